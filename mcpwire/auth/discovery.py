@@ -1,4 +1,4 @@
-"""Who gives tokens for a server: from its resource metadata to an authorization server.
+"""From the denial of an MCP server to the metadata of its authorization server.
 
 ::
 
@@ -6,15 +6,15 @@
        │ nothing there, at none of them (RFC 9728)           (RFC 8414, OIDC)
        └► 2025-03-26: the server's own origin ──► metadata, or the paths of old
 
-A document is believed where it says that it is the one which was asked for: a resource
-that covers the server, an issuer that is the one it was found by, byte for byte. Where
-nothing stands the next place is asked; where something wrong stands, nothing is.
+A document is believed if it is about the one that was asked for: a resource that covers
+the server, and the very issuer that led to it, byte for byte. If a place is empty, the
+next one is asked; if it holds something wrong, the discovery ends.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import attrs
 
@@ -22,20 +22,18 @@ from mcpwire.auth.errors import DiscoveryError, UrlRefused
 from mcpwire.auth.records import ResourceMetadata, ServerMetadata
 from mcpwire.auth.scopes import is_scope, parse_scopes
 from mcpwire.auth.steps import Answer, Fetch, Now, check_available
-from mcpwire.auth.url_policy import check_url
+from mcpwire.auth.url_policy import check_url, refused
 from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.urls import Url, mask_url, parse_url, same_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mcpwire.auth.steps import Steps
 
 __all__ = [
     "Challenge",
     "Denial",
-    "NotJson",
-    "Scheme",
     "assumed_metadata",
     "canonical_uri",
     "check_pkce",
@@ -46,30 +44,30 @@ __all__ = [
     "read_document",
     "read_resource_metadata",
     "read_server_metadata",
-    "read_texts",
     "resource_metadata_urls",
     "server_metadata_urls",
 ]
 
+T = TypeVar("T")
+
+# Challenges: the field ``WWW-Authenticate`` (RFC 9110 section 11.6.1) is a list of
+# challenges, each with a list of parameters, separated by the same comma; several
+# fields make one. Earlier text decides how later text is read, so it is read from the
+# left, and only as far as it is sound.
+
 Scheme: TypeAlias = Literal["bearer", "dpop"]
-"""How a token is sent, in lower case."""
 
 
 @attrs.frozen
 class Challenge:
-    """One way to authenticate that a server takes."""
+    """One way to authenticate that a server accepts."""
 
-    scheme: str
-    """In lower case."""
-
-    token68: str | None
-    """What stands in place of parameters with schemes such as Negotiate."""
-
-    params: Mapping[str, str]
-    """By name in lower case; of several with one name, the first."""
+    scheme: str  # in lower case
+    token68: str | None  # in place of parameters, with schemes such as Negotiate
+    params: Mapping[str, str]  # by name in lower case; the first of one name
 
 
-# Possessive throughout: nothing that was read is read again, so time is linear.
+# Possessive throughout: no character is read twice, so time is linear.
 _BETWEEN: Final = re.compile(r"[ \t,]*+")
 _SPACE: Final = re.compile(r"[ \t]*+")
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++")
@@ -79,7 +77,7 @@ _QUOTED: Final = re.compile(
     r'"((?:[^"\\\x00-\x08\x0a-\x1f\x7f]++|\\[^\x00-\x08\x0a-\x1f\x7f])*+)"'
 )
 _ESCAPED: Final = re.compile(r"\\(.)")
-# A token, and what else servers leave without quotes: URLs above all.
+# A token, and all else that servers leave without quotes: URLs above all.
 _UNQUOTED: Final = re.compile(r'[^\s",\\\x00-\x1f\x7f]*+')
 _END_OF_ITEM: Final = re.compile(r"[ \t,]|\Z")
 
@@ -87,12 +85,11 @@ _END_OF_ITEM: Final = re.compile(r"[ \t,]|\Z")
 def parse_challenges(value: str) -> list[Challenge]:
     """Return the challenges of a ``WWW-Authenticate`` field, or of several joined.
 
-    Never raises. A text that breaks off or loses its sense is read up to there. Commas
-    too many, parameters without a comma between them, and URLs without quotes are
-    understood all the same.
+    Never raises: a text is read up to its first fault. Extra commas, parameters without
+    a comma between them, and URLs without quotes are not faults.
     """
     challenges: list[Challenge] = []
-    params: dict[str, str] | None = None  # of the last challenge, where it takes some
+    params: dict[str, str] | None = None  # of the last challenge, if it takes some
     may_begin = True  # a challenge: only a comma, or nothing, stands before it
     position = _end(_BETWEEN, value, 0)
     while name := _TOKEN.match(value, position):
@@ -120,7 +117,7 @@ def _end(pattern: re.Pattern[str], value: str, position: int) -> int:
 
 
 def _read_param(value: str, position: int) -> tuple[str | None, int]:
-    """Return a parameter's value, and where it ends; ``None``: it makes no sense."""
+    """Return a parameter's value (``None``: unsound), and where it ends."""
     quoted = _QUOTED.match(value, position)
     if quoted is not None:
         return _ESCAPED.sub(r"\1", quoted[1]), quoted.end()
@@ -131,42 +128,28 @@ def _read_param(value: str, position: int) -> tuple[str | None, int]:
 
 
 def _read_token68(value: str, position: int) -> tuple[str | None, int]:
-    """Return what follows a scheme in place of parameters, and where that ends."""
-    start = _end(_SPACE, value, position)
-    match = _TOKEN68.match(value, start)
+    match = _TOKEN68.match(value, _end(_SPACE, value, position))
     return (None, position) if match is None else (match[1], match.end(1))
 
 
 @attrs.frozen
 class Denial:
-    """Why a server turned a request away, as far as it concerns tokens."""
+    """The head of a refused request, as far as it concerns tokens."""
 
     status: int
-
-    scheme: Scheme | None = None
-    """Of the challenge that says most; ``None``: there is none for tokens."""
-
-    error: str | None = None
-    """The code of RFC 6750 section 3.1 or RFC 9449, such as ``insufficient_scope``."""
-
-    scopes: tuple[str, ...] | None = None
-    """What the request needs."""
-
-    resource_metadata: str | None = None
-    """Where the resource describes itself, unchecked."""
-
-    has_bearer: bool = False
-    """Whether plain tokens are taken at all."""
-
-    has_dpop: bool = False
-    """Whether tokens that are bound to a key are taken."""
-
-    dpop_nonce: str | None = None
-    """What the next proof must hold (RFC 9449 section 9)."""
+    scheme: Scheme | None = None  # of the most detailed challenge; None: not for tokens
+    error: str | None = None  # of RFC 6750 section 3.1 or RFC 9449
+    scopes: tuple[str, ...] | None = None  # that the request needs
+    resource_metadata: str | None = (
+        None  # the URL of the resource's metadata, unchecked
+    )
+    has_bearer: bool = False  # whether plain tokens are accepted at all
+    has_dpop: bool = False  # whether tokens that are bound to a key are accepted
+    dpop_nonce: str | None = None  # for the next proof (RFC 9449 section 9)
 
 
 _SCHEMES: Final[Mapping[str, Scheme]] = {"bearer": "bearer", "dpop": "dpop"}
-_TELLING: Final = frozenset({"error", "scope", "resource_metadata"})
+_DETAILS: Final = frozenset({"error", "scope", "resource_metadata"})
 
 # RFC 6750, 3 and RFC 9449, 8.1 have the same alphabets, one with the space.
 _ERROR: Final = re.compile(r"[ !#-\[\]-~]{1,100}")
@@ -174,16 +157,13 @@ _NONCE: Final = re.compile(r"[!#-\[\]-~]+")
 
 
 def read_denial(status: int, fields: Mapping[str, str]) -> Denial:
-    """Return what the head of a 401, 403 or 400 says about tokens.
+    """Return the part of a 401, 403 or 400 that concerns tokens.
 
-    Of several challenges for tokens, the one counts that says most, of those that say
-    as much the first.
-
-    Args:
-        status: The HTTP status.
-        fields: The head's fields, names in lower case, several of one name joined.
+    Of several challenges for tokens the most detailed counts, of equal ones the first.
+    Names of fields are in lower case, several fields of one name are joined.
     """
-    found = _for_tokens(fields)
+    challenges = parse_challenges(fields.get("www-authenticate", ""))
+    found = [challenge for challenge in challenges if challenge.scheme in _SCHEMES]
     nonce = fields.get("dpop-nonce", "")
     denial = Denial(
         status,
@@ -193,7 +173,7 @@ def read_denial(status: int, fields: Mapping[str, str]) -> Denial:
     )
     if not found:
         return denial
-    best = max(found, key=lambda challenge: len(_TELLING & challenge.params.keys()))
+    best = max(found, key=lambda challenge: len(_DETAILS & challenge.params.keys()))
     error = best.params.get("error", "")
     return attrs.evolve(
         denial,
@@ -204,35 +184,33 @@ def read_denial(status: int, fields: Mapping[str, str]) -> Denial:
     )
 
 
-def _for_tokens(fields: Mapping[str, str]) -> list[Challenge]:
-    challenges = parse_challenges(fields.get("www-authenticate", ""))
-    return [challenge for challenge in challenges if challenge.scheme in _SCHEMES]
-
+# The metadata of a resource (RFC 9728). A token is good for the resource that it names,
+# so before the rest is believed, that must be the server, or include it.
 
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _RESOURCE: Final = "the metadata of the resource"
 
-# RFC 3986, 5.2.4; a dot that is encoded is a dot (2.3) to most who resolve paths.
+# RFC 3986, 5.2.4; an encoded dot is a dot (2.3) to most readers of paths.
 _DOT: Final = frozenset({".", "%2e"})
 _TWO_DOTS: Final = frozenset({"..", ".%2e", "%2e.", "%2e%2e"})
 
 
 def canonical_uri(server: Url) -> str:
-    """Return the URI of a server that no metadata names, for ``resource``.
+    """Return the ``resource`` of a server without metadata.
 
-    It has no fragment, and no slash where the path is nothing else (2026-07-28
+    It has no fragment, and no slash if the path is nothing else (2026-07-28
     basic/authorization, "Canonical Server URI"); any other slash may mean something. A
-    query stays: it may say which server of several is meant (RFC 8707, 2).
+    query stays: it may say which of several servers is meant (RFC 8707, 2).
     """
     return server.origin + ("" if server.target == "/" else server.target)
 
 
 def covers(resource: str, server: Url) -> bool:
-    """Tell whether a resource is the server, or what the server is a part of.
+    """Tell whether a resource is the server, or includes it.
 
-    It is where scheme, host and port are the same and its path is the server's, or
-    begins it up to the end of a segment; a slash at the end makes no difference. A
-    resource with a query, be it empty, is no server with another.
+    Scheme, host and port must be the same, and its path the server's, or a beginning of
+    that up to the end of a segment; a slash at the end makes no difference. A resource
+    with a query, even an empty one, covers no server with another.
     """
     try:
         url = parse_url(resource)
@@ -261,14 +239,10 @@ def _resolve_dots(path: str) -> str:
 
 
 def resource_metadata_urls(server: Url, challenged: str | None) -> list[str]:
-    """Return where a resource may describe itself, in the order to ask.
-
-    Args:
-        server: The URL of the MCP server.
-        challenged: What the server's challenge named.
+    """Return the URLs of a resource's metadata, in the order to ask.
 
     Raises:
-        UrlRefused: The challenge named what is not at the server's own origin.
+        UrlRefused: The challenge named a URL outside the server's origin.
     """
     path = _resolve_dots(server.path).removeprefix("/")
     query = "" if server.query is None else f"?{server.query}"
@@ -282,8 +256,8 @@ def resource_metadata_urls(server: Url, challenged: str | None) -> list[str]:
 
 
 def _check_challenged(text: str, server: Url) -> str:
-    # Nothing in RFC 9728 asks for the same origin. But who can write into a challenge
-    # would choose what this machine asks, and it costs no server anything.
+    # RFC 9728 does not ask for the same origin. But an author of a challenge would
+    # choose what this machine asks, and the rule costs no server anything.
     try:
         url = parse_url(text)
     except ValueError:
@@ -292,21 +266,16 @@ def _check_challenged(text: str, server: Url) -> str:
         if same_origin(url, server):
             return text
         rule = f"it is not at {server.origin}"
-    shown = mask_url(text)
-    raise UrlRefused(
-        f"{_RESOURCE}, as the challenge names it, '{shown}' is refused: {rule}",
-        url=shown,
-        rule=rule,
-    )
+    raise refused(f"{_RESOURCE}, as the challenge names it,", text, rule)
 
 
 def read_resource_metadata(body: bytes, server: Url) -> ResourceMetadata:
-    """Return what a resource says of itself.
+    """Return the metadata of a resource.
 
     Raises:
-        NotJson: It is no JSON at all.
-        DiscoveryError: It is no such document, names no authorization server, or is
-            about another resource than the server.
+        NotJson: The body is not JSON.
+        DiscoveryError: It is another document, names no authorization server, or is
+            about a resource that does not cover the server.
     """
     document = read_document(body, _RESOURCE)
     resource = document.get("resource")
@@ -330,16 +299,11 @@ def read_resource_metadata(body: bytes, server: Url) -> ResourceMetadata:
 
 
 class NotJson(DiscoveryError):
-    """Where a document should be, something else is, such as a web page."""
+    """Something else stands in place of a document, such as a web page."""
 
 
 def read_document(body: bytes, what: str) -> Mapping[str, Any]:
-    """Return the JSON object that a document is.
-
-    Raises:
-        NotJson: It is no JSON at all.
-        DiscoveryError: It is no object.
-    """
+    """Return the JSON object of a document; raise `NotJson`, or `DiscoveryError`."""
     try:
         document = loads(body)
     except JSONDecodeError:
@@ -350,16 +314,18 @@ def read_document(body: bytes, what: str) -> Mapping[str, Any]:
 
 
 def read_texts(document: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
-    """Return the texts of a member that is a list, each once; ``None``: it is none.
+    """Return the texts of a list, each once; ``None`` if the member is not a list.
 
-    Neither RFC 8414 nor RFC 9728 says what a member of another type means. So it says
-    nothing, like one that is missing, and whoever needs it refuses.
+    Neither RFC 8414 nor RFC 9728 gives a meaning to another type, so such a member
+    counts as missing.
     """
     value = document.get(name)
     if not isinstance(value, list):
         return None
     return tuple(dict.fromkeys(item for item in value if isinstance(item, str)))
 
+
+# The metadata of an authorization server (RFC 8414, OpenID Discovery)...
 
 _SERVER: Final = "the metadata of the authorization server"
 
@@ -372,23 +338,25 @@ _ENDPOINTS: Final[Mapping[str, str]] = {
     "registration_endpoint": "the registration endpoint",
     "revocation_endpoint": "the revocation endpoint",
 }
-
-_ACCEPT: Final = (("accept", "application/json"),)
-# 2025-03-26 basic/authorization, "Server Metadata Discovery".
-_ACCEPT_OF_OLD: Final = (*_ACCEPT, ("mcp-protocol-version", "2025-03-26"))
-
-_SERVERS_MAX: Final = 8
-"""How many authorization servers are asked for one resource; real ones name one."""
-
-_SHOWN_MAX: Final = 4
-"""How many places the message of an error names."""
+_LISTS: Final = (
+    "scopes_supported",
+    "grant_types_supported",
+    "token_endpoint_auth_methods_supported",
+    "token_endpoint_auth_signing_alg_values_supported",
+    "code_challenge_methods_supported",
+    "dpop_signing_alg_values_supported",
+)
+_CLAIMS: Final = (
+    "client_id_metadata_document_supported",
+    "authorization_response_iss_parameter_supported",
+)
 
 
 def server_metadata_urls(issuer: str) -> list[str]:
-    """Return where an authorization server may describe itself, in the order to ask.
+    """Return the URLs of an authorization server's metadata, in the order to ask.
 
     Raises:
-        DiscoveryError: The text can be no issuer.
+        DiscoveryError: The text cannot be an issuer.
     """
     try:
         url = parse_url(issuer)
@@ -404,7 +372,7 @@ def server_metadata_urls(issuer: str) -> list[str]:
 
 
 def assumed_metadata(server: Url) -> ServerMetadata:
-    """Return what holds of a server of 2025-03-26 that says nothing of itself."""
+    """Return the defaults of a server of 2025-03-26 without metadata."""
     # 2025-03-26 basic/authorization, "Fallbacks for Servers without Metadata
     # Discovery".
     return ServerMetadata(
@@ -417,11 +385,7 @@ def assumed_metadata(server: Url) -> ServerMetadata:
 
 
 def check_pkce(metadata: ServerMetadata) -> None:
-    """Check that an authorization server protects codes.
-
-    Raises:
-        DiscoveryError: It does not say so.
-    """
+    """Raise `DiscoveryError` if an authorization server does not protect codes."""
     # 2026-07-28 basic/authorization/security-considerations, "Authorization Code
     # Protection": without the member there is no support.
     methods = metadata.code_challenge_methods_supported or ()
@@ -435,17 +399,14 @@ def check_pkce(metadata: ServerMetadata) -> None:
 def read_server_metadata(
     body: bytes, issuer: str, *, relaxed: bool = False
 ) -> ServerMetadata:
-    """Return what an authorization server says of itself.
+    """Return the metadata of the authorization server of an issuer.
 
-    Args:
-        body: The document.
-        issuer: By which issuer it was found.
-        relaxed: Whether it may say that it is another issuer at the same origin: for
-            servers of 2025-03-26 alone, where no issuer led here but the origin.
+    With `relaxed` it may name another issuer at the same origin: for servers of
+    2025-03-26 alone, where no issuer led here but the origin.
 
     Raises:
-        NotJson: It is no JSON at all.
-        DiscoveryError: It is no such document, is about another issuer, or says too
+        NotJson: The body is not JSON.
+        DiscoveryError: It is another document, is about another issuer, or says too
             little.
     """
     document = read_document(body, _SERVER)
@@ -468,20 +429,6 @@ def read_server_metadata(
     return ServerMetadata(found, **members)
 
 
-_LISTS: Final = (
-    "scopes_supported",
-    "grant_types_supported",
-    "token_endpoint_auth_methods_supported",
-    "token_endpoint_auth_signing_alg_values_supported",
-    "code_challenge_methods_supported",
-    "dpop_signing_alg_values_supported",
-)
-_CLAIMS: Final = (
-    "client_id_metadata_document_supported",
-    "authorization_response_iss_parameter_supported",
-)
-
-
 def _is_at_origin(issuer: str, origin: str) -> bool:
     try:
         url = parse_url(issuer)
@@ -498,17 +445,61 @@ def _read_endpoint(document: Mapping[str, Any], name: str) -> str | None:
     raise DiscoveryError(f"{_SERVER} has {name} that is no text")
 
 
+# The search...
+
+_ACCEPT: Final = (("accept", "application/json"),)
+# 2025-03-26 basic/authorization, "Server Metadata Discovery".
+_ACCEPT_OF_OLD: Final = (*_ACCEPT, ("mcp-protocol-version", "2025-03-26"))
+
+_SERVERS_MAX: Final = 8  # asked for one resource; real ones name one
+_SHOWN_MAX: Final = 4  # URLs in the message of an error
+
+
+def discover(
+    server: Url,
+    denial: Denial | None,
+    known: str | None,
+    *,
+    allow_insecure: bool = False,
+) -> Steps[tuple[ResourceMetadata | None, ServerMetadata]]:
+    """Find the authorization server of an MCP server.
+
+    The resource is ``None`` with servers of 2025-03-26, which are their own
+    authorization servers.
+
+    Args:
+        server: The URL of the MCP server.
+        denial: Its refusal of a request.
+        known: The issuer of stored or configured credentials; if the resource names it,
+            no other is asked.
+        allow_insecure: Whether http is allowed if the server's own URL is http.
+
+    Raises:
+        AuthTemporarilyUnavailable: One that must be asked cannot answer now.
+        DiscoveryError: There is none, or it must not be believed; holds what was tried.
+        UrlRefused: A named URL must not be asked.
+    """
+    search = _Search(server, allow_insecure)
+    try:
+        resource = yield from search.find_resource(denial)
+        if resource is not None:
+            metadata = yield from search.choose_server(resource, known)
+        else:
+            metadata = yield from search.find_old_server()
+    except DiscoveryError as error:
+        error.tried = tuple(search.tried)
+        raise
+    return resource, metadata
+
+
 @attrs.define
 class _Search:
-    """What one discovery has asked so far."""
+    """One discovery, and what it has tried so far."""
 
     server: Url
     allow_insecure: bool
-
     tried: list[tuple[str, str]] = attrs.Factory(list)
-
-    is_empty: bool = True
-    """Whether nothing at all stood wherever something was looked for."""
+    is_empty: bool = True  # whether no place held anything at all
 
     def check(self, url: str, what: str) -> None:
         check_url(
@@ -524,145 +515,101 @@ class _Search:
         shown += [f"{left} more"] if left else []
         return DiscoveryError(f"{reason}; tried {', '.join(shown)}")
 
-
-def discover(
-    server: Url,
-    denial: Denial | None,
-    known: str | None,
-    *,
-    allow_insecure: bool = False,
-) -> Steps[tuple[ResourceMetadata | None, ServerMetadata]]:
-    """Find out who gives tokens for a server, and what it says of itself.
-
-    The resource is ``None`` with servers of 2025-03-26, which are their own
-    authorization servers.
-
-    Args:
-        server: The URL of the MCP server.
-        denial: How it turned a request away.
-        known: The issuer that credentials are stored or configured for; where the
-            resource names it, no other is asked.
-        allow_insecure: Whether the server may be asked by http.
-
-    Raises:
-        AuthTemporarilyUnavailable: One that must be asked cannot answer now.
-        DiscoveryError: Nobody is found, or must not be believed; holds what was tried.
-        UrlRefused: What was named must not be asked.
-    """
-    search = _Search(server, allow_insecure)
-    try:
-        resource = yield from _find_resource(search, denial)
-        if resource is not None:
-            metadata = yield from _choose_server(search, resource, known)
+    def fetch(
+        self, url: str, what: str, headers: tuple[tuple[str, str], ...]
+    ) -> Steps[bytes | None]:
+        """Return the document at a URL; ``None``: there is none."""
+        self.check(url, what)
+        answer: Answer = yield Fetch(what, url, headers=headers, may_redirect=True)
+        if 200 <= answer.status < 300:
+            return answer.body
+        if answer.status >= 400:
+            check_available(answer, what, (yield Now()))
         else:
-            metadata = yield from _find_old_server(search)
-    except DiscoveryError as error:
-        error.tried = tuple(search.tried)
-        raise
-    return resource, metadata
+            self.is_empty = False  # a redirect, to a login for one
+        # Any status below 500: unknown paths are often answered by another than 404.
+        self.note(url, f"HTTP {answer.status}")
+        return None
 
+    def find(
+        self,
+        urls: Sequence[str],
+        what: str,
+        read: Callable[[bytes], T],
+        headers: tuple[tuple[str, str], ...] = _ACCEPT,
+    ) -> Steps[T | None]:
+        """Return the first document that is there, read; ``None``: there is none."""
+        for url in urls:
+            body = yield from self.fetch(url, what, headers)
+            if body is None:
+                continue
+            try:
+                found = read(body)
+            except NotJson:
+                self.is_empty = False
+                self.note(url, "not JSON")
+            except (DiscoveryError, UrlRefused) as error:
+                self.note(url, str(error))
+                raise
+            else:
+                self.note(url, "found")
+                return found
+        return None
 
-def _fetch(
-    search: _Search, url: str, what: str, headers: Sequence[tuple[str, str]]
-) -> Steps[bytes | None]:
-    """Return the document at a URL; ``None``: there is none."""
-    search.check(url, what)
-    answer: Answer = yield Fetch(what, url, headers=tuple(headers), may_redirect=True)
-    if 200 <= answer.status < 300:
-        return answer.body
-    if answer.status >= 400:
-        check_available(answer, what, (yield Now()))
-    else:
-        search.is_empty = False  # a redirect, to a login for one
-    # Whatever it is below 500: what answers for unknown paths is often no 404.
-    search.note(url, f"HTTP {answer.status}")
-    return None
+    def find_resource(self, denial: Denial | None) -> Steps[ResourceMetadata | None]:
+        challenged = None if denial is None else denial.resource_metadata
+        urls = resource_metadata_urls(self.server, challenged)
+        return (
+            yield from self.find(
+                urls, _RESOURCE, lambda body: read_resource_metadata(body, self.server)
+            )
+        )
 
-
-def _find_resource(
-    search: _Search, denial: Denial | None
-) -> Steps[ResourceMetadata | None]:
-    challenged = None if denial is None else denial.resource_metadata
-    for url in resource_metadata_urls(search.server, challenged):
-        body = yield from _fetch(search, url, _RESOURCE, _ACCEPT)
-        if body is None:
-            continue
-        try:
-            resource = read_resource_metadata(body, search.server)
-        except NotJson:
-            search.is_empty = False
-            search.note(url, "not JSON")
-        except DiscoveryError as error:
-            search.note(url, str(error))
-            raise
-        else:
-            search.note(url, "found")
-            return resource
-    return None
-
-
-def _find_server(
-    search: _Search, issuer: str, *, is_old: bool = False
-) -> Steps[ServerMetadata | None]:
-    search.check(issuer, "the authorization server")
-    for url in server_metadata_urls(issuer):
-        headers = _ACCEPT_OF_OLD if is_old else _ACCEPT
-        body = yield from _fetch(search, url, _SERVER, headers)
-        if body is None:
-            continue
-        try:
+    def find_server(
+        self, issuer: str, *, is_old: bool = False
+    ) -> Steps[ServerMetadata | None]:
+        def read(body: bytes) -> ServerMetadata:
             metadata = read_server_metadata(body, issuer, relaxed=is_old)
-            _check_endpoints(search, metadata)
-        except NotJson:
-            search.is_empty = False
-            search.note(url, "not JSON")
-        except (DiscoveryError, UrlRefused) as error:
-            search.note(url, str(error))
-            raise
-        else:
-            search.note(url, "found")
+            for name, what in _ENDPOINTS.items():
+                url = getattr(metadata, name)
+                if url is not None:
+                    self.check(url, what)
             return metadata
-    return None
 
+        self.check(issuer, "the authorization server")
+        headers = _ACCEPT_OF_OLD if is_old else _ACCEPT
+        urls = server_metadata_urls(issuer)
+        return (yield from self.find(urls, _SERVER, read, headers))
 
-def _check_endpoints(search: _Search, metadata: ServerMetadata) -> None:
-    for name, what in _ENDPOINTS.items():
-        url = getattr(metadata, name)
-        if url is not None:
-            search.check(url, what)
+    def choose_server(
+        self, resource: ResourceMetadata, known: str | None
+    ) -> Steps[ServerMetadata]:
+        """Return the known one, or else the first that is usable.
 
+        RFC 9728 section 7.6 leaves the choice to the client.
+        """
+        issuers = resource.authorization_servers[:_SERVERS_MAX]
+        if known is not None and known in resource.authorization_servers:
+            issuers = (known,)
+        first: DiscoveryError | UrlRefused | None = None
+        for issuer in issuers:
+            try:
+                metadata = yield from self.find_server(issuer)
+            except (DiscoveryError, UrlRefused) as error:
+                first = first or error
+                continue
+            if metadata is not None:
+                return metadata
+        # Never the server's own origin: it named others.
+        raise first or self.failure(
+            f"no authorization server that '{self.server}' names describes itself"
+        )
 
-def _choose_server(
-    search: _Search, resource: ResourceMetadata, known: str | None
-) -> Steps[ServerMetadata]:
-    """Return the one that is known, or else the first that can be used.
-
-    RFC 9728 section 7.6 leaves the choice to the client.
-    """
-    issuers = resource.authorization_servers[:_SERVERS_MAX]
-    if known is not None and known in resource.authorization_servers:
-        issuers = (known,)
-    refused: DiscoveryError | UrlRefused | None = None
-    for issuer in issuers:
-        try:
-            metadata = yield from _find_server(search, issuer)
-        except (DiscoveryError, UrlRefused) as error:
-            refused = refused or error
-            continue
+    def find_old_server(self) -> Steps[ServerMetadata]:
+        """Return the metadata of a server of 2025-03-26, or its defaults."""
+        metadata = yield from self.find_server(self.server.origin, is_old=True)
         if metadata is not None:
             return metadata
-    # Never the server's own origin: it said that others give its tokens.
-    raise refused or search.failure(
-        f"no authorization server that '{search.server}' names describes itself"
-    )
-
-
-def _find_old_server(search: _Search) -> Steps[ServerMetadata]:
-    """Return what a server of 2025-03-26 says of itself, or what holds of it anyway."""
-    server = search.server
-    metadata = yield from _find_server(search, server.origin, is_old=True)
-    if metadata is not None:
-        return metadata
-    if not search.is_empty:
-        raise search.failure(f"cannot find out who gives tokens for '{server}'")
-    return assumed_metadata(server)
+        if not self.is_empty:
+            raise self.failure(f"cannot find out who gives tokens for '{self.server}'")
+        return assumed_metadata(self.server)

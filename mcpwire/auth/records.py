@@ -1,8 +1,9 @@
-"""What is known of a server's authorization, and what is stored of it.
+"""The metadata, identity and tokens of one server, and how they are stored as JSON.
 
-Everything here is bound to the issuer it came from: credentials of one authorization
-server never go to another (2026-07-28 basic/authorization/client-registration,
-"Authorization Server Binding"). No repr shows a secret.
+Each record belongs to the issuer it came from: credentials of one authorization server
+never go to another (2026-07-28 basic/authorization/client-registration, "Authorization
+Server Binding"). No repr shows a secret. Stored text is checked like foreign text: a
+file may be old, cut off or edited by hand. Text that does not fit counts as not stored.
 """
 
 from __future__ import annotations
@@ -36,40 +37,36 @@ __all__ = [
     "Tokens",
     "credential_key",
     "dump",
-    "dump_pending",
     "load",
     "load_pending",
+    "masked",
     "pending_key",
 ]
 
 ClientAuth: TypeAlias = Literal[
     "none", "client_secret_basic", "client_secret_post", "private_key_jwt"
 ]
-"""How a client proves to the token endpoint who it is."""
+"""How a client authenticates at the token endpoint."""
 
 
-def _masked(value: object) -> str:
+def masked(value: object) -> str:
+    """Return the repr of a secret."""
     return "None" if value is None else "'***'"
 
 
 @attrs.frozen
 class ResourceMetadata:
-    """What a protected resource says of itself (RFC 9728 section 2)."""
+    """The metadata of a protected resource (RFC 9728 section 2)."""
 
-    resource: str
-    """Its identifier, exactly as it stands there: it travels as ``resource``."""
-
-    authorization_servers: tuple[str, ...]
-    """The issuers, as they stand there."""
-
+    resource: str  # as the document spells it: the value of the parameter ``resource``
+    authorization_servers: tuple[str, ...]  # the issuers, as the document spells them
     scopes_supported: tuple[str, ...] | None = None
-
     dpop_bound_access_tokens_required: bool = False
 
 
 @attrs.frozen
 class ServerMetadata:
-    """What an authorization server says of itself (RFC 8414, OpenID Discovery)."""
+    """The metadata of an authorization server (RFC 8414, OpenID Discovery)."""
 
     issuer: str
     authorization_endpoint: str | None = None
@@ -84,50 +81,33 @@ class ServerMetadata:
     dpop_signing_alg_values_supported: tuple[str, ...] | None = None
     client_id_metadata_document_supported: bool = False
     authorization_response_iss_parameter_supported: bool = False
-
-    is_assumed: bool = False
-    """Whether nothing was found and the defaults of 2025-03-26 stand here."""
+    is_assumed: bool = False  # no document was found: the defaults of 2025-03-26
 
 
 @attrs.frozen
 class Identity:
-    """Who this client is to one authorization server."""
+    """This client as one authorization server knows it."""
 
     client_id: str
-
-    client_secret: str | None = attrs.field(default=None, repr=_masked)
-
-    issuer: str | None = None
-    """Whose it is; ``None`` for a metadata document, which is good anywhere."""
-
+    client_secret: str | None = attrs.field(default=None, repr=masked)
+    issuer: str | None = None  # None for a metadata document, which is good anywhere
     kind: Literal["given", "document", "registered"] = "given"
-
-    auth_method: ClientAuth | None = None
-    """How it authenticates, where registration settled that."""
-
-    secret_expires_at: float | None = None
-    """Seconds since 1970; ``None``: never."""
-
-    redirect_uri: str | None = None
-    """The one it was registered with."""
+    auth_method: ClientAuth | None = None  # if registration settled it
+    secret_expires_at: float | None = None  # in seconds since 1970; None: never
+    redirect_uri: str | None = None  # the one it was registered with
 
 
 @attrs.frozen
 class Tokens:
-    """What a token endpoint gave."""
+    """The tokens of one answer of a token endpoint."""
 
-    access_token: str = attrs.field(repr=_masked)
-
+    access_token: str = attrs.field(repr=masked)
     token_type: Literal["Bearer", "DPoP"] = "Bearer"  # noqa: S105 - a type of token
-
-    expires_at: float | None = None
-    """Seconds since 1970; ``None``: nobody said."""
-
-    refresh_token: str | None = attrs.field(default=None, repr=_masked)
-
+    expires_at: float | None = None  # in seconds since 1970; None: unknown
+    refresh_token: str | None = attrs.field(default=None, repr=masked)
+    # Granted, as far as it is known: those asked for if the answer names none (RFC 6749
+    # section 5.1).
     scopes: tuple[str, ...] | None = None
-    """What was granted, as far as it is known: what was asked for where it was not
-    said (RFC 6749 section 5.1)."""
 
 
 @attrs.frozen
@@ -135,85 +115,73 @@ class Record:
     """All that is stored for one server, profile and grant."""
 
     issuer: str
+    # The value of the parameter ``resource``; None with servers of 2025-03-26 alone.
     resource: str | None
-    """What travels as ``resource``; ``None`` with servers of 2025-03-26 alone."""
-
     metadata: ServerMetadata
     identity: Identity
     tokens: Tokens | None = None
-
-    asked_scopes: tuple[str, ...] = ()
-    """All that were ever asked for: a step-up asks for these and its own."""
-
-    dpop_key: dict[str, Any] | None = attrs.field(default=None, repr=_masked)
-    """The private key of the proofs as a JWK, where the token is bound to one."""
-
+    asked_scopes: tuple[str, ...] = ()  # all ever asked for: a step-up adds its own
+    # The private key of the proofs as a JWK, if the token is bound to one.
+    dpop_key: dict[str, Any] | None = attrs.field(default=None, repr=masked)
+    # The client of the next login, while the tokens belong to an earlier one: they stay
+    # good if that login is given up.
     registered: Identity | None = None
-    """Who this client has become for its next login, where the tokens are of before:
-    they stay good if that login is given up."""
 
 
 @attrs.frozen
 class Pending:
-    """A login that was begun and is finished elsewhere, perhaps in another process.
+    """A login that is finished later, perhaps by another process.
 
-    The issuer is noted with it before anybody is sent there (2026-07-28
+    The issuer is recorded before the user is sent there (2026-07-28
     basic/authorization, "Authorization Response Validation").
     """
 
-    record: Record
-    """What will be stored, as far as it is known."""
-
-    state: str = attrs.field(repr=_masked)
-
-    verifier: str = attrs.field(repr=_masked)
-    """The secret half of PKCE."""
-
+    record: Record  # to be stored, as far as it is known
+    state: str = attrs.field(repr=masked)
+    verifier: str = attrs.field(repr=masked)  # of PKCE
     redirect_uri: str
-
     scopes: tuple[str, ...]
-
-    begun_at: float
-    """Seconds since 1970."""
+    begun_at: float  # in seconds since 1970
 
 
 @attrs.frozen
 class Login:
-    """A login that was begun and waits for a user."""
+    """A login that has begun and waits for a user."""
 
     url: str = attrs.field(repr=False)
-    """Where the user logs in. Whoever sees it can see what is asked for, and nothing
-    that lets them take the tokens."""
+    """The URL to log in at. It shows what is asked for, and nothing in it lets a reader
+    take the tokens."""
 
     scopes: tuple[str, ...]
-    """What is asked for."""
+    """The scopes that are asked for."""
 
 
 @attrs.frozen
 class LoginStatus:
-    """What is stored of the login to one server; nothing of it is secret."""
+    """The stored login to one server; nothing of it is secret."""
 
     server: str
-    """Its URL, without its query."""
+    """The server's URL, without its query."""
 
     profile: str
     issuer: str
     client_id: str
 
     scopes: tuple[str, ...] | None
-    """What was granted, as far as it is known."""
+    """The granted scopes, as far as they are known."""
 
     expires_at: float | None
-    """When the access token ends, in seconds since 1970."""
+    """The end of the access token, in seconds since 1970."""
 
     can_refresh: bool
-    """Whether it is renewed without asking anybody."""
+    """Whether it is renewed without asking a user."""
 
+
+# Storing: one JSON object per server, profile and kind of grant.
 
 T = TypeVar("T")
 
-FORMAT: Final = 1
-"""Of what is stored; another one is as good as nothing stored."""
+FORMAT: Final = 1  # an object of another format counts as not stored
 
 _NEVER_EMPTY: Final = frozenset(
     {"access_token", "client_id", "issuer", "refresh_token", "state", "verifier"}
@@ -221,48 +189,29 @@ _NEVER_EMPTY: Final = frozenset(
 
 
 def credential_key(server: str, profile: str, grant: str) -> str:
-    """Return the name under which the tokens for a server are stored.
-
-    Accounts of one user with one server are told apart by `profile`, and ways to get
-    tokens by the name of the grant. Only the profile may hold a space.
-    """
+    """Return the key of a server's tokens in a store; only the profile has spaces."""
     return f"{server} {grant} {profile}"
 
 
 def pending_key(server: str, profile: str, grant: str) -> str:
-    """Return the name under which a login that was begun is stored.
-
-    It is no credential's name, whatever the profile.
-    """
+    """Return the key of a pending login; no profile makes it the key of tokens."""
     return credential_key(server, profile, f"{grant}:pending")
 
 
-def dump(record: Record) -> bytes:
-    """Return a record as it is stored."""
-    return _dump(record)
-
-
-def dump_pending(pending: Pending) -> bytes:
-    """Return a login that somebody else finishes as it is stored."""
-    return _dump(pending)
+def dump(value: Record | Pending) -> bytes:
+    """Return a record, or a pending login, as it is stored."""
+    stored = attrs.asdict(value, filter=lambda _, member: member is not None)
+    return encode({"format": FORMAT, **stored})
 
 
 def load(data: bytes) -> Record | None:
-    """Return what is stored; ``None`` where it is nothing that can be used.
-
-    A record that does not say whose it is would be good for anybody, so it is not used.
-    """
+    """Return the stored record; ``None`` if it is unusable, or names no issuer."""
     return _load(Record, data)
 
 
 def load_pending(data: bytes) -> Pending | None:
-    """Return the login that is stored; ``None`` where it is nothing to go on with."""
+    """Return the stored pending login; ``None`` if it is unusable."""
     return _load(Pending, data)
-
-
-def _dump(value: Any) -> bytes:
-    stored = attrs.asdict(value, filter=lambda _, member: member is not None)
-    return encode({"format": FORMAT, **stored})
 
 
 def _load(kind: type[T], data: bytes) -> T | None:
@@ -277,15 +226,10 @@ def _load(kind: type[T], data: bytes) -> T | None:
 
 
 class _Misfit(Exception):
-    """What is stored is not what it should be."""
+    """The stored value does not fit its class."""
 
 
 def _build(kind: Any, stored: Any) -> Any:
-    """Return an object of that class.
-
-    Raises:
-        _Misfit: It is none.
-    """
     if type(stored) is not dict:
         raise _Misfit
     members = {}
@@ -295,7 +239,7 @@ def _build(kind: Any, stored: Any) -> Any:
             if value == "" and name in _NEVER_EMPTY:
                 raise _Misfit
             members[name] = value
-        elif is_needed:  # what is None is not written
+        elif is_needed:  # None is not written
             members[name] = _read(annotation, None)
     made = kind(**members)
     check = _CHECKS.get(kind)
@@ -315,11 +259,6 @@ def _members(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
 
 
 def _read(annotation: Any, value: Any) -> Any:
-    """Return a value as a member of that type.
-
-    Raises:
-        _Misfit: It is none.
-    """
     kinds = get_args(annotation)
     if NoneType in kinds:
         if value is None:
@@ -343,7 +282,7 @@ def _read(annotation: Any, value: Any) -> Any:
 
 
 def _is_whole(record: Record) -> bool:
-    """Tell whether all of it belongs to the issuer that it names, and a key to use."""
+    """Tell whether all of it belongs to its issuer, and a bound token has its key."""
     identity, tokens = record.identity, record.tokens
     if identity.issuer is None and identity.client_secret is not None:
         return False
@@ -358,7 +297,4 @@ def _can_travel(tokens: Tokens) -> bool:
     return token.isascii() and token.isprintable() and " " not in token
 
 
-_CHECKS: Final[dict[type[Any], Any]] = {
-    Record: _is_whole,
-    Tokens: _can_travel,
-}
+_CHECKS: Final[dict[type[Any], Any]] = {Record: _is_whole, Tokens: _can_travel}

@@ -1,21 +1,20 @@
-"""Checks that whoever shows a token has the key it is bound to (RFC 9449).
+"""The rules of a protected resource: its metadata, challenges, tokens and proofs.
 
-A proof is for one request: its method, its URL, its token, one moment. Each is taken
-once; those that were taken are remembered until they would be too old anyway.
+The time and all fetched documents are arguments.
 """
 
 from __future__ import annotations
 
 import binascii
 import re
-from base64 import urlsafe_b64encode
 from hashlib import sha256
+from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.auth.jwt import import_checking_jwk, is_signed
+from mcpwire.auth.jwt import import_checking_jwk, is_signed, masked, token_hash
 from mcpwire.auth.scopes import OFFLINE_ACCESS, is_scope
 from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.urls import parse_url
@@ -27,17 +26,14 @@ if TYPE_CHECKING:
     from mcpwire.wire.urls import Url
 
 __all__ = [
-    "LONGEST_PROOF",
     "PROOF_ALGORITHMS",
     "ClaimsError",
     "Replays",
     "SignedToken",
-    "TokenFacts",
     "UnsoundToken",
     "binding_of",
     "check_proof",
     "check_times",
-    "close_scopes",
     "format_challenge",
     "parse_resource",
     "read_claims",
@@ -47,16 +43,18 @@ __all__ = [
     "well_known_paths",
 ]
 
+# Metadata (RFC 9728)...
+
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 
 
 def parse_resource(
     text: str, *, allow_insecure: bool = False, what: str = "resource"
 ) -> Url:
-    """Return the parts of the URI by which a resource, or an issuer, is known.
+    """Return the parts of the URI of a resource, or of an issuer.
 
     Raises:
-        ValueError: No token can be for it, or of it.
+        ValueError: No token can be for it, or from it.
     """
     url = parse_url(text)
     # RFC 9728, 1.2 and RFC 8414, 2; 2026-07-28 basic/authorization, "Canonical Server
@@ -71,7 +69,7 @@ def parse_resource(
 
 
 def well_known_paths(resource: Url) -> tuple[str, ...]:
-    """Return where a resource describes itself on its host: its own place first."""
+    """Return the paths of a resource's metadata on its host, its own one first."""
     # 2026-07-28 basic/authorization, "Protected Resource Metadata Discovery".
     path = "" if resource.path == "/" else resource.path
     return tuple(dict.fromkeys((_WELL_KNOWN + path, _WELL_KNOWN)))
@@ -86,22 +84,13 @@ def resource_document(
     proof_algorithms: Sequence[str] = (),
     are_proofs_required: bool = False,
 ) -> dict[str, Any]:
-    """Return what a resource says of itself.
-
-    Args:
-        resource: The URI that tokens are for.
-        authorization_servers: The issuers of its tokens; at least one.
-        scopes: What its tokens can allow.
-        texts: Further members that are texts; those without one are left out.
-        proof_algorithms: How proofs of possession may be signed.
-        are_proofs_required: Whether only tokens that are bound to a key are taken.
-    """
+    """Return the metadata of a resource; members of `texts` may be None."""
     document: dict[str, Any] = {
         "resource": resource,
         "authorization_servers": list(authorization_servers),
         "bearer_methods_supported": ["header"],
     }
-    # 2026-07-28 basic/authorization, "Refresh Tokens": nothing that a resource needs.
+    # 2026-07-28 basic/authorization, "Refresh Tokens": no resource needs that scope.
     named = [scope for scope in dict.fromkeys(scopes) if scope != OFFLINE_ACCESS]
     if named:
         document["scopes_supported"] = named
@@ -113,24 +102,7 @@ def resource_document(
     return document
 
 
-def close_scopes(includes: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
-    """Return all that each scope includes, also by way of others, and itself.
-
-    Args:
-        includes: What a scope includes directly; may go in circles.
-    """
-    direct = {scope: tuple(others) for scope, others in includes.items()}
-    closed: dict[str, frozenset[str]] = {}
-    for scope in direct:
-        found = {scope}
-        waiting = [scope]
-        while waiting:
-            new = [s for s in direct.get(waiting.pop(), ()) if s not in found]
-            found.update(new)
-            waiting += new
-        closed[scope] = frozenset(found)
-    return closed
-
+# The field ``WWW-Authenticate`` (RFC 9110 section 11.6.1)...
 
 _UNQUOTABLE: Final = re.compile(r"[^ -~]")
 _ESCAPED: Final = re.compile(r'(["\\])')
@@ -139,8 +111,7 @@ _ESCAPED: Final = re.compile(r'(["\\])')
 def format_challenge(scheme: str, params: Mapping[str, str | None]) -> str:
     """Return one challenge; parameters without a value are left out.
 
-    Whatever the values are, the field stays one field: characters that cannot stand
-    between quotation marks become question marks.
+    Characters that a quoted text cannot hold become question marks.
     """
     written = [f'{name}="{_quote(value)}"' for name, value in params.items() if value]
     return f"{scheme} {', '.join(written)}" if written else scheme
@@ -150,43 +121,37 @@ def _quote(value: str) -> str:
     return _ESCAPED.sub(r"\\\1", _UNQUOTABLE.sub("?", value))
 
 
+# Signed tokens (RFC 7515 section 7.1), read once and strictly: the checked bytes are
+# those that are used...
+
 _COMPACT: Final = re.compile(r"([A-Za-z0-9_-]++)\.([A-Za-z0-9_-]++)\.([A-Za-z0-9_-]++)")
 _TO_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 
 
 class UnsoundToken(ValueError):
-    """The text is no such token, or one that must not be believed; never quotes it."""
-
-
-def _masked(_: object) -> str:
-    return "'***'"
+    """The text is not a signed token, or must not be believed; never quotes it."""
 
 
 @attrs.frozen
 class SignedToken:
-    """The parts of a token, none of them believed yet."""
+    """The parts of a token, not believed yet."""
 
-    header: Mapping[str, Any] = attrs.field(repr=_masked)
+    header: Mapping[str, Any] = attrs.field(repr=masked)
     algorithm: str
     kid: str | None
-    payload: bytes = attrs.field(repr=_masked)
-    signed: bytes = attrs.field(repr=_masked)
-    signature: bytes = attrs.field(repr=_masked)
+    payload: bytes = attrs.field(repr=masked)
+    signed: bytes = attrs.field(repr=masked)
+    signature: bytes = attrs.field(repr=masked)
 
 
 def read_signed(token: str) -> SignedToken:
-    """Return the parts of a signed token.
-
-    Raises:
-        UnsoundToken: It is none, or needs to be understood in a way that nobody here
-            knows.
-    """
+    """Return the parts of a signed token; raise `UnsoundToken` if it is none."""
     match = _COMPACT.fullmatch(token)
     if match is None:
         raise UnsoundToken("it is no signed token")
     header = read_object(_decode(match[1]), "header")
-    # RFC 7515, 4.1.11: what must be understood and is not makes it invalid; nothing is
-    # understood here that would have to be listed.
+    # RFC 7515, 4.1.11: an extension that is critical and unknown makes a token invalid,
+    # and we know none.
     if "crit" in header or "b64" in header:
         raise UnsoundToken("its header needs an extension")
     algorithm, kid = header.get("alg"), header.get("kid")
@@ -201,11 +166,7 @@ def read_signed(token: str) -> SignedToken:
 
 
 def read_object(data: bytes, what: str) -> dict[str, Any]:
-    """Return a part that is a JSON object.
-
-    Raises:
-        UnsoundToken: It is none.
-    """
+    """Return the JSON object of a part; raise `UnsoundToken` if it is none."""
     try:
         found = loads(data)
     except JSONDecodeError:
@@ -223,13 +184,17 @@ def _decode(part: str) -> bytes:
         raise UnsoundToken("a part of it is no Base64") from None
 
 
+# Claims, of a token or of introspection: those of RFC 7519, RFC 9068 and RFC 7662 are
+# the same, and issuers differ in the spelling of scopes and clients...
+
+
 class ClaimsError(ValueError):
-    """What is said of a token does not make it good now; never quotes it."""
+    """The claims do not make a token good now; never quotes them."""
 
 
 @attrs.frozen(kw_only=True)
 class TokenFacts:
-    """What matters of the claims, in one spelling."""
+    """The claims that matter, in one spelling."""
 
     issuer: str | None
     client_id: str | None
@@ -240,11 +205,7 @@ class TokenFacts:
 
 
 def read_claims(claims: Mapping[str, Any]) -> TokenFacts:
-    """Return what matters of the claims.
-
-    Raises:
-        ClaimsError: One of them is of another type than its own.
-    """
+    """Return the claims that matter; raise `ClaimsError` if one has a wrong type."""
     return TokenFacts(
         issuer=_text(claims, "iss"),
         # RFC 9068, 2.2; OpenID Connect's name for it comes second.
@@ -257,15 +218,9 @@ def read_claims(claims: Mapping[str, Any]) -> TokenFacts:
 
 
 def check_times(claims: Mapping[str, Any], *, now: float, leeway: float) -> None:
-    """Check that a token is good at this time; what nobody said is no bound.
+    """Raise `ClaimsError` if a token is not good any more, or not yet.
 
-    Args:
-        claims: What its issuer says.
-        now: Seconds since 1970.
-        leeway: By how much clocks may differ, in seconds.
-
-    Raises:
-        ClaimsError: It is not good any more, or not yet.
+    `now` is in seconds since 1970; `leeway`, in seconds, allows for clocks that differ.
     """
     # RFC 7519, 4.1.4 and 4.1.5: before the one, and not before the other.
     expires_at, begins_at = _date(claims, "exp"), _date(claims, "nbf")
@@ -300,32 +255,30 @@ def _date(claims: Mapping[str, Any], name: str) -> float | None:
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
-    # RFC 9068, 2.2.3 has words in one text; Okta and Entra have `scp`, as a list or so.
+    # RFC 9068, 2.2.3 has words in one text; Okta and Entra have `scp`, also as a list.
     name = "scope" if claims.get("scope") is not None else "scp"
     words = (word for text in _texts(claims, name) for word in text.split(" "))
     return frozenset(filter(is_scope, words))
 
 
+# Proofs of possession (RFC 9449): for one request, its method, URL, token and moment.
+# Each is accepted once, and remembered until it would be too old anyway...
+
+# The key is the client's own choice.
 PROOF_ALGORITHMS: Final = ("ES256", "ES384", "ES512", "EdDSA", "RS256", "PS256")
-"""What proofs may be signed with; the key is the client's own choice."""
-
+# Twice the length of one with an RSA key of 4,096 bits: an unknown client chose the
+# key, and checking it must not take long.
 LONGEST_PROOF: Final = 4_096
-"""With an RSA key of 4,096 bits it is less than half as long. A key that somebody
-unknown chose should not take long to check."""
-
-MAX_AGE_S: Final = 60.0
-"""How old a proof may be, and by how much clocks may differ."""
-
+MAX_AGE_S: Final = 60.0  # and by how much clocks may differ
 LONGEST_ID: Final = 1_024
 
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 
 
 class Replays:
-    """Remembers proofs that were taken, for as long as they could come again.
+    """Remembers accepted proofs for as long as they could be replayed.
 
-    Args:
-        most: How many; of more than those the oldest can come again.
+    Above `most` of them, the oldest could be.
     """
 
     def __init__(self, most: int = 100_000) -> None:
@@ -336,30 +289,26 @@ class Replays:
         return len(self._until)
 
     def is_first(self, id: str, owner: str, *, now: float, until: float) -> bool:
-        """Take note of a proof; tell whether it has not been there before."""
+        """Remember a proof; tell whether it is new."""
         key = sha256(f"{owner} {id}".encode("utf-8", "surrogatepass")).digest()
         if self._until.get(key, now) > now:
             return False
         # The oldest stand first; they are good about as long as each other.
-        for oldest in list(_first(self._until, 2)):
+        for oldest in list(islice(self._until, 2)):
             if self._until[oldest] <= now or len(self._until) >= self._most:
                 del self._until[oldest]
         self._until[key] = until
         return True
 
 
-def _first(mapping: Mapping[bytes, float], count: int) -> Collection[bytes]:
-    return [key for key, _ in zip(mapping, range(count), strict=False)]
-
-
 def binding_of(claims: Mapping[str, Any]) -> str | None:
-    """Return the thumbprint of the key that a token is bound to; ``None``: to none.
+    """Return the thumbprint of the key that a token is bound to, or ``None``.
 
     Raises:
-        UnsoundToken: It is bound to what cannot be checked here.
+        UnsoundToken: The binding cannot be checked here.
     """
-    # RFC 7800, 3.1; RFC 9449, 6.1. Who shows a token that is bound to a certificate has
-    # proved nothing to us.
+    # RFC 7800, 3.1; RFC 9449, 6.1. With a token that is bound to a certificate a client
+    # proves nothing to us.
     if "cnf" not in claims:
         return None
     bound = claims["cnf"]
@@ -388,9 +337,9 @@ def check_proof(
         token: The access token.
         thumbprint: Of the key that the token is bound to.
         verb: The request's HTTP method.
-        urls: What the request's URL may be, without query.
+        urls: The spellings of the request's URL, without query.
         now: Seconds since 1970.
-        replays: The proofs that were taken.
+        replays: The accepted proofs.
 
     Raises:
         UnsoundToken: It proves nothing.
@@ -405,14 +354,13 @@ def check_proof(
     if key.key.thumbprint() != thumbprint:
         raise UnsoundToken("it is of another key")
     claims = read_object(proof.payload, "payload")
-    issued_at, id = _time(claims.get("iat")), claims.get("jti")
-    digest = sha256(token.encode("ascii")).digest()
+    issued_at, id = claims.get("iat"), claims.get("jti")
     # RFC 9449, 4.3.
     if claims.get("htm") != verb or _target(claims.get("htu")) not in urls:
         raise UnsoundToken("it is for another request")
-    if claims.get("ath") != urlsafe_b64encode(digest).rstrip(b"=").decode("ascii"):
+    if claims.get("ath") != token_hash(token):
         raise UnsoundToken("it is for another token")
-    if issued_at is None or abs(now - issued_at) > MAX_AGE_S:
+    if not isinstance(issued_at, (int, float)) or abs(now - issued_at) > MAX_AGE_S:
         raise UnsoundToken("it is not of this moment")
     if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
         raise UnsoundToken("it cannot be told from others")
@@ -436,12 +384,8 @@ def _key_of(proof: SignedToken) -> CheckingKey:
         raise UnsoundToken("it shows no key") from None
 
 
-def _time(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) else None
-
-
 def _target(url: object) -> str | None:
-    """Return a URL without its query and fragment, in the one spelling."""
+    """Return a URL without its query and fragment, in its one spelling."""
     if not isinstance(url, str):
         return None
     try:

@@ -1,8 +1,8 @@
-"""Which scopes to ask for: at first, and when those turn out to be too few.
+"""The scopes to ask for: at first, and if those turn out to be too few.
 
-A scope is a word of the authorization server's (RFC 6749 section 3.3). Whether one
-includes another only servers know, so scopes are compared as words, and kept in the
-order in which they were first heard of.
+A scope is a word of the authorization server's (RFC 6749 section 3.3). Only servers
+know whether one includes another, so scopes are compared as words, and keep the order
+in which they were first named.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mcpwire.auth.discovery import Denial
     from mcpwire.auth.records import ResourceMetadata, ServerMetadata
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OFFLINE_ACCESS",
     "check_scope",
+    "close_scopes",
     "initial_scopes",
     "is_scope",
     "parse_scopes",
@@ -26,8 +27,7 @@ __all__ = [
     "widens",
 ]
 
-OFFLINE_ACCESS: Final = "offline_access"
-"""The scope by which authorization servers are asked for refresh tokens."""
+OFFLINE_ACCESS: Final = "offline_access"  # asks for refresh tokens
 
 # RFC 6749, 3.3: visible ASCII but for the quotation mark and the backslash.
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]+")
@@ -39,11 +39,7 @@ def is_scope(text: str) -> bool:
 
 
 def check_scope(text: object) -> str:
-    """Return a scope that a user named, as it is.
-
-    Raises:
-        ValueError: It cannot be one.
-    """
+    """Return a scope of a user's unchanged; raise `ValueError` if it cannot be one."""
     if not isinstance(text, str) or not is_scope(text):
         raise ValueError(
             "a scope must be visible ASCII without quotation marks, backslashes and "
@@ -53,7 +49,7 @@ def check_scope(text: object) -> str:
 
 
 def parse_scopes(text: str) -> tuple[str, ...]:
-    """Return the scopes of a list with spaces, each once; what is no scope is left."""
+    """Return the scopes of a list with spaces, each once; other words are left out."""
     return _each_once(text.split(" "))
 
 
@@ -69,19 +65,11 @@ def initial_scopes(
     *,
     wants_refresh: bool,
 ) -> tuple[str, ...]:
-    """Return what to ask for when there is no token yet; nothing: no ``scope`` at all.
+    """Return the scopes to ask for without a token; empty: no ``scope`` at all.
 
-    What the user configured stands in place of what the server names. Otherwise it is
-    what the challenge asks for, else all that the resource lists.
-
-    Args:
-        denial: What the server said when it turned the request away.
-        resource: What the resource says of itself.
-        configured: What the user asks for; ``None``: nothing particular.
-        metadata: What the authorization server says of itself.
-        wants_refresh: Whether refresh tokens are of use.
+    They are those that the user configured, else those of the challenge, else all that
+    the resource lists (2026-07-28 basic/authorization, "Scope Selection Strategy").
     """
-    # 2026-07-28 basic/authorization, "Scope Selection Strategy".
     named: Sequence[str] = ()
     if configured is not None:
         named = configured
@@ -91,34 +79,42 @@ def initial_scopes(
         named = resource.scopes_supported or ()
     base = [scope for scope in named if scope != OFFLINE_ACCESS]
     supported = metadata.scopes_supported
-    # An authorization server that lists no scopes may know this one all the same, but
-    # only the user can know that.
+    # An authorization server without a list may know this scope all the same, but only
+    # the user can tell.
     is_user_sure = OFFLINE_ACCESS in (configured or ()) and supported is None
     is_offered = wants_refresh and OFFLINE_ACCESS in (supported or ())
-    # Alone it would take the place of the scopes that a server gives to whoever asks
-    # for none in particular.
+    # Alone it would replace the scopes that a server gives to a request without any.
     if is_user_sure or (is_offered and named):
         base.append(OFFLINE_ACCESS)
     return _each_once(base)
 
 
 def step_up_scopes(asked: Sequence[str], denial: Denial) -> tuple[str, ...]:
-    """Return what to ask for after a denial: all that was ever asked for, and its own.
+    """Return the scopes to ask for after a denial: all ever asked for, and its own.
 
-    Refresh tokens are settled with the first request, so ``offline_access`` is not
-    added: it is nothing that a resource could need.
+    ``offline_access`` is not added: no resource needs it.
     """
     # 2026-07-28 basic/authorization, "Step-Up Authorization Flow": the union, because
-    # a challenge need not name what is granted already.
+    # a challenge need not name the granted scopes.
     demanded = (scope for scope in denial.scopes or () if scope != OFFLINE_ACCESS)
     return _each_once([*asked, *demanded])
 
 
 def widens(granted: Sequence[str] | None, required: Sequence[str]) -> bool:
-    """Tell whether something is required that is not granted.
-
-    Args:
-        granted: What a token has, as words; ``None``: nobody said.
-        required: What the server asks for.
-    """
+    """Tell whether a required scope is not granted; ``None``: none is known to be."""
     return not set(required) <= set(granted or ())
+
+
+def close_scopes(includes: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """Return all that each scope includes, also indirectly, and itself."""
+    direct = {scope: tuple(others) for scope, others in includes.items()}
+    closed: dict[str, frozenset[str]] = {}
+    for scope in direct:
+        found = {scope}
+        waiting = [scope]
+        while waiting:
+            new = [s for s in direct.get(waiting.pop(), ()) if s not in found]
+            found.update(new)
+            waiting += new
+        closed[scope] = frozenset(found)
+    return closed

@@ -1,15 +1,19 @@
-"""The token endpoint: what it is asked, how a client proves who it is, what it answers.
+"""The token endpoint: requests, client authentication and answers; and revocation.
 
 RFC 6749 sections 2.3 and 4 to 6, OAuth 2.1, with resource indicators (RFC 8707), JWTs
-as grants and as client authentication (RFC 7523), token exchange (RFC 8693) and proofs
-of possession (RFC 9449). A request goes out once, and once more only where the server
-asks for a nonce in the proof: nothing else says that it may be repeated.
+as grants and as client authentication (RFC 7523), token exchange (RFC 8693), proofs of
+possession (RFC 9449) and revocation (RFC 7009). A request is sent once, and a second
+time only if the server asks for a nonce in the proof: nothing else allows a repeat.
+
+Accepted in an answer: an expiry that is a string or a fraction, scopes as a list, a
+blank refresh token. Refused: a token without a type, of an unknown type or another than
+was asked for, and one that cannot stand in a header.
 """
 
 from __future__ import annotations
 
 import re
-from base64 import b64encode, urlsafe_b64encode
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote
 
@@ -19,7 +23,7 @@ from mcpwire.auth.errors import (
     RegistrationError,
     TokenError,
 )
-from mcpwire.auth.jwt import client_assertion
+from mcpwire.auth.jwt import Prover, base64url, client_assertion
 from mcpwire.auth.records import Tokens
 from mcpwire.auth.steps import (
     Fetch,
@@ -37,23 +41,16 @@ from mcpwire.wire.urls import mask_url
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from mcpwire.auth.jwt import Prover, SigningKey
-    from mcpwire.auth.records import (
-        ClientAuth,
-        Identity,
-        Record,
-        ServerMetadata,
-    )
+    from mcpwire.auth.jwt import SigningKey
+    from mcpwire.auth.records import ClientAuth, Identity, Record, ServerMetadata
     from mcpwire.auth.steps import Answer, Steps
     from mcpwire.wire.urls import Url
 
 __all__ = [
     "ID_JAG",
     "ID_TOKEN",
-    "WHAT",
     "Form",
     "authenticate",
-    "check_bound",
     "client_credentials_form",
     "code_form",
     "decide_method",
@@ -67,161 +64,17 @@ __all__ = [
     "token_exchange_form",
 ]
 
-WHAT: Final = "the token endpoint"
-
-ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
-"""An identity assertion for another domain's authorization server."""
-
-_TYPES: Final[Mapping[str, Literal["Bearer", "DPoP"]]] = {
-    "bearer": "Bearer",
-    "dpop": "DPoP",
-}
-_VISIBLE: Final = re.compile(r"[!-~]+")
-_SECONDS: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?")
-_LONGEST_S: Final = 10.0 * 365 * 86_400
-"""What is good for longer is as good as for ever, and its expiry stays a date."""
-
-
-def read_tokens(
-    answer: Answer,
-    *,
-    now: float,
-    asked: Sequence[str] = (),
-    previous: Tokens | None = None,
-    is_bound: bool = False,
-    secrets: Iterable[str] = (),
-) -> Tokens:
-    """Return the tokens that an answer gives.
-
-    Args:
-        answer: What came back.
-        now: When it was asked, in seconds since 1970.
-        asked: The scopes that were asked for.
-        previous: What is refreshed: what the answer leaves out stays as it was.
-        is_bound: Whether a proof went along, to which the token has to be bound.
-        secrets: What was sent and must not come back in a text.
-
-    Raises:
-        TokenError: The server refused, or this is no token; never shows one.
-        AuthTemporarilyUnavailable: The server cannot answer now.
-    """
-    document = _read(answer, now, secrets)
-    kind = document.get("token_type")
-    token_type = _TYPES.get(kind.lower()) if isinstance(kind, str) else None
-    # RFC 6749 section 7.1: a token of a type one does not understand is not used.
-    if token_type is None:
-        raise TokenError(
-            f"{WHAT} gave a token of no type"
-            if kind is None
-            else f"{WHAT} gave a token of an unknown type, {read_code(kind)!r}",
-            status=answer.status,
-        )
-    # RFC 9449 section 5: a token that is not bound although it should be is discarded.
-    if (token_type == "DPoP") != is_bound:  # noqa: S105 - a type of token
-        raise TokenError(
-            f"{WHAT} gave a token of type {token_type!r}, and a proof of possession "
-            f"{'went' if is_bound else 'did not go'} along",
-            status=answer.status,
-        )
-    refreshed = document.get("refresh_token")
-    if not isinstance(refreshed, str) or not refreshed.strip():
-        refreshed = previous.refresh_token if previous is not None else None
-    return Tokens(
-        _access_token(document, answer.status),
-        token_type,
-        _expiry(document.get("expires_in"), now),
-        refreshed,
-        _granted(document.get("scope"), asked, previous),
-    )
-
-
-def read_exchange(answer: Answer, *, now: float, secrets: Iterable[str] = ()) -> str:
-    """Return the assertion that an identity provider gives (RFC 8693 section 2.2.1).
-
-    Raises:
-        TokenError: It refused, or gave something else.
-        AuthTemporarilyUnavailable: It cannot answer now.
-    """
-    document = _read(answer, now, secrets)
-    issued = document.get("issued_token_type")
-    if issued != ID_JAG:
-        raise TokenError(
-            f"the identity provider gave a token of type {read_code(issued)!r} "
-            f"instead of {ID_JAG!r}",
-            status=answer.status,
-        )
-    return _access_token(document, answer.status)
-
-
-def _read(answer: Answer, now: float, secrets: Iterable[str]) -> dict[str, Any]:
-    check_available(answer, WHAT, now)
-    document = read_object(answer)
-    # Some say 200 to a request that they refuse.
-    error = document.get("error") if document is not None else None
-    if 200 <= answer.status < 300 and error is None:
-        if document is None:
-            raise TokenError(
-                f"{WHAT} answered with no JSON object: {describe(answer)}",
-                status=answer.status,
-            )
-        return document
-    code = read_code(error)
-    if code == "temporarily_unavailable":
-        raise AuthTemporarilyUnavailable(
-            f"{WHAT} cannot answer now", status=answer.status
-        )
-    described = (document or {}).get("error_description")
-    raise TokenError(
-        f"{WHAT} refused: {code or describe(answer)}",
-        error=code,
-        description=read_description(described, secrets),
-        status=answer.status,
-    )
-
-
-def _access_token(document: Mapping[str, Any], status: int) -> str:
-    token = document.get("access_token")
-    # It travels in a header: what could end one there is no token.
-    if not isinstance(token, str) or not _VISIBLE.fullmatch(token):
-        reason = "without an access_token" if token is None else "with no access_token"
-        raise TokenError(f"{WHAT} answered {reason} that can be sent", status=status)
-    return token
-
-
-def _expiry(value: object, now: float) -> float | None:
-    """Return when a token expires; ``None``: nobody said so in a number."""
-    if isinstance(value, str) and _SECONDS.fullmatch(value):
-        value = float(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    # Zero and less cannot be meant: such a token would never be of use.
-    return now + min(float(value), _LONGEST_S) if value > 0 else None
-
-
-def _granted(
-    value: object, asked: Sequence[str], previous: Tokens | None
-) -> tuple[str, ...] | None:
-    # RFC 6749 section 5.1: left out where it is what was asked for; section 6: and what
-    # was granted before where nothing was asked for.
-    if isinstance(value, list):
-        value = " ".join(item for item in value if isinstance(item, str))
-    if isinstance(value, str) and value.strip():
-        return tuple(dict.fromkeys(value.split()))
-    if asked:
-        return tuple(asked)
-    return previous.scopes if previous is not None else None
-
-
 Form = list[tuple[str, str]]
 
 ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - its name
+# An identity assertion for another domain's authorization server.
+ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
 
+_WHAT: Final = "the token endpoint"
 _ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
-
-_NONCE_BYTES: Final = 16  # of a JWT's id: 128 bits
-
+_JTI_BYTES: Final = 16
 _SECRET_FIELDS: Final = frozenset(
     {
         "assertion",
@@ -233,15 +86,23 @@ _SECRET_FIELDS: Final = frozenset(
         "subject_token",
     }
 )
+_TYPES: Final[Mapping[str, Literal["Bearer", "DPoP"]]] = {
+    "bearer": "Bearer",
+    "dpop": "DPoP",
+}
+_VISIBLE: Final = re.compile(r"[!-~]+")
+_SECONDS: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?")
+# A longer lifetime is as good as none, and this expiry is still a date.
+_LONGEST_S: Final = 10.0 * 365 * 86_400
 
 
-# What is asked...
+# Forms...
 
 
 def code_form(
     code: str, *, verifier: str, redirect_uri: str, resource: str | None
 ) -> Form:
-    """Return what exchanges a code for tokens."""
+    """Return the form that exchanges a code for tokens."""
     form = [
         ("grant_type", "authorization_code"),
         ("code", code),
@@ -254,20 +115,20 @@ def code_form(
 def refresh_form(
     refresh_token: str, *, resource: str | None, scopes: Sequence[str] = ()
 ) -> Form:
-    """Return what refreshes tokens; without scopes: with those they have."""
+    """Return the form that refreshes tokens; without scopes they keep theirs."""
     form = [("grant_type", "refresh_token"), ("refresh_token", refresh_token)]
     return form + _for(scopes, resource)
 
 
 def client_credentials_form(*, resource: str | None, scopes: Sequence[str]) -> Form:
-    """Return what asks for tokens for the client itself."""
+    """Return the form that asks for tokens of the client itself."""
     return [("grant_type", "client_credentials"), *_for(scopes, resource)]
 
 
 def jwt_bearer_form(
     assertion: str, *, resource: str | None, scopes: Sequence[str]
 ) -> Form:
-    """Return what asks for tokens with a JWT that somebody else signed (RFC 7523)."""
+    """Return the form that trades a foreign JWT for tokens (RFC 7523)."""
     form = [("grant_type", _JWT_BEARER), ("assertion", assertion)]
     return form + _for(scopes, resource)
 
@@ -280,14 +141,9 @@ def token_exchange_form(
     scopes: Sequence[str],
     subject_token_type: str = ID_TOKEN,
 ) -> Form:
-    """Return what asks an identity provider for an assertion (ID-JAG, RFC 8693).
+    """Return the form that asks an identity provider for an ID-JAG (RFC 8693).
 
-    Args:
-        subject_token: Who it is about.
-        audience: The issuer that it is for.
-        resource: The MCP server that it is for.
-        scopes: What it should allow.
-        subject_token_type: What kind of token the first one is.
+    The audience is the issuer that takes the assertion, the resource the MCP server.
     """
     form = [
         ("grant_type", _EXCHANGE),
@@ -304,17 +160,13 @@ def _for(scopes: Sequence[str], resource: str | None) -> Form:
     return [*form, ("scope", " ".join(scopes))] if scopes else form
 
 
-# Who asks...
+# Client authentication...
 
 
 def decide_method(
     identity: Identity, metadata: ServerMetadata, *, can_sign: bool = False
 ) -> ClientAuth:
-    """Return how the client authenticates: as registered, else as the server can.
-
-    Raises:
-        TokenError: There is no way that both know.
-    """
+    """Return how the client authenticates: as registered, else as both sides can."""
     if identity.auth_method is not None:
         return identity.auth_method
     ways: tuple[ClientAuth, ...] = ("none",)
@@ -323,14 +175,14 @@ def decide_method(
     elif identity.client_secret is not None:
         ways = ("client_secret_basic", "client_secret_post", "none")
     supported = metadata.token_endpoint_auth_methods_supported
-    # RFC 8414 section 2: where nothing is said it is client_secret_basic. A client that
-    # has one way only has to try it, as lists are not always complete.
+    # RFC 8414 section 2: the default is client_secret_basic. A client with one way only
+    # has to try it, because lists are not always complete.
     if supported is None or len(ways) == 1:
         return ways[0]
     for way in ways:
         if way in supported:
             return way
-    raise TokenError(f"{WHAT} of '{mask_url(metadata.issuer)}' takes no client_secret")
+    raise TokenError(f"{_WHAT} of '{mask_url(metadata.issuer)}' takes no client_secret")
 
 
 def authenticate(
@@ -340,16 +192,10 @@ def authenticate(
     *,
     assertion: str | None = None,
 ) -> tuple[Form, list[tuple[str, str]]]:
-    """Return a form and headers that say who asks.
-
-    Args:
-        identity: Who.
-        metadata: Whom.
-        form: What is asked.
-        assertion: A JWT signed by the client, where that is how it authenticates.
+    """Return the form, and headers, that authenticate the client.
 
     Raises:
-        TokenError: There is no way that both know, or what it needs is missing.
+        TokenError: No method is known to both sides, or its secret or key is missing.
     """
     method = decide_method(identity, metadata, can_sign=assertion is not None)
     client_id, secret = identity.client_id, identity.client_secret
@@ -374,7 +220,19 @@ def authenticate(
     return form, [("authorization", f"Basic {b64encode(text.encode()).decode()}")]
 
 
-# Asking...
+def check_bound(identity: Identity, metadata: ServerMetadata) -> None:
+    """Raise `RegistrationError` if a client belongs to another authorization server."""
+    # 2026-07-28 basic/authorization/client-registration, "Authorization Server
+    # Binding".
+    if identity.kind != "document" and identity.issuer != metadata.issuer:
+        known = mask_url(identity.issuer or "nobody known")
+        raise RegistrationError(
+            f"the client is of the authorization server '{known}': nothing of it is "
+            f"sent to '{mask_url(metadata.issuer)}'"
+        )
+
+
+# Requests...
 
 
 def request_tokens(
@@ -392,25 +250,32 @@ def request_tokens(
     """Ask an authorization server for tokens.
 
     Args:
-        metadata: Whom.
-        identity: Who asks; must be of this very issuer.
-        form: What is asked.
+        metadata: The authorization server.
+        identity: The client; it must belong to this very issuer.
+        form: The request.
         server: The MCP server that the tokens are for.
-        allow_insecure: Whether http will do where the server itself is asked by http.
+        allow_insecure: Whether http is allowed if the server's own URL is http.
         asked: The scopes that are asked for.
-        previous: What is refreshed.
+        previous: The tokens that are refreshed.
         dpop_key: The private key to bind the token to, as a JWK.
         signing_key: The key to authenticate with in place of a secret.
 
     Raises:
-        TokenError: It refused, or gave what is no token.
-        RegistrationError: The client is of another issuer: nothing was sent.
+        TokenError: It refused, or its answer holds no usable token.
+        RegistrationError: The client belongs to another issuer: nothing was sent.
         DiscoveryError: The server has no token endpoint.
         UrlRefused: The token endpoint must not be asked.
         AuthTemporarilyUnavailable: It cannot answer now.
     """
     url = _endpoint(metadata, server, allow_insecure=allow_insecure)
-    prover = _prover(dpop_key)
+    prover = None
+    if dpop_key is not None:
+        try:
+            prover = Prover(dpop_key)
+        except ValueError as error:
+            raise TokenError(
+                f"what tokens are bound to cannot be used: {error}"
+            ) from error
     now, answer = yield from _ask(
         metadata, identity, form, url, prover=prover, signing_key=signing_key
     )
@@ -432,11 +297,7 @@ def exchange_token(
     server: Url,
     allow_insecure: bool = False,
 ) -> Steps[str]:
-    """Ask an identity provider for an assertion; the arguments and errors are the same.
-
-    Raises:
-        TokenError: It refused, or gave something else.
-    """
+    """Ask an identity provider for an assertion; compare `request_tokens`."""
     url = _endpoint(metadata, server, allow_insecure=allow_insecure)
     now, answer = yield from _ask(metadata, identity, form, url)
     return read_exchange(answer, now=now, secrets=_secrets(identity, form))
@@ -449,19 +310,8 @@ def _endpoint(metadata: ServerMetadata, server: Url, *, allow_insecure: bool) ->
             f"the authorization server '{mask_url(metadata.issuer)}' names no token "
             "endpoint"
         )
-    check_url(url, what=WHAT, server=server, allow_insecure=allow_insecure)
+    check_url(url, what=_WHAT, server=server, allow_insecure=allow_insecure)
     return url
-
-
-def _prover(key: Mapping[str, Any] | None) -> Prover | None:
-    if key is None:
-        return None
-    from mcpwire.auth.jwt import Prover
-
-    try:
-        return Prover(key)
-    except ValueError as error:
-        raise TokenError(f"what tokens are bound to cannot be used: {error}") from error
 
 
 def _ask(
@@ -473,7 +323,7 @@ def _ask(
     prover: Prover | None = None,
     signing_key: SigningKey | None = None,
 ) -> Steps[tuple[float, Answer]]:
-    """Return when it was asked, and what came back."""
+    """Send the request; return its time, and the answer."""
     check_bound(identity, metadata)
     may_go_again = prover is not None
     while True:
@@ -481,47 +331,25 @@ def _ask(
         assertion = None
         if signing_key is not None:
             assertion = client_assertion(
-                signing_key.pem,
-                signing_key.algorithm,
+                signing_key,
                 client_id=identity.client_id,
                 audience=metadata.issuer,
                 now=now,
-                jti=(yield from _draw_id()),
+                jti=base64url((yield RandomBytes(_JTI_BYTES))),
             )
         pairs, headers = authenticate(identity, metadata, form, assertion=assertion)
         if prover is not None:
-            proof = prover.proof("POST", url, now=now, jti=(yield from _draw_id()))
-            headers = [*headers, ("dpop", proof)]
-        answer = yield Fetch(WHAT, url, form=tuple(pairs), headers=tuple(headers))
+            jti = base64url((yield RandomBytes(_JTI_BYTES)))
+            headers = [*headers, ("dpop", prover.proof("POST", url, now=now, jti=jti))]
+        answer = yield Fetch(_WHAT, url, form=tuple(pairs), headers=tuple(headers))
         has_nonce = prover is not None and prover.remember(url, answer.fields)
         if not (may_go_again and has_nonce and _wants_nonce(answer)):
             return now, answer
         may_go_again = False
 
 
-def check_bound(identity: Identity, metadata: ServerMetadata) -> None:
-    """Check that a client is known to this very authorization server.
-
-    Raises:
-        RegistrationError: It is of another one.
-    """
-    # 2026-07-28 basic/authorization/client-registration, "Authorization Server
-    # Binding".
-    if identity.kind != "document" and identity.issuer != metadata.issuer:
-        known = mask_url(identity.issuer or "nobody known")
-        raise RegistrationError(
-            f"the client is of the authorization server '{known}': nothing of it is "
-            f"sent to '{mask_url(metadata.issuer)}'"
-        )
-
-
-def _draw_id() -> Steps[str]:
-    entropy = yield RandomBytes(_NONCE_BYTES)
-    return urlsafe_b64encode(entropy).rstrip(b"=").decode("ascii")
-
-
 def _wants_nonce(answer: Answer) -> bool:
-    """Tell whether the server refused for want of a nonce (RFC 9449 section 8)."""
+    """Tell whether a nonce was missing (RFC 9449 section 8)."""
     return (
         answer.status in {400, 401}
         and (read_object(answer) or {}).get("error") == "use_dpop_nonce"
@@ -533,20 +361,134 @@ def _secrets(identity: Identity, form: Form) -> list[str]:
     return found if identity.client_secret is None else [*found, identity.client_secret]
 
 
+# Answers (RFC 6749 section 5, RFC 8693 section 2.2)...
+
+
+def read_tokens(
+    answer: Answer,
+    *,
+    now: float,
+    asked: Sequence[str] = (),
+    previous: Tokens | None = None,
+    is_bound: bool = False,
+    secrets: Iterable[str] = (),
+) -> Tokens:
+    """Return the tokens of an answer; its own texts show none of the secrets.
+
+    Members that it leaves out stay as in `previous`. With `is_bound` the token must be
+    bound to a key.
+    """
+    document = _read(answer, now, secrets)
+    kind = document.get("token_type")
+    token_type = _TYPES.get(kind.lower()) if isinstance(kind, str) else None
+    # RFC 6749 section 7.1: a token of an unknown type is not used.
+    if token_type is None:
+        raise TokenError(
+            f"{_WHAT} gave a token of no type"
+            if kind is None
+            else f"{_WHAT} gave a token of an unknown type, {read_code(kind)!r}",
+            status=answer.status,
+        )
+    # RFC 9449 section 5: a token that should be bound and is not is discarded.
+    if (token_type == "DPoP") != is_bound:  # noqa: S105 - a type of token
+        raise TokenError(
+            f"{_WHAT} gave a token of type {token_type!r}, and a proof of possession "
+            f"{'went' if is_bound else 'did not go'} along",
+            status=answer.status,
+        )
+    refreshed = document.get("refresh_token")
+    if not isinstance(refreshed, str) or not refreshed.strip():
+        refreshed = previous.refresh_token if previous is not None else None
+    return Tokens(
+        _access_token(document, answer.status),
+        token_type,
+        _expiry(document.get("expires_in"), now),
+        refreshed,
+        _granted(document.get("scope"), asked, previous),
+    )
+
+
+def read_exchange(answer: Answer, *, now: float, secrets: Iterable[str] = ()) -> str:
+    """Return the assertion of an identity provider (RFC 8693 section 2.2.1)."""
+    document = _read(answer, now, secrets)
+    issued = document.get("issued_token_type")
+    if issued != ID_JAG:
+        raise TokenError(
+            f"the identity provider gave a token of type {read_code(issued)!r} "
+            f"instead of {ID_JAG!r}",
+            status=answer.status,
+        )
+    return _access_token(document, answer.status)
+
+
+def _read(answer: Answer, now: float, secrets: Iterable[str]) -> dict[str, Any]:
+    check_available(answer, _WHAT, now)
+    document = read_object(answer)
+    # Some servers refuse with status 200.
+    error = document.get("error") if document is not None else None
+    if 200 <= answer.status < 300 and error is None:
+        if document is None:
+            raise TokenError(
+                f"{_WHAT} answered with no JSON object: {describe(answer)}",
+                status=answer.status,
+            )
+        return document
+    code = read_code(error)
+    if code == "temporarily_unavailable":
+        raise AuthTemporarilyUnavailable(
+            f"{_WHAT} cannot answer now", status=answer.status
+        )
+    described = (document or {}).get("error_description")
+    raise TokenError(
+        f"{_WHAT} refused: {code or describe(answer)}",
+        error=code,
+        description=read_description(described, secrets),
+        status=answer.status,
+    )
+
+
+def _access_token(document: Mapping[str, Any], status: int) -> str:
+    token = document.get("access_token")
+    # It travels in a header, and must not be able to end one.
+    if not isinstance(token, str) or not _VISIBLE.fullmatch(token):
+        reason = "without an access_token" if token is None else "with no access_token"
+        raise TokenError(f"{_WHAT} answered {reason} that can be sent", status=status)
+    return token
+
+
+def _expiry(value: object, now: float) -> float | None:
+    if isinstance(value, str) and _SECONDS.fullmatch(value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    # Zero and less cannot be meant: such a token would be of no use.
+    return now + min(float(value), _LONGEST_S) if value > 0 else None
+
+
+def _granted(
+    value: object, asked: Sequence[str], previous: Tokens | None
+) -> tuple[str, ...] | None:
+    # RFC 6749 section 5.1: left out if it is what was asked for; section 6: and as
+    # before if nothing was asked for.
+    if isinstance(value, list):
+        value = " ".join(item for item in value if isinstance(item, str))
+    if isinstance(value, str) and value.strip():
+        return tuple(dict.fromkeys(value.split()))
+    if asked:
+        return tuple(asked)
+    return previous.scopes if previous is not None else None
+
+
+# Revocation (RFC 7009)...
+
 _REVOCATION: Final = "the revocation endpoint"
 
 
 def revoke_tokens(record: Record, server: Url, *, allow_insecure: bool) -> Steps[None]:
-    """Ask the authorization server to forget the tokens, where it can be asked.
+    """Ask the authorization server to forget the tokens, and ignore its answer.
 
-    A refresh token should take its access tokens along (RFC 7009 section 2.1), and not
-    every server does that. Whatever it answers, there is nothing more to be done.
-
-    Raises:
-        RegistrationError: The client is of another issuer: nothing was sent.
-        UrlRefused: Its endpoint must not be asked.
-        TokenError: It takes nothing that this client can say who it is by.
-        AuthTemporarilyUnavailable: No answer came.
+    A refresh token should take its access tokens along (RFC 7009 section 2.1), but not
+    every server does that. Raises like `authenticate`, `check_bound` and `check_url`.
     """
     url, tokens = record.metadata.revocation_endpoint, record.tokens
     if url is None or tokens is None:

@@ -27,7 +27,6 @@ from mcpwire.auth.records import (
     ServerMetadata,
     Tokens,
     dump,
-    dump_pending,
     load,
     load_pending,
 )
@@ -384,7 +383,7 @@ class Actor:
         return True
 
     def _savepending(self, step):
-        self.world.store.pending = dump_pending(step.pending)
+        self.world.store.pending = dump(step.pending)
 
     def _loadpending(self, step):
         data, self.world.store.pending = self.world.store.pending, None

@@ -22,12 +22,11 @@ from mcpwire.auth.resource_server import (
     UnsoundToken,
     binding_of,
     check_proof,
-    close_scopes,
     parse_resource,
     resource_document,
     well_known_paths,
 )
-from mcpwire.auth.scopes import check_scope
+from mcpwire.auth.scopes import check_scope, close_scopes
 from mcpwire.errors import AuthError
 from mcpwire.protocol.serving.auth.credentials import (
     CREDENTIALS,

@@ -16,7 +16,6 @@ from mcpwire.auth.errors import AuthTemporarilyUnavailable, ConsentDenied
 from mcpwire.auth.records import (
     credential_key,
     dump,
-    dump_pending,
     load,
     load_pending,
     pending_key,
@@ -119,7 +118,7 @@ class Vault:
         return True
 
     def _keep(self, step: Any) -> None:
-        data = dump_pending(step.pending)
+        data = dump(step.pending)
         for _ in range(KEEPS):  # the last one counts
             _, version = self._storage.load(self._pending)
             if self._storage.save(self._pending, data, version) is not None:
