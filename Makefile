@@ -151,6 +151,7 @@ fresh: $(VENV)/.dev $(PEERS)/node/.made ## install the wheel as a stranger does,
 
 conformance: $(VENV)/.dev $(PEERS)/conformance/.made ## put client and server to the official suite; LEGS="--leg C4 ..."
 	@$(PY) conformance/run.py $(LEGS)
+	@$(PY) tests/record/make.py conformance
 
 soak: $(VENV)/.dev ## use the client for long, put the server under load; SOAK="--calls N", LOAD=--full
 	@$(PY) tests/soak/soak.py $(SOAK)

@@ -11,9 +11,11 @@ official SDK, which has an event loop only, on its loop.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from floor import ARGUMENTS, check
@@ -39,8 +41,8 @@ def connected(server: str, option: str, *, apart: bool = True) -> Iterator[Any]:
     with mcpwire.sync.Client(mcpwire.Stdio(server, [option])) as client:
         expected = "2026-07-28" if option == "--modern" else "2025-11-25"
         assert str(client.protocol_version) == expected, client.protocol_version
-        channel = client._connection.channel  # noqa: SLF001 - its child has to be placed
-        place(channel.pid, apart=apart)
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+        place(int(children), apart=apart)
         yield client
 
 

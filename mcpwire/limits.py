@@ -104,7 +104,8 @@ class Limits:
     that waits for it."""
 
     unwritten_total: int = _size(256 * _MIB)
-    """Bytes of answers that all clients of our own HTTP server have not read."""
+    """Bytes of answers that all HTTP clients together have not read; under a web server
+    other than ours, those that wait in event streams."""
 
     pages: int = _size(1_000)
     """Pages of one list."""

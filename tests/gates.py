@@ -23,20 +23,15 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("types",),
     ("protocol", "auth"),
     ("transports",),
-    ("sync",),
-    ("client", "sync.client", "server"),
-    ("config", "group", "sync.group", "testing", "tools"),
-    ("gateway",),
+    ("client", "server"),
+    ("config", "group", "testing", "tools"),
+    ("gateway", "sync"),
     ("",),
     ("bench", "check"),
     ("cli",),
     ("__main__",),
 )
 """From the floor up; L0 to L5 of the architecture, its L4 and L6 in storeys.
-
-The blocking shell stands on the asyncio one: it uses what knows no loop there, and a
-server in memory runs on asyncio whoever talks to it. That it loads no loop otherwise is
-for `tests/sync` to show. The package `sync` itself only names what `sync.client` has.
 
 The empty name is the package itself, whose public names the applications may use.
 """
@@ -53,7 +48,7 @@ PURE: Final = (
 )
 """Modules and packages that do no I/O and know no clock, chance, log or loop."""
 
-SIDEWAYS_LAYERS: Final = frozenset({0, 7})
+SIDEWAYS_LAYERS: Final = frozenset({0, 6})
 """Layers of modules beside each other in the package's own folder."""
 
 MAX_FILE_LINES: Final = 1_200
@@ -139,8 +134,6 @@ class Finding(NamedTuple):
 def unit_of(name: str) -> tuple[int, str] | None:
     """Return layer and unit of a module of ours; None where it stands in no layer."""
     inner = name.removeprefix(PACKAGE).removeprefix(".")
-    if inner == "sync":
-        inner = "sync.group"
     best: tuple[int, str] | None = None
     for level, units in enumerate(LAYERS):
         for unit in units:

@@ -15,7 +15,7 @@ TESTS = Path(__file__).parent
 @pytest.mark.parametrize(
     ("path", "acts"),
     [
-        ("wire/test_lines.py", False),
+        ("wire/test_jsonrpc_lines.py", False),
         ("types/test_content.py", False),
         ("protocol/test_peer.py", False),
         ("transports/test_stdio.py", True),

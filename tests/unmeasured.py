@@ -45,6 +45,7 @@ FOLDERS: Final = (
     "oauth/test_promises.py",
     "oauth/test_storage_processes.py",
     "over_http/test_mcp_server.py",
+    "record/",
     "servers/",
     "soak/",
     "test_gates.py",

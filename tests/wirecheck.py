@@ -263,16 +263,10 @@ class WireCheck:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, check: WireCheck) -> None:
-    """Let every duplex connection, of either shell, show what it sends."""
-    from mcpwire.sync._duplex import BlockingDuplex
+    """Let every duplex connection show what it sends."""
     from mcpwire.transports._duplex import Duplex
 
-    for duplex in (Duplex, BlockingDuplex):
-        _install(monkeypatch, check, duplex)
-
-
-def _install(monkeypatch: pytest.MonkeyPatch, check: WireCheck, duplex: Any) -> None:
-    send, requested, withdrawn = duplex._send, duplex.requested, duplex.withdrawn
+    send, requested, withdrawn = Duplex._send, Duplex.requested, Duplex.withdrawn
 
     @functools.wraps(send)
     def checked_send(self, data):
@@ -289,6 +283,6 @@ def _install(monkeypatch: pytest.MonkeyPatch, check: WireCheck, duplex: Any) -> 
         check.withdrawn(self, id)
         withdrawn(self, id)
 
-    monkeypatch.setattr(duplex, "_send", checked_send)
-    monkeypatch.setattr(duplex, "requested", noted_request)
-    monkeypatch.setattr(duplex, "withdrawn", noted_withdrawal)
+    monkeypatch.setattr(Duplex, "_send", checked_send)
+    monkeypatch.setattr(Duplex, "requested", noted_request)
+    monkeypatch.setattr(Duplex, "withdrawn", noted_withdrawal)

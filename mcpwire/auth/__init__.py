@@ -1,8 +1,8 @@
 """Authorization without I/O: OAuth 2.1 as MCP uses it, for clients and for resources.
 
 An operation of several steps is a generator: it yields a step of `mcpwire.auth.steps`
-and is sent the outcome. `mcpwire.transports.oauth` performs the steps on asyncio,
-`mcpwire.sync` blocking. Nothing here knows a clock, randomness, storage or a network::
+and is sent the outcome. `mcpwire.transports.oauth` performs the steps. Nothing here
+knows a clock, randomness, storage or a network::
 
     flow ──► discovery ──► scopes      config, errors     imported by users
       ├────► registration              records            values, and their storage

@@ -174,6 +174,13 @@ class ClientBase:
         """
         await self._connection.aclose()
 
+    def abandon(self) -> bool:
+        """Let go of the connection at once, from anywhere; tell whether there was one.
+
+        It waits for nothing: a child process is killed. For `mcpwire.sync`.
+        """
+        return self._connection.abandon()
+
     async def __aenter__(self) -> Self:
         await self.connect()
         return self
@@ -298,7 +305,7 @@ class ClientBase:
         Raises:
             InvalidMessage: What it declared breaks the rules; calls work all the same.
         """
-        from mcpwire.types.capabilities import ServerCapabilities
+        from mcpwire.types.lifecycle import ServerCapabilities
 
         agreement = self._connection.profile.agreement
         if agreement is None:

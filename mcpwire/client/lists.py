@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwire.client.base import ClientBase
 from mcpwire.protocol.methods import find
-from mcpwire.types._codec.wire import decode_repaired
+from mcpwire.types._codec import decode_repaired
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

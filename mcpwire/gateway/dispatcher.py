@@ -31,9 +31,9 @@ from mcpwire.protocol.serving.sealed import NOBODY
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
 from mcpwire.server.request import IN_MEMORY, Facts, check_kept
 from mcpwire.server.routes import capabilities_at
+from mcpwire.types.meta import TRACE_KEYS
 from mcpwire.versions import LATEST
 from mcpwire.wire.json import encode
-from mcpwire.wire.meta import TRACE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

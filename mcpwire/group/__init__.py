@@ -2,7 +2,7 @@
 
 `Group` connects them in parallel, says how each of them is, calls them by name, hears
 what they tell, and makes one set of all their tools. Names are imported when they are
-first used: the blocking group shares what knows no loop.
+first used.
 """
 
 from __future__ import annotations

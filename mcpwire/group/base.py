@@ -1,6 +1,6 @@
 """What a group knows of its servers; the same for asyncio and threads.
 
-Nothing here waits, and nothing here knows a loop: the blocking group has the same part.
+Nothing here waits, and nothing here knows a loop.
 """
 
 from __future__ import annotations
@@ -288,6 +288,10 @@ class GroupBase(Generic[SeatT, ClientT]):
                 seat.client.set_handlers(**{key: effective[key] for key in given})
 
     # Inside...
+
+    def abandon(self) -> bool:
+        """Let go of every connection at once; tell whether there was one."""
+        return bool(sum(seat.client.abandon() for seat in tuple(self._seats.values())))
 
     def _is_kept(self, server: str, uri: str) -> bool:
         seat = self._seats.get(server)

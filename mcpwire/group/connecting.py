@@ -15,6 +15,7 @@ from mcpwire.group.member import Member
 from mcpwire.group.roster import Roster
 from mcpwire.group.seat import CLOSE_S
 from mcpwire.protocol.many.errors import UnknownServer
+from mcpwire.transports.callbacks import invoke
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -102,7 +103,7 @@ class Connecting(Roster):
         if self._on_error == "raise":
             raise error
         if callable(self._on_error):
-            outcome = self._on_error(name, error)
+            outcome = invoke(self._on_error, name, error)
             if inspect.isawaitable(outcome):
                 await outcome
 

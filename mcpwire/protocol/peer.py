@@ -1,8 +1,8 @@
 """One end of a duplex JSON-RPC connection: bytes in, calls and answers out.
 
-It does no I/O and knows no clock. Whoever owns it (an asyncio channel, a blocking one,
-a server) feeds the bytes it read to `receive`, writes the bytes it is given, and is
-told what happened through the `Owner` protocol::
+It does no I/O and knows no clock. Whoever owns it (a channel, a server) feeds the bytes
+it read to `receive`, writes the bytes it is given, and is told what happened through
+the `Owner` protocol::
 
       open() ──► outstanding ──► answered / failed        the peer answered
                       │────────► cancel()                 we gave up: late answers drop
@@ -32,7 +32,7 @@ from mcpwire.wire.json import (
     encode_line,
     loads,
 )
-from mcpwire.wire.lines import LineDecoder
+from mcpwire.wire.jsonrpc import LineDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from mcpwire.errors import MCPError, MessageTooLarge, RPCError
     from mcpwire.limits import Limits
     from mcpwire.versions import Revision
-    from mcpwire.wire.jsonrpc import RequestId
-    from mcpwire.wire.lines import Line
+    from mcpwire.wire.jsonrpc import Line, RequestId
 
 __all__ = ["C", "Receiver"]
 

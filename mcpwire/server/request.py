@@ -6,7 +6,7 @@ it before. A handler need not know which: it gets one `RequestContext`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     AskFn = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
     """Sends a request to the client and returns its result."""
 
-    Owner = PrincipalKey | str
+    Owner: TypeAlias = PrincipalKey | str
     """A principal's key, or the network of an address."""
 
     NamedAskFn = Callable[[str, dict[str, Any], str | None], Awaitable[dict[str, Any]]]

@@ -187,7 +187,7 @@ class ScriptedPeer:
     ) -> list[Message]:
         """Wait, without a loop, until so many messages of a method have come, ever.
 
-        For tests of blocking clients, whose server runs in a thread of its own.
+        For tests of blocking clients, which run the loop of their server.
 
         Raises:
             AssertionError: They did not come in time.

@@ -11,12 +11,12 @@ import asyncio
 import contextlib
 from collections import deque
 from functools import partial
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpwire.errors import MCPError
 from mcpwire.protocol.http.reply import Reply
 from mcpwire.protocol.http.request import Request
+from mcpwire.transports._loops import runs_here
 from mcpwire.transports.memory import MemoryChannel
 from mcpwire.transports.stdio.pipes import PipeDuplex
 from mcpwire.versions import find_revision
@@ -56,7 +56,6 @@ class Wire:
     def __init__(self, owner: WireOwner) -> None:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
         self._queue: deque[tuple[int, Callable[[], object]]] = deque()
         self._turns = 0
         self._timers: set[asyncio.TimerHandle] = set()
@@ -111,8 +110,8 @@ class Wire:
             self._owner.wire_received(self, data)
 
     def _enqueue(self, turns: int, action: Callable[[], object]) -> None:
-        if get_ident() != self._thread:
-            # A blocking client runs its server's loop in a thread of its own.
+        if not runs_here(self._loop):
+            # A test of a blocking client: which thread runs the loop changes.
             with contextlib.suppress(RuntimeError):  # that loop has ended
                 self._loop.call_soon_threadsafe(self._enqueue, turns, action)
             return

@@ -1,6 +1,6 @@
 """The tools of many servers as one set, for a model: names, rules, calls.
 
-Each name is imported when it is first used, so that the blocking set loads no loop.
+Each name is imported when it is first used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What every tool set does, but for the waiting: listing and calling without either.
 
 What was listed becomes views, and a call goes through all that comes before and after
-it is sent. The asyncio set adds the waiting, and so does the blocking one.
+it is sent. The set itself adds the waiting.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mcpwire.tools.building import Listed, build
 from mcpwire.tools.options import check_errors
 from mcpwire.tools.reading import Reading
 from mcpwire.tools.view import ToolCall
-from mcpwire.wire.meta import TRACE_KEYS
+from mcpwire.types.meta import TRACE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

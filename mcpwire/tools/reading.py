@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcpwire.tools.building import Listed
     from mcpwire.tools.catalog import CatalogEntry
     from mcpwire.tools.options import ToolOptions
-    from mcpwire.tools.source import ToolSourceBase
+    from mcpwire.tools.source import ToolSource
     from mcpwire.tools.view import ToolView
 
 __all__ = ["Reading"]
@@ -37,7 +37,7 @@ NAME_LENGTH: Final = 200
 class Reading:
     """The tools of all servers of a source, to be looked at."""
 
-    def __init__(self, source: ToolSourceBase, **options: Unpack[ToolOptions]) -> None:
+    def __init__(self, source: ToolSource, **options: Unpack[ToolOptions]) -> None:
         self._source = source
         self._options = Options(**options)
         self._listed: dict[str, Listed] = {}

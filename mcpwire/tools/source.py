@@ -1,4 +1,4 @@
-"""Where a tool set has its tools from: a group, asyncio's or the blocking one."""
+"""Where a tool set has its tools from: a group, or what else has this."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from mcpwire.protocol.many.policy.rules import ServerRules
     from mcpwire.types import CallToolResult, Tool
 
-__all__ = ["BlockingToolSource", "OnChange", "ToolSource", "ToolSourceBase"]
+__all__ = ["OnChange", "ToolSource"]
 
 OnChange: TypeAlias = "Callable[[str | None], None]"
 """Told of a server whose tools may have changed: its list did, or it came back, joined
 or left. ``None``: there will be no more of anything. It returns at once."""
 
 
-class ToolSourceBase(Protocol):
-    """What a source says without asking a server."""
+class ToolSource(Protocol):
+    """A source of tools."""
 
     def servers(self) -> Iterable[str]:
         """Return the servers that there are, in an order that stays.
@@ -47,10 +47,6 @@ class ToolSourceBase(Protocol):
         """Have the callback called with each change; return what ends that."""
         ...
 
-
-class ToolSource(ToolSourceBase, Protocol):
-    """A source on asyncio."""
-
     async def list(self, server: str) -> list[Tool]:
         """Return all tools of a server, none where it is not one that has tools.
 
@@ -74,27 +70,5 @@ class ToolSource(ToolSourceBase, Protocol):
     async def request(
         self, server: str, verb: str, *arguments: Any, **options: Any
     ) -> Any:
-        """Call another method of a server's client, such as ``"read_resource"``."""
-        ...
-
-
-class BlockingToolSource(ToolSourceBase, Protocol):
-    """A source without a loop; what it calls back may come from any thread."""
-
-    def list(self, server: str) -> list[Tool]:
-        """Return all tools of a server, none where it is not one that has tools."""
-        ...
-
-    def call(
-        self,
-        server: str,
-        tool: str,
-        arguments: Mapping[str, Any] | None,
-        **options: Any,
-    ) -> CallToolResult:
-        """Call a tool by the name that its server gave it; options as a request's."""
-        ...
-
-    def request(self, server: str, verb: str, *arguments: Any, **options: Any) -> Any:
         """Call another method of a server's client, such as ``"read_resource"``."""
         ...

@@ -17,6 +17,7 @@ import attrs
 from mcpwire.errors import MCPError
 from mcpwire.protocol.many.errors import NameCollision, NotAllowed
 from mcpwire.tools.base import ToolSetBase, logger
+from mcpwire.transports.callbacks import invoke
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -324,7 +325,7 @@ class ToolSet(ToolSetBase):
         approve = self._options.approve
         assert approve is not None
         try:
-            answer = approve(self._question(call))
+            answer = invoke(approve, self._question(call))
             return await answer if inspect.isawaitable(answer) else answer
         except NotAllowed:
             raise

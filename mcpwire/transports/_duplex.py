@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from asyncio import get_running_loop
 from functools import partial
-from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import (
@@ -61,7 +60,7 @@ class Duplex(DuplexFacts):
         target: str | None = None,
     ) -> None:
         self._loop = get_running_loop()
-        self._thread = get_ident()
+        self._is_forked = False
         self._inbound = inbound
         self._limits = limits
         self._peer: Peer[Pending] = Peer(self, role=role, limits=limits)
@@ -105,13 +104,11 @@ class Duplex(DuplexFacts):
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
         loop = self._loop
-        # A loop runs in one thread: asking for that is half the price of asking which
-        # loop runs here, and `_refusal` looks again.
         if (
             self._dead is not None
             or headers
-            or get_ident() != self._thread
-            or not loop.is_running()
+            or get_running_loop() is not loop
+            or self._is_forked
         ):
             raise self._refusal(headers)
         future: asyncio.Future[dict[str, Any]] = loop.create_future()
@@ -191,7 +188,7 @@ class Duplex(DuplexFacts):
 
     def _refusal(self, headers: Mapping[str, str] | None) -> MCPError:
         """Say why a call cannot even begin."""
-        if not self._thread:
+        if self._is_forked:
             return LocalProtocolError(
                 "this connection belongs to the process that this one was forked from; "
                 "connect a client of your own"
@@ -418,7 +415,7 @@ class Duplex(DuplexFacts):
 
     def forked(self) -> None:
         """Refuse every use: this process was forked off the one that connected."""
-        self._thread = 0  # no thread has that identity
+        self._is_forked = True
         self._closed_by_us = True
         if self._dead is None:
             self._dead = TransportError("left to the parent", target=self.target)

@@ -1,4 +1,4 @@
-"""What a duplex connection says of itself, whichever shell moves its bytes."""
+"""What a duplex connection says of itself."""
 
 from __future__ import annotations
 

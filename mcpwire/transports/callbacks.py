@@ -1,7 +1,9 @@
 """Calls users' callbacks for what comes in, in order, never blocking a reader.
 
 A plain function is called at once. What an async one returns is awaited by one task,
-behind which further items queue; the task ends with the queue.
+behind which further items queue; the task ends with the queue. On a loop that blocking
+callers run (`mcpwire.sync`) a plain function may block and call the client, so it is
+called in a thread: progress in that of its call, all else in one of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import threading
 from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -19,12 +22,113 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits
 
-__all__ = ["Delivery", "Newest", "ProgressSink", "Waiting"]
+__all__ = [
+    "Callers",
+    "Delivery",
+    "Newest",
+    "ProgressSink",
+    "Waiting",
+    "invoke",
+    "is_blocking",
+    "set_callers",
+    "stay_for",
+]
 
 SETTLE_S: Final = 5.0
 """How long callbacks may take to be through when their call has no limit."""
 
 logger = logging.getLogger("mcpwire")
+
+
+class Callers(Protocol):
+    """The threads that wait for calls on a loop."""
+
+    def of_caller(self) -> Callable[..., None] | None:
+        """Return what has functions called by the thread that waits for this task."""
+
+    def stay_for(self, task: asyncio.Task[Any]) -> None:
+        """Run the loop until that task is done, at least for a while."""
+
+
+def set_callers(loop: Any, callers: Callers) -> None:
+    """Have plain functions called in threads on this loop."""
+    loop.mcpwire_callers = callers
+
+
+def _callers() -> Callers | None:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    found: Callers | None = getattr(loop, "mcpwire_callers", None)
+    return found
+
+
+def is_blocking() -> bool:
+    """Tell whether blocking callers run this loop."""
+    return _callers() is not None
+
+
+def stay_for(task: asyncio.Task[Any]) -> None:
+    """Have a task done also where nobody runs its loop between calls."""
+    callers = _callers()
+    if callers is not None:
+        callers.stay_for(task)
+
+
+def invoke(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a user's function; return its result, or an awaitable of it."""
+    if not is_blocking() or inspect.iscoroutinefunction(function):
+        return function(*args)
+    return _in_thread(function, *args)
+
+
+def _for_caller(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what calls a function in the thread that waits for the current task."""
+    callers = _callers()
+    post = None if callers is None else callers.of_caller()
+    if post is None or inspect.iscoroutinefunction(function):
+        return function
+
+    async def call(*args: Any) -> None:
+        post(function, *args)
+
+    return call
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function in a thread that does not keep the interpreter from exiting."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if answer.done():  # nobody waits any more
+            return
+        if error is None:
+            answer.set_result(value)
+        else:
+            answer.set_exception(error)
+
+    def run() -> None:
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            value = function(*args)
+        except (StopIteration, SystemExit, KeyboardInterrupt) as raised:
+            # A future does not take the first; the others would end the loop.
+            error = RuntimeError(f"{function!r} raised {raised!r}")
+        except BaseException as raised:  # noqa: BLE001 - raised on the loop
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, value, error)
+
+    # Not a thread of the loop's executor: the interpreter waits for those at its exit.
+    context = copy_context()
+    threading.Thread(
+        target=context.run, args=(run,), name="mcpwire-callback", daemon=True
+    ).start()
+    value = await answer
+    return await value if inspect.isawaitable(value) else value
 
 
 class Waiting(Protocol):
@@ -114,7 +218,7 @@ class Delivery:
 
     def _call(self, item: tuple[Any, ...]) -> Awaitable[Any] | None:
         try:
-            outcome = self._context.copy().run(self._callback, *item)
+            outcome = self._context.copy().run(invoke, self._callback, *item)
         except (Exception, asyncio.CancelledError):
             # CancelledError: it asked for the result of something cancelled.
             logger.exception("callback %r raised", self._callback)
@@ -167,7 +271,7 @@ class ProgressSink:
         limits: Limits,
     ) -> None:
         waiting = Newest(limits.notifications, limits.message)
-        self._delivery = Delivery(on_progress, waiting)
+        self._delivery = Delivery(_for_caller(on_progress), waiting)
 
     def take(self, _: str, params: dict[str, Any] | None) -> None:
         """Take a notification; one that carries no number is passed over."""

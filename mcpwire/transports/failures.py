@@ -1,4 +1,4 @@
-"""What a failed connecting means for who connects; the same for both shells."""
+"""What a failed connecting means for who connects."""
 
 from __future__ import annotations
 

@@ -8,345 +8,125 @@ module comes with the first of its names that is used.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-from mcpwire.types._codec.names import HOME
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import UNSET, Json, JsonObject, Unset, WireType
-    from mcpwire.types._codec.wire import decode, decoder, encode, encoder
-    from mcpwire.types.capabilities import (
-        ClientCapabilities,
-        ClientTaskRequests,
-        ClientTasksCapability,
-        ElicitationCapability,
-        PromptsCapability,
-        ResourcesCapability,
-        RootsCapability,
-        SamplingCapability,
-        ServerCapabilities,
-        ServerTaskRequests,
-        ServerTasksCapability,
-        ToolsCapability,
-    )
-    from mcpwire.types.content import (
-        Annotations,
-        AudioContent,
-        BlobResourceContents,
-        ContentBlock,
-        EmbeddedResource,
-        Icon,
-        ImageContent,
-        ResourceContents,
-        ResourceLink,
-        Role,
-        TextContent,
-        TextResourceContents,
-        Theme,
-        UnknownContent,
-    )
-    from mcpwire.types.elicitation import (
-        BooleanSchema,
-        ElicitAction,
-        ElicitationCompleteNotificationParams,
-        ElicitRequestFormParams,
-        ElicitRequestParams,
-        ElicitRequestURLParams,
-        ElicitResult,
-        EnumItems,
-        EnumOption,
-        LegacyTitledEnumSchema,
-        NumberSchema,
-        PrimitiveSchemaDefinition,
-        RequestedSchema,
-        StringFormat,
-        StringSchema,
-        TitledEnumItems,
-        TitledMultiSelectEnumSchema,
-        TitledSingleSelectEnumSchema,
-        UnknownSchema,
-        UntitledMultiSelectEnumSchema,
-        UntitledSingleSelectEnumSchema,
-    )
-    from mcpwire.types.extensions.skills import (
-        GetSkillRequestParams,
-        GetSkillResult,
-        ListSkillsResult,
-        ReadResourceDirectoryRequestParams,
-        ReadResourceDirectoryResult,
-        Skill,
-        SkillResource,
-    )
-    from mcpwire.types.input import (
-        CreateMessageRequest,
-        ElicitRequest,
-        InputRequest,
-        InputRequests,
-        InputRequiredResult,
-        InputResponse,
-        InputResponses,
-        ListRootsRequest,
-        ListRootsRequestParams,
-        ListRootsResult,
-        Root,
-        UnknownInputRequest,
-        UnknownInputResponse,
-    )
-    from mcpwire.types.lifecycle import (
-        DiscoverResult,
-        Implementation,
-        InitializeRequestParams,
-        InitializeResult,
-    )
+    from mcpwire.types._base import UNSET as UNSET
+    from mcpwire.types._base import Json as Json
+    from mcpwire.types._base import JsonObject as JsonObject
+    from mcpwire.types._base import RequestParams as RequestParams
+    from mcpwire.types._base import Unset as Unset
+    from mcpwire.types._base import WireType as WireType
+    from mcpwire.types._codec import decode as decode
+    from mcpwire.types._codec import decoder as decoder
+    from mcpwire.types._codec import encode as encode
+    from mcpwire.types._codec import encoder as encoder
+    from mcpwire.types.content import *
+    from mcpwire.types.elicitation import *
+    from mcpwire.types.input import *
+    from mcpwire.types.lifecycle import *
+    from mcpwire.types.meta import NotificationMetaObject as NotificationMetaObject
+    from mcpwire.types.meta import RequestMetaObject as RequestMetaObject
+    from mcpwire.types.meta import ResultMetaObject as ResultMetaObject
     from mcpwire.types.meta import (
-        NotificationMetaObject,
-        RequestMetaObject,
-        ResultMetaObject,
-        SubscriptionsListenResultMetaObject,
+        SubscriptionsListenResultMetaObject as SubscriptionsListenResultMetaObject,
     )
-    from mcpwire.types.prompts import (
-        GetPromptRequestParams,
-        GetPromptResult,
-        ListPromptsResult,
-        Prompt,
-        PromptArgument,
-        PromptMessage,
-    )
-    from mcpwire.types.resources import (
-        ListResourcesResult,
-        ListResourceTemplatesResult,
-        ReadResourceRequestParams,
-        ReadResourceResult,
-        Resource,
-        ResourceTemplate,
-        ResourceUpdatedNotificationParams,
-        SubscribeRequestParams,
-        UnsubscribeRequestParams,
-    )
-    from mcpwire.types.sampling import (
-        CreateMessageRequestParams,
-        CreateMessageResult,
-        IncludeContext,
-        ModelHint,
-        ModelPreferences,
-        SamplingContent,
-        SamplingMessage,
-        ToolChoice,
-        ToolChoiceMode,
-        ToolResultContent,
-        ToolUseContent,
-    )
-    from mcpwire.types.tasks import (
-        CancelTaskRequestParams,
-        CancelTaskResult,
-        CreatedTask,
-        CreateTaskResult,
-        DetailedTask,
-        GetTaskPayloadRequestParams,
-        GetTaskPayloadResult,
-        GetTaskRequestParams,
-        GetTaskResult,
-        ListTasksResult,
-        RelatedTaskMetadata,
-        Task,
-        TaskMetadata,
-        TaskStatus,
-        TaskStatusNotificationParams,
-        UpdateTaskRequestParams,
-    )
-    from mcpwire.types.tools import (
-        CallToolRequestParams,
-        CallToolResult,
-        ListToolsResult,
-        TaskSupport,
-        Tool,
-        ToolAnnotations,
-        ToolExecution,
-    )
-    from mcpwire.types.utilities import (
-        CancelledNotificationParams,
-        CompleteRequestParams,
-        CompleteResult,
-        Completion,
-        CompletionArgument,
-        CompletionContext,
-        CompletionReference,
-        EmptyResult,
-        LoggingLevel,
-        LoggingMessageNotificationParams,
-        NotificationParams,
-        PaginatedRequestParams,
-        ProgressNotificationParams,
-        ProgressToken,
-        PromptReference,
-        RequestId,
-        RequestParams,
-        ResourceTemplateReference,
-        SetLevelRequestParams,
-        SubscriptionFilter,
-        SubscriptionsAcknowledgedNotificationParams,
-        SubscriptionsListenRequestParams,
-        SubscriptionsListenResult,
-    )
+    from mcpwire.types.prompts import *
+    from mcpwire.types.requests import *
+    from mcpwire.types.resources import *
+    from mcpwire.types.sampling import *
+    from mcpwire.types.skills import *
+    from mcpwire.types.tasks import *
+    from mcpwire.types.tools import *
 
-__all__ = [
-    "UNSET",
-    "Annotations",
-    "AudioContent",
-    "BlobResourceContents",
-    "BooleanSchema",
-    "CallToolRequestParams",
-    "CallToolResult",
-    "CancelTaskRequestParams",
-    "CancelTaskResult",
-    "CancelledNotificationParams",
-    "ClientCapabilities",
-    "ClientTaskRequests",
-    "ClientTasksCapability",
-    "CompleteRequestParams",
-    "CompleteResult",
-    "Completion",
-    "CompletionArgument",
-    "CompletionContext",
-    "CompletionReference",
-    "ContentBlock",
-    "CreateMessageRequest",
-    "CreateMessageRequestParams",
-    "CreateMessageResult",
-    "CreateTaskResult",
-    "CreatedTask",
-    "DetailedTask",
-    "DiscoverResult",
-    "ElicitAction",
-    "ElicitRequest",
-    "ElicitRequestFormParams",
-    "ElicitRequestParams",
-    "ElicitRequestURLParams",
-    "ElicitResult",
-    "ElicitationCapability",
-    "ElicitationCompleteNotificationParams",
-    "EmbeddedResource",
-    "EmptyResult",
-    "EnumItems",
-    "EnumOption",
-    "GetPromptRequestParams",
-    "GetPromptResult",
-    "GetSkillRequestParams",
-    "GetSkillResult",
-    "GetTaskPayloadRequestParams",
-    "GetTaskPayloadResult",
-    "GetTaskRequestParams",
-    "GetTaskResult",
-    "Icon",
-    "ImageContent",
-    "Implementation",
-    "IncludeContext",
-    "InitializeRequestParams",
-    "InitializeResult",
-    "InputRequest",
-    "InputRequests",
-    "InputRequiredResult",
-    "InputResponse",
-    "InputResponses",
-    "Json",
-    "JsonObject",
-    "LegacyTitledEnumSchema",
-    "ListPromptsResult",
-    "ListResourceTemplatesResult",
-    "ListResourcesResult",
-    "ListRootsRequest",
-    "ListRootsRequestParams",
-    "ListRootsResult",
-    "ListSkillsResult",
-    "ListTasksResult",
-    "ListToolsResult",
-    "LoggingLevel",
-    "LoggingMessageNotificationParams",
-    "ModelHint",
-    "ModelPreferences",
-    "NotificationMetaObject",
-    "NotificationParams",
-    "NumberSchema",
-    "PaginatedRequestParams",
-    "PrimitiveSchemaDefinition",
-    "ProgressNotificationParams",
-    "ProgressToken",
-    "Prompt",
-    "PromptArgument",
-    "PromptMessage",
-    "PromptReference",
-    "PromptsCapability",
-    "ReadResourceDirectoryRequestParams",
-    "ReadResourceDirectoryResult",
-    "ReadResourceRequestParams",
-    "ReadResourceResult",
-    "RelatedTaskMetadata",
-    "RequestId",
-    "RequestMetaObject",
-    "RequestParams",
-    "RequestedSchema",
-    "Resource",
-    "ResourceContents",
-    "ResourceLink",
-    "ResourceTemplate",
-    "ResourceTemplateReference",
-    "ResourceUpdatedNotificationParams",
-    "ResourcesCapability",
-    "ResultMetaObject",
-    "Role",
-    "Root",
-    "RootsCapability",
-    "SamplingCapability",
-    "SamplingContent",
-    "SamplingMessage",
-    "ServerCapabilities",
-    "ServerTaskRequests",
-    "ServerTasksCapability",
-    "SetLevelRequestParams",
-    "Skill",
-    "SkillResource",
-    "StringFormat",
-    "StringSchema",
-    "SubscribeRequestParams",
-    "SubscriptionFilter",
-    "SubscriptionsAcknowledgedNotificationParams",
-    "SubscriptionsListenRequestParams",
-    "SubscriptionsListenResult",
-    "SubscriptionsListenResultMetaObject",
-    "Task",
-    "TaskMetadata",
-    "TaskStatus",
-    "TaskStatusNotificationParams",
-    "TaskSupport",
-    "TextContent",
-    "TextResourceContents",
-    "Theme",
-    "TitledEnumItems",
-    "TitledMultiSelectEnumSchema",
-    "TitledSingleSelectEnumSchema",
-    "Tool",
-    "ToolAnnotations",
-    "ToolChoice",
-    "ToolChoiceMode",
-    "ToolExecution",
-    "ToolResultContent",
-    "ToolUseContent",
-    "ToolsCapability",
-    "UnknownContent",
-    "UnknownInputRequest",
-    "UnknownInputResponse",
-    "UnknownSchema",
-    "Unset",
-    "UnsubscribeRequestParams",
-    "UntitledMultiSelectEnumSchema",
-    "UntitledSingleSelectEnumSchema",
-    "UpdateTaskRequestParams",
-    "WireType",
-    "decode",
-    "decoder",
-    "encode",
-    "encoder",
-]
+_MODULES: Final = {
+    "_base": """
+        UNSET Json JsonObject RequestParams Unset WireType
+    """,
+    "_codec": """
+        decode decoder encode encoder
+    """,
+    "content": """
+        Annotations AudioContent BlobResourceContents ContentBlock
+        EmbeddedResource Icon ImageContent ResourceContents ResourceLink Role
+        TextContent TextResourceContents Theme UnknownContent
+    """,
+    "elicitation": """
+        BooleanSchema ElicitAction ElicitRequestFormParams ElicitRequestParams
+        ElicitRequestURLParams ElicitResult
+        ElicitationCompleteNotificationParams EnumItems EnumOption
+        LegacyTitledEnumSchema NumberSchema PrimitiveSchemaDefinition
+        RequestedSchema StringFormat StringSchema TitledEnumItems
+        TitledMultiSelectEnumSchema TitledSingleSelectEnumSchema UnknownSchema
+        UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema
+    """,
+    "skills": """
+        GetSkillRequestParams GetSkillResult ListSkillsResult
+        ReadResourceDirectoryRequestParams ReadResourceDirectoryResult Skill
+        SkillResource
+    """,
+    "input": """
+        CreateMessageRequest ElicitRequest InputRequest InputRequests
+        InputRequiredResult InputResponse InputResponses ListRootsRequest
+        ListRootsRequestParams ListRootsResult Root UnknownInputRequest
+        UnknownInputResponse
+    """,
+    "lifecycle": """
+        ClientCapabilities ClientTaskRequests ClientTasksCapability
+        DiscoverResult ElicitationCapability Implementation
+        InitializeRequestParams InitializeResult PromptsCapability
+        ResourcesCapability RootsCapability SamplingCapability
+        ServerCapabilities ServerTaskRequests ServerTasksCapability
+        ToolsCapability
+    """,
+    "meta": """
+        NotificationMetaObject RequestMetaObject ResultMetaObject
+        SubscriptionsListenResultMetaObject
+    """,
+    "prompts": """
+        GetPromptRequestParams GetPromptResult ListPromptsResult Prompt
+        PromptArgument PromptMessage
+    """,
+    "resources": """
+        ListResourceTemplatesResult ListResourcesResult
+        ReadResourceRequestParams ReadResourceResult Resource ResourceTemplate
+        ResourceUpdatedNotificationParams SubscribeRequestParams
+        UnsubscribeRequestParams
+    """,
+    "sampling": """
+        CreateMessageRequestParams CreateMessageResult IncludeContext
+        ModelHint ModelPreferences SamplingContent SamplingMessage ToolChoice
+        ToolChoiceMode ToolResultContent ToolUseContent
+    """,
+    "tasks": """
+        CancelTaskRequestParams CancelTaskResult CreateTaskResult CreatedTask
+        DetailedTask GetTaskPayloadRequestParams GetTaskPayloadResult
+        GetTaskRequestParams GetTaskResult ListTasksResult RelatedTaskMetadata
+        Task TaskMetadata TaskStatus TaskStatusNotificationParams
+        UpdateTaskRequestParams
+    """,
+    "tools": """
+        CallToolRequestParams CallToolResult ListToolsResult TaskSupport Tool
+        ToolAnnotations ToolExecution
+    """,
+    "requests": """
+        CancelledNotificationParams CompleteRequestParams CompleteResult
+        Completion CompletionArgument CompletionContext CompletionReference
+        EmptyResult LoggingLevel LoggingMessageNotificationParams
+        NotificationParams PaginatedRequestParams ProgressNotificationParams
+        ProgressToken PromptReference RequestId
+        ResourceTemplateReference SetLevelRequestParams SubscriptionFilter
+        SubscriptionsAcknowledgedNotificationParams
+        SubscriptionsListenRequestParams SubscriptionsListenResult
+    """,
+}
+
+HOME: Final = {
+    name: module for module, names in _MODULES.items() for name in names.split()
+}
+"""The module of each name."""
+
+__all__ = sorted(HOME)  # noqa: PLE0605 - type checkers see the imports above
 
 
 def __getattr__(name: str) -> Any:
@@ -360,4 +140,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Name everything, whether it is imported yet or not."""
-    return sorted(__all__)
+    return __all__

@@ -1,4 +1,4 @@
-"""What results and messages are made of: content blocks and resource contents."""
+"""Content blocks and resource contents, the parts of results and messages."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._codec.base import Pick, WireType
+from mcpwire.types._base import (
+    SHARED,
+    AnnotatedType,
+    Pick,
+    WireObject,
+    WireType,
+    WithMeta,
+    shared_last,
+)
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import JsonObject
-    from mcpwire.types._codec.fields import Extra, MetaOfTypes, Title
-    from mcpwire.types._codec.spec import Spec
+    from mcpwire.types._base import JsonObject, Spec, Title
 
 __all__ = [
     "Annotations",
@@ -32,13 +38,13 @@ __all__ = [
 ]
 
 Role: TypeAlias = Literal["user", "assistant"]
-"""Who says a message."""
+"""The sender of a message."""
 
 Theme: TypeAlias = Literal["light", "dark"]
-"""The background that an icon is drawn for."""
+"""The background that an icon is made for."""
 
 _SCHEME_MARKS: Final = str.maketrans("", "", "+-.")
-"""What a URI's scheme may have beside letters and digits."""
+"""The characters of a URI scheme beside letters and digits."""
 
 _Bytes: TypeAlias = bytes  # the properties below are called `bytes`
 
@@ -52,12 +58,12 @@ def _from_base64(text: str, path: str) -> bytes:
         raise InvalidMessage(path, expected="Base64", got=str(exc)) from exc
 
 
-@attrs.define(repr=False, eq=False)
-class Annotations(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Annotations(WireObject):
     """Hints on how to use or show an object."""
 
     audience: list[Role | str] | None = None
-    """For whom it is meant; unknown names survive, as this is a hint."""
+    """The intended readers; unknown names survive, as this is a hint."""
 
     priority: float | None = None
     """From 0 (optional) to 1 (required)."""
@@ -65,12 +71,10 @@ class Annotations(WireType):
     last_modified: Annotated[str | None, Spec("2025-06-18")] = None
     """When it was last changed, in ISO 8601."""
 
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class Icon(WireType):
-    """A picture for user interfaces; untrusted, as all that a peer names."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Icon(WireObject):
+    """A picture for user interfaces; untrusted, like every URI from a peer."""
 
     src: str
     """An `https:` or `data:` URI."""
@@ -82,75 +86,52 @@ class Icon(WireType):
     theme: Theme | str | None = None
     """The background that it is drawn for."""
 
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class TextContent(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class TextContent(AnnotatedType):
     """Text."""
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
-    annotations: Annotations | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ImageContent(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Base64Content(AnnotatedType):
+    """Binary content."""
+
+    data: str
+    """The bytes in Base64."""
+
+    mime_type: str
+
+    @property
+    def bytes(self) -> _Bytes:
+        """The bytes themselves.
+
+        Raises:
+            InvalidMessage: `data` is not Base64.
+        """
+        return _from_base64(self.data, f"{type(self).__name__}.data")
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ImageContent(Base64Content):
     """An image."""
 
     type: ClassVar[Literal["image"]] = "image"
-    data: str
-    """The image in Base64."""
-
-    mime_type: str
-    annotations: Annotations | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
-
-    @property
-    def bytes(self) -> _Bytes:
-        """The image itself.
-
-        Raises:
-            InvalidMessage: `data` is not Base64.
-        """
-        return _from_base64(self.data, "ImageContent.data")
 
 
-@attrs.define(repr=False, eq=False)
-class AudioContent(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class AudioContent(Base64Content):
     """Sound."""
 
     type: ClassVar[Literal["audio"]] = "audio"
-    data: str
-    """The sound in Base64."""
-
-    mime_type: str
-    annotations: Annotations | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
-
-    @property
-    def bytes(self) -> _Bytes:
-        """The sound itself.
-
-        Raises:
-            InvalidMessage: `data` is not Base64.
-        """
-        return _from_base64(self.data, "AudioContent.data")
 
 
-@attrs.define(repr=False, eq=False)
-class ResourceLink(WireType):
-    """A resource that the client may read; `resources/list` need not show it.
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ResourceFields(AnnotatedType):
+    """The description of a resource, in a list or in a link."""
 
-    Raises:
-        LocalProtocolError: `uri` has no scheme, as where `uri` and `name` are swapped.
-    """
-
-    type: ClassVar[Literal["resource_link"]] = "resource_link"
     uri: str
     name: str
     title: Title = None
@@ -159,10 +140,20 @@ class ResourceLink(WireType):
     size: int | None = None
     """In bytes, before any encoding."""
 
-    annotations: Annotations | None = None
-    icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
+    icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = attrs.field(
+        default=None, kw_only=True, metadata=SHARED
+    )
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ResourceLink(ResourceFields):
+    """A link to a resource; `resources/list` need not contain it.
+
+    Raises:
+        LocalProtocolError: `uri` has no scheme, as where `uri` and `name` are swapped.
+    """
+
+    type: ClassVar[Literal["resource_link"]] = "resource_link"
 
     def __attrs_post_init__(self) -> None:
         # RFC 3986, 3.1. What another side sends is decoded without this.
@@ -177,28 +168,24 @@ class ResourceLink(WireType):
             )
 
 
-@attrs.define(repr=False, eq=False)
-class TextResourceContents(WireType):
-    """A resource, or a part of one, that is text."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class TextResourceContents(WithMeta):
+    """The text of a resource, or of a part of one."""
 
     uri: str
     text: str
     mime_type: str | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class BlobResourceContents(WireType):
-    """A resource, or a part of one, that is binary."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class BlobResourceContents(WithMeta):
+    """The binary data of a resource, or of a part of one."""
 
     uri: str
     blob: str
     """The bytes in Base64."""
 
     mime_type: str | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
     @property
     def bytes(self) -> _Bytes:
@@ -225,23 +212,20 @@ ResourceContents: TypeAlias = Annotated[
     TextResourceContents | BlobResourceContents,
     Pick(pick_contents, "text or blob"),
 ]
-"""What reading a resource gives."""
+"""The contents of a resource, or of a part of one."""
 
 
-@attrs.define(repr=False, eq=False)
-class EmbeddedResource(WireType):
-    """The contents of a resource, as part of a result or message."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class EmbeddedResource(AnnotatedType):
+    """The contents of a resource inside a result or message."""
 
     type: ClassVar[Literal["resource"]] = "resource"
     resource: ResourceContents
-    annotations: Annotations | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownContent(WireType):
-    """A content block of a type that this version does not know; nothing is lost."""
+    """A content block of a type that this version does not know, kept as it is."""
 
     type: str
     raw: JsonObject

@@ -1,4 +1,4 @@
-"""Elicitation: a server asks the client's user, in a form or at a URL."""
+"""Elicitation: a server's question to the client's user, in a form or at a URL."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._codec.base import Pick, WireType
+from mcpwire.types._base import (
+    BareResult,
+    Pick,
+    PlainParams,
+    WireObject,
+    WireType,
+    shared_last,
+)
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import JsonObject
-    from mcpwire.types._codec.fields import Extra, Meta, Raw
-    from mcpwire.types._codec.spec import Spec
+    from mcpwire.types._base import JsonObject, Meta, Spec
     from mcpwire.types.tasks import TaskMetadata
 
 __all__ = [
@@ -39,17 +44,17 @@ __all__ = [
 ]
 
 ElicitAction: TypeAlias = Literal["accept", "decline", "cancel"]
-"""What the user did."""
+"""The decision of the user."""
 
 StringFormat: TypeAlias = Literal["date", "date-time", "email", "uri"]
-"""What a text stands for."""
+"""The format of a text."""
 
 
 # --- the fields of a form
 
 
-@attrs.define(repr=False, eq=False)
-class StringSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class StringSchema(WireObject):
     """A field for text."""
 
     type: ClassVar[Literal["string"]] = "string"
@@ -59,11 +64,10 @@ class StringSchema(WireType):
     max_length: int | None = None
     format: StringFormat | str | None = None
     default: Annotated[str | None, Spec("2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class NumberSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class NumberSchema(WireObject):
     """A field for a number."""
 
     type: Literal["number", "integer"]
@@ -72,31 +76,28 @@ class NumberSchema(WireType):
     minimum: float | None = None
     maximum: float | None = None
     default: Annotated[float | None, Spec("2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class BooleanSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class BooleanSchema(WireObject):
     """A field for yes or no."""
 
     type: ClassVar[Literal["boolean"]] = "boolean"
     title: str | None = None
     description: str | None = None
     default: bool | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class EnumOption(WireType):
-    """A choice with a title (since 2025-11-25)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class EnumOption(WireObject):
+    """An option with a title (since 2025-11-25)."""
 
     const: str
     title: str
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class UntitledSingleSelectEnumSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class UntitledSingleSelectEnumSchema(WireObject):
     """A field for one of several values."""
 
     type: ClassVar[Literal["string"]] = "string"
@@ -104,24 +105,22 @@ class UntitledSingleSelectEnumSchema(WireType):
     title: str | None = None
     description: str | None = None
     default: Annotated[str | None, Spec("2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class TitledSingleSelectEnumSchema(WireType):
-    """A field for one of several choices with titles (since 2025-11-25)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class TitledSingleSelectEnumSchema(WireObject):
+    """A field for one of several titled options (since 2025-11-25)."""
 
     type: ClassVar[Literal["string"]] = "string"
     one_of: list[EnumOption]
     title: str | None = None
     description: str | None = None
     default: str | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class LegacyTitledEnumSchema(WireType):
-    """A field for one of several values whose titles stand in a second list."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class LegacyTitledEnumSchema(WireObject):
+    """A field for one of several values; their titles stand in a second list."""
 
     type: ClassVar[Literal["string"]] = "string"
     enum: list[str]
@@ -129,28 +128,25 @@ class LegacyTitledEnumSchema(WireType):
     title: str | None = None
     description: str | None = None
     default: Annotated[str | None, Spec("2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class EnumItems(WireType):
-    """The values that may be chosen together."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class EnumItems(WireObject):
+    """The values of a multiple choice."""
 
     type: ClassVar[Literal["string"]] = "string"
     enum: list[str]
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class TitledEnumItems(WireType):
-    """The choices with titles that may be chosen together."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class TitledEnumItems(WireObject):
+    """The titled options of a multiple choice."""
 
     any_of: list[EnumOption]
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class UntitledMultiSelectEnumSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class UntitledMultiSelectEnumSchema(WireObject):
     """A field for any of several values (since 2025-11-25)."""
 
     type: ClassVar[Literal["array"]] = "array"
@@ -160,12 +156,11 @@ class UntitledMultiSelectEnumSchema(WireType):
     min_items: int | None = None
     max_items: int | None = None
     default: list[str] | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class TitledMultiSelectEnumSchema(WireType):
-    """A field for any of several choices with titles (since 2025-11-25)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class TitledMultiSelectEnumSchema(WireObject):
+    """A field for any of several titled options (since 2025-11-25)."""
 
     type: ClassVar[Literal["array"]] = "array"
     items: TitledEnumItems
@@ -174,18 +169,17 @@ class TitledMultiSelectEnumSchema(WireType):
     min_items: int | None = None
     max_items: int | None = None
     default: list[str] | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownSchema(WireType):
-    """A field of a kind that no revision knows; who cannot show it can decline."""
+    """A field of a kind that no revision knows; a client may decline to show it."""
 
     raw: JsonObject
 
 
 def pick_schema(members: JsonObject) -> type[PrimitiveSchemaDefinition]:
-    """Tell the fields of a form apart, which share their `type`."""
+    """Choose the class of a form's field; several share their `type`."""
     kind, items = members.get("type"), members.get("items")
     if kind == "string":
         return next((cls for key, cls in _BY_KEY if key in members), StringSchema)
@@ -224,23 +218,22 @@ PrimitiveSchemaDefinition: TypeAlias = Annotated[
 """One field of a form."""
 
 
-@attrs.define(repr=False, eq=False)
-class RequestedSchema(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class RequestedSchema(WireObject):
     """The form: a flat object of simple fields."""
 
     type: ClassVar[Literal["object"]] = "object"
     properties: dict[str, PrimitiveSchemaDefinition]
     required: list[str] | None = None
     dialect: Annotated[str | None, Spec("2025-11-25", wire="$schema")] = None
-    extra: Extra = None
 
 
 # --- the request and its answer
 
 
-@attrs.define(repr=False, eq=False)
-class ElicitRequestFormParams(WireType):
-    """What a server sends to have a form filled in."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ElicitRequestFormParams(WireObject):
+    """Parameters of `elicitation/create` for a form."""
 
     message: str
     """What the user is told."""
@@ -249,12 +242,11 @@ class ElicitRequestFormParams(WireType):
     mode: Annotated[Literal["form"] | None, Spec("2025-11-25")] = None
     task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ElicitRequestURLParams(WireType):
-    """What a server sends to have the user visit a URL (since 2025-11-25)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ElicitRequestURLParams(WireObject):
+    """Parameters of `elicitation/create` for a URL (since 2025-11-25)."""
 
     mode: ClassVar[Literal["url"]] = "url"
     message: str
@@ -267,13 +259,12 @@ class ElicitRequestURLParams(WireType):
     ] = None
     task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
-    extra: Extra = None
 
 
 def pick_mode(
     members: JsonObject,
 ) -> type[ElicitRequestFormParams | ElicitRequestURLParams] | None:
-    """Tell the modes apart; a request that names none is a form."""
+    """Choose the class of the parameters; without a mode it is a form."""
     # 2025-11-25 client/elicitation, "Elicitation Requests": no mode means form.
     mode = members.get("mode")
     if mode is None or mode == "form":
@@ -285,26 +276,22 @@ ElicitRequestParams: TypeAlias = Annotated[
     ElicitRequestFormParams | ElicitRequestURLParams,
     Pick(pick_mode, "mode 'form' or 'url'"),
 ]
-"""What a server sends to ask the user."""
+"""Parameters of `elicitation/create`."""
 
 
-@attrs.define(repr=False, eq=False)
-class ElicitResult(WireType):
-    """What the user did, and with a form what they filled in."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ElicitResult(BareResult):
+    """The user's decision, and the values of the form."""
 
     action: ElicitAction
     content: dict[str, str | float | bool | list[str]] | None = None
     """The fields of the form; only when it was accepted."""
 
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class ElicitationCompleteNotificationParams(WireType):
-    """What a server sends when the user is done at a URL (2025-11-25 only)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ElicitationCompleteNotificationParams(PlainParams):
+    """Parameters of `notifications/elicitation/complete` (2025-11-25 only)."""
 
     elicitation_id: str
-    meta: Meta = None
-    extra: Extra = None

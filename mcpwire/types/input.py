@@ -1,4 +1,4 @@
-"""Input that a server needs of the client: roots, and requests inside results.
+"""Requests to the client inside results, their responses, and the client's roots.
 
 Since 2026-07-28 a server does not send requests; it answers with an
 `InputRequiredResult` that holds them, and the client asks again with the responses.
@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._codec.base import Pick, WireType
+from mcpwire.types._base import (
+    BareResult,
+    Pick,
+    PlainParams,
+    WireObject,
+    WireType,
+    WithMeta,
+    shared_last,
+)
 from mcpwire.types.elicitation import ElicitResult
 from mcpwire.types.sampling import CreateMessageResult
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import JsonObject
-    from mcpwire.types._codec.fields import Extra, Meta, MetaOfTypes, Raw, ResultType
-    from mcpwire.types._codec.spec import Spec
+    from mcpwire.types._base import JsonObject, Meta, ResultType, Spec
     from mcpwire.types.elicitation import ElicitRequestParams
     from mcpwire.types.sampling import CreateMessageRequestParams
 
@@ -38,66 +44,56 @@ __all__ = [
 ]
 
 
-@attrs.define(repr=False, eq=False)
-class Root(WireType):
-    """A folder or file that the client lets servers work in."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Root(WithMeta):
+    """A folder or file that servers may work in."""
 
     uri: str
     """A `file://` URI."""
 
     name: str | None = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ListRootsRequestParams(WireType):
-    """What a server sends to learn the client's roots: nothing of its own."""
-
-    meta: Meta = None
-    extra: Extra = None
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListRootsRequestParams(PlainParams):
+    """Parameters of `roots/list`."""
 
 
-@attrs.define(repr=False, eq=False)
-class ListRootsResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListRootsResult(BareResult):
     """The client's roots."""
 
     roots: list[Root]
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class CreateMessageRequest(WireType):
-    """A server's wish for an answer of the client's model."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CreateMessageRequest(WireObject):
+    """A request for an answer of the client's model."""
 
     method: ClassVar[Literal["sampling/createMessage"]] = "sampling/createMessage"
     params: CreateMessageRequestParams
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ListRootsRequest(WireType):
-    """A server's wish to know the client's roots."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListRootsRequest(WireObject):
+    """A request for the client's roots."""
 
     method: ClassVar[Literal["roots/list"]] = "roots/list"
     params: ListRootsRequestParams | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ElicitRequest(WireType):
-    """A server's wish to ask the client's user."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ElicitRequest(WireObject):
+    """A question to the client's user."""
 
     method: ClassVar[Literal["elicitation/create"]] = "elicitation/create"
     params: ElicitRequestParams
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownInputRequest(WireType):
-    """A server's wish that this version does not know."""
+    """A request with a method that this version does not know."""
 
     method: str
     raw: JsonObject
@@ -106,13 +102,13 @@ class UnknownInputRequest(WireType):
 InputRequest: TypeAlias = (
     CreateMessageRequest | ListRootsRequest | ElicitRequest | UnknownInputRequest
 )
-"""What a server needs to go on."""
+"""A request to the client."""
 
 InputRequests: TypeAlias = dict[str, InputRequest]
-"""What a server needs to go on, each under a key of its own."""
+"""Requests to the client, each under a key of its own."""
 
 
-@attrs.define(repr=False, eq=False)
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownInputResponse(WireType):
     """A response of a kind that this version does not know."""
 
@@ -120,7 +116,7 @@ class UnknownInputResponse(WireType):
 
 
 def pick_response(members: JsonObject) -> type[InputResponse]:
-    """Tell responses apart, which do not say what they respond to."""
+    """Choose the class of a response by its members; it names no method."""
     match members:
         case {"action": _}:
             return ElicitResult
@@ -135,21 +131,18 @@ InputResponse: TypeAlias = Annotated[
     CreateMessageResult | ListRootsResult | ElicitResult | UnknownInputResponse,
     Pick(pick_response, "a response to an input request"),
 ]
-"""What a client gives to a server that needed it."""
+"""A response of the client."""
 
 InputResponses: TypeAlias = dict[str, InputResponse]
-"""What a client gives, under the keys of the requests."""
+"""Responses of the client, under the keys of the requests."""
 
 
-@attrs.define(repr=False, eq=False)
-class InputRequiredResult(WireType):
-    """A server's answer that it needs more (2026-07-28)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class InputRequiredResult(BareResult):
+    """The result of a request that needs input from the client (2026-07-28)."""
 
     input_requests: InputRequests | None = None
     request_state: str | None = None
     """Handed back as it came; its meaning is the server's."""
 
     result_type: ResultType = "input_required"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)

@@ -1,4 +1,4 @@
-"""How two sides get to know each other: `initialize` and `server/discover`."""
+"""Capabilities, and the messages that open a connection."""
 
 from __future__ import annotations
 
@@ -6,32 +6,156 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
-from mcpwire.types._codec.base import WireType
-from mcpwire.types.capabilities import ClientCapabilities, ServerCapabilities
+from mcpwire.types._base import (
+    BareResult,
+    CacheableResult,
+    PlainParams,
+    WireObject,
+    shared_last,
+)
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.fields import (
-        CacheScope,
-        Extra,
-        Meta,
-        Raw,
-        ResultType,
-        Title,
-        TtlMs,
-    )
-    from mcpwire.types._codec.spec import Spec
+    from mcpwire.types._base import JsonObject, Spec, Title
     from mcpwire.types.content import Icon
 
 __all__ = [
+    "ClientCapabilities",
+    "ClientTaskRequests",
+    "ClientTasksCapability",
     "DiscoverResult",
+    "ElicitationCapability",
     "Implementation",
     "InitializeRequestParams",
     "InitializeResult",
+    "PromptsCapability",
+    "ResourcesCapability",
+    "RootsCapability",
+    "SamplingCapability",
+    "ServerCapabilities",
+    "ServerTaskRequests",
+    "ServerTasksCapability",
+    "ToolsCapability",
 ]
 
 
-@attrs.define(repr=False, eq=False)
-class Implementation(WireType):
+# --- capabilities; the sets are open on purpose
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class RootsCapability(WireObject):
+    """The client can list its roots."""
+
+    list_changed: Annotated[bool | None, Spec(until="2025-11-25")] = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SamplingCapability(WireObject):
+    """The client can ask its model."""
+
+    context: Annotated[JsonObject | None, Spec("2025-11-25")] = None
+    tools: Annotated[JsonObject | None, Spec("2025-11-25")] = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ElicitationCapability(WireObject):
+    """The client can ask its user; without a mode, in forms only."""
+
+    form: Annotated[JsonObject | None, Spec("2025-11-25")] = None
+    url: Annotated[JsonObject | None, Spec("2025-11-25")] = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ClientTaskRequests(WireObject):
+    """The requests that a client can run as tasks (2025-11-25 only)."""
+
+    elicitation: JsonObject | None = None
+    sampling: JsonObject | None = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ClientTasksCapability(WireObject):
+    """The client can run requests as tasks (2025-11-25 only)."""
+
+    list: JsonObject | None = None
+    cancel: JsonObject | None = None
+    requests: ClientTaskRequests | None = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ClientCapabilities(WireObject):
+    """The features of a client; an absent one is not supported."""
+
+    roots: RootsCapability | None = None
+    sampling: SamplingCapability | None = None
+    elicitation: Annotated[ElicitationCapability | None, Spec("2025-06-18")] = None
+    tasks: Annotated[
+        ClientTasksCapability | None, Spec("2025-11-25", until="2025-11-25")
+    ] = None
+    experimental: dict[str, JsonObject] | None = None
+    extensions: Annotated[dict[str, JsonObject] | None, Spec("2026-07-28")] = None
+    """The settings of each extension that is switched on, by its identifier."""
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ToolsCapability(WireObject):
+    """The server has tools."""
+
+    list_changed: bool | None = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ResourcesCapability(WireObject):
+    """The server has resources."""
+
+    subscribe: bool | None = None
+    list_changed: bool | None = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class PromptsCapability(WireObject):
+    """The server has prompts."""
+
+    list_changed: bool | None = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ServerTaskRequests(WireObject):
+    """The requests that a server can run as tasks (2025-11-25 only)."""
+
+    tools: JsonObject | None = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ServerTasksCapability(WireObject):
+    """The server can run requests as tasks (2025-11-25 only)."""
+
+    list: JsonObject | None = None
+    cancel: JsonObject | None = None
+    requests: ServerTaskRequests | None = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ServerCapabilities(WireObject):
+    """The features of a server; an absent one is not supported."""
+
+    tools: ToolsCapability | None = None
+    resources: ResourcesCapability | None = None
+    prompts: PromptsCapability | None = None
+    completions: Annotated[JsonObject | None, Spec("2025-03-26")] = None
+    logging: JsonObject | None = None
+    tasks: Annotated[
+        ServerTasksCapability | None, Spec("2025-11-25", until="2025-11-25")
+    ] = None
+    experimental: dict[str, JsonObject] | None = None
+    extensions: Annotated[dict[str, JsonObject] | None, Spec("2026-07-28")] = None
+    """The settings of each extension that is offered, by its identifier."""
+
+
+# --- opening a connection
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Implementation(WireObject):
     """The name and version of a program; for display, never for decisions."""
 
     name: str
@@ -40,25 +164,22 @@ class Implementation(WireType):
     description: Annotated[str | None, Spec("2025-11-25")] = None
     website_url: Annotated[str | None, Spec("2025-11-25")] = None
     icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class InitializeRequestParams(WireType):
-    """What a client says about itself when it opens a session (until 2025-11-25)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class InitializeRequestParams(PlainParams):
+    """Parameters of `initialize` (until 2025-11-25)."""
 
     protocol_version: str
     client_info: Implementation
     capabilities: Annotated[ClientCapabilities, Spec(required=True)] = attrs.field(
         factory=ClientCapabilities
     )
-    meta: Meta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class InitializeResult(WireType):
-    """What a server says about itself when a session is opened (until 2025-11-25)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class InitializeResult(BareResult):
+    """The result of `initialize` (until 2025-11-25)."""
 
     protocol_version: str
     capabilities: Annotated[ServerCapabilities, Spec(required=True)] = attrs.field(
@@ -66,23 +187,14 @@ class InitializeResult(WireType):
     )
     server_info: Annotated[Implementation | None, Spec(required=True)] = None
     instructions: str | None = None
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class DiscoverResult(WireType):
-    """What a server says about itself (2026-07-28); its name is in `meta`."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class DiscoverResult(CacheableResult):
+    """The result of `server/discover` (2026-07-28); `meta` has the server's name."""
 
     supported_versions: list[str]
     capabilities: Annotated[ServerCapabilities, Spec(required=True)] = attrs.field(
         factory=ServerCapabilities
     )
     instructions: str | None = None
-    ttl_ms: TtlMs = None
-    cache_scope: CacheScope = None
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)

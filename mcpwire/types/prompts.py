@@ -1,4 +1,4 @@
-"""Prompts: templates for messages that a server offers to people."""
+"""Prompts: message templates that a server offers to users."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
-from mcpwire.types._codec.base import WireType
+from mcpwire.types._base import (
+    ListResult,
+    RequestParams,
+    Result,
+    WireObject,
+    WithMeta,
+    shared_last,
+)
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.fields import (
-        CacheScope,
-        Extra,
-        Meta,
-        MetaOfTypes,
-        Raw,
-        RequestMeta,
-        ResultType,
-        Title,
-        TtlMs,
-    )
-    from mcpwire.types._codec.spec import Spec
+    from mcpwire.types._base import Spec, Title
     from mcpwire.types.content import ContentBlock, Icon, Role
     from mcpwire.types.input import InputResponses
 
@@ -34,9 +30,9 @@ __all__ = [
 ]
 
 
-@attrs.define(repr=False, eq=False)
-class PromptArgument(WireType):
-    """An argument that a prompt takes; its value is text."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class PromptArgument(WireObject):
+    """An argument of a prompt; its value is text."""
 
     name: str
     title: Title = None
@@ -44,20 +40,16 @@ class PromptArgument(WireType):
     required: bool | None = None
     """Whether it must be given; absent means it need not."""
 
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class Prompt(WireType):
-    """A prompt that a server offers."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Prompt(WithMeta):
+    """A prompt of a server."""
 
     name: str
     title: Title = None
     description: str | None = None
     arguments: list[PromptArgument] | None = None
     icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
     @property
     def display_name(self) -> str:
@@ -65,13 +57,12 @@ class Prompt(WireType):
         return self.title or self.name
 
 
-@attrs.define(repr=False, eq=False)
-class PromptMessage(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class PromptMessage(WireObject):
     """One message of a prompt."""
 
     role: Role
     content: ContentBlock
-    extra: Extra = None
 
     @property
     def text(self) -> str:
@@ -81,41 +72,26 @@ class PromptMessage(WireType):
         return self.content.text if isinstance(self.content, TextContent) else ""
 
 
-@attrs.define(repr=False, eq=False)
-class ListPromptsResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListPromptsResult(ListResult):
     """One page of a server's prompts."""
 
     prompts: list[Prompt]
-    next_cursor: str | None = None
-    """Where the next page starts; any string, even an empty one, means there is one."""
-
-    ttl_ms: TtlMs = None
-    cache_scope: CacheScope = None
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class GetPromptRequestParams(WireType):
-    """What a client sends to get a prompt's messages."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class GetPromptRequestParams(RequestParams):
+    """Parameters of `prompts/get`."""
 
     name: str
     arguments: dict[str, str] | None = None
     input_responses: Annotated[InputResponses | None, Spec("2026-07-28")] = None
     request_state: Annotated[str | None, Spec("2026-07-28")] = None
-    meta: RequestMeta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class GetPromptResult(WireType):
-    """The messages of a prompt."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class GetPromptResult(Result):
+    """The result of `prompts/get`: the messages of a prompt."""
 
     messages: list[PromptMessage]
     description: str | None = None
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)

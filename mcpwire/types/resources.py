@@ -1,4 +1,4 @@
-"""Resources: what a server lets clients read, and what reading gives."""
+"""Resources: their lists, their contents, their subscriptions."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import attrs
 
-from mcpwire.types._codec.base import WireType
+from mcpwire.types._base import (
+    SHARED,
+    AnnotatedType,
+    CacheableResult,
+    ListResult,
+    PlainParams,
+    RequestParams,
+    shared_last,
+)
+from mcpwire.types.content import ResourceFields
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.fields import (
-        CacheScope,
-        Extra,
-        Meta,
-        MetaOfTypes,
-        Raw,
-        RequestMeta,
-        ResultType,
-        Title,
-        TtlMs,
-    )
-    from mcpwire.types._codec.spec import Spec
-    from mcpwire.types.content import Annotations, Icon, ResourceContents
+    from mcpwire.types._base import Spec, Title
+    from mcpwire.types.content import Icon, ResourceContents
     from mcpwire.types.input import InputResponses
 
 __all__ = [
@@ -39,22 +37,9 @@ __all__ = [
 _Bytes: TypeAlias = bytes  # the property below is called `bytes`
 
 
-@attrs.define(repr=False, eq=False)
-class Resource(WireType):
-    """A resource that a server names."""
-
-    uri: str
-    name: str
-    title: Title = None
-    description: str | None = None
-    mime_type: str | None = None
-    size: int | None = None
-    """In bytes, before any encoding."""
-
-    annotations: Annotations | None = None
-    icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Resource(ResourceFields):
+    """A resource of a server."""
 
     @property
     def display_name(self) -> str:
@@ -62,9 +47,9 @@ class Resource(WireType):
         return self.title or self.name
 
 
-@attrs.define(repr=False, eq=False)
-class ResourceTemplate(WireType):
-    """A family of resources, by the pattern of their URIs (RFC 6570)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ResourceTemplate(AnnotatedType):
+    """A family of resources, as a template of their URIs (RFC 6570)."""
 
     uri_template: str
     name: str
@@ -73,10 +58,9 @@ class ResourceTemplate(WireType):
     mime_type: str | None = None
     """What all resources of the family are, where they are the same."""
 
-    annotations: Annotations | None = None
-    icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
+    icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = attrs.field(
+        default=None, kw_only=True, metadata=SHARED
+    )
 
     @property
     def display_name(self) -> str:
@@ -84,60 +68,34 @@ class ResourceTemplate(WireType):
         return self.title or self.name
 
 
-@attrs.define(repr=False, eq=False)
-class ListResourcesResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListResourcesResult(ListResult):
     """One page of a server's resources."""
 
     resources: list[Resource]
-    next_cursor: str | None = None
-    """Where the next page starts; any string, even an empty one, means there is one."""
-
-    ttl_ms: TtlMs = None
-    cache_scope: CacheScope = None
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class ListResourceTemplatesResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListResourceTemplatesResult(ListResult):
     """One page of a server's resource templates."""
 
     resource_templates: list[ResourceTemplate]
-    next_cursor: str | None = None
-    """Where the next page starts; any string, even an empty one, means there is one."""
-
-    ttl_ms: TtlMs = None
-    cache_scope: CacheScope = None
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class ReadResourceRequestParams(WireType):
-    """What a client sends to read a resource."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ReadResourceRequestParams(RequestParams):
+    """Parameters of `resources/read`."""
 
     uri: str
     input_responses: Annotated[InputResponses | None, Spec("2026-07-28")] = None
     request_state: Annotated[str | None, Spec("2026-07-28")] = None
-    meta: RequestMeta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ReadResourceResult(WireType):
-    """What reading a resource gave; a resource may consist of several parts."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ReadResourceResult(CacheableResult):
+    """The result of `resources/read`; a resource may have several parts."""
 
     contents: list[ResourceContents]
-    ttl_ms: TtlMs = None
-    cache_scope: CacheScope = None
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
     @property
     def text(self) -> str:
@@ -163,30 +121,23 @@ class ReadResourceResult(WireType):
         )
 
 
-@attrs.define(repr=False, eq=False)
-class SubscribeRequestParams(WireType):
-    """What a client sends to hear of a resource's changes (until 2025-11-25)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SubscribeRequestParams(PlainParams):
+    """Parameters of `resources/subscribe` (until 2025-11-25)."""
 
     uri: str
-    meta: Meta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class UnsubscribeRequestParams(WireType):
-    """What a client sends to hear no more of a resource (until 2025-11-25)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class UnsubscribeRequestParams(PlainParams):
+    """Parameters of `resources/unsubscribe` (until 2025-11-25)."""
 
     uri: str
-    meta: Meta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ResourceUpdatedNotificationParams(WireType):
-    """What a server sends when a resource has changed, or a part of it."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ResourceUpdatedNotificationParams(PlainParams):
+    """Parameters of `notifications/resources/updated`."""
 
     uri: str
     """The resource, which may lie below the one that was subscribed to."""
-
-    meta: Meta = None
-    extra: Extra = None

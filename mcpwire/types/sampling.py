@@ -1,4 +1,4 @@
-"""Sampling: a server asks for an answer of the client's model."""
+"""Sampling: a server's request for an answer of the client's model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._codec.base import UNSET, WireType
+from mcpwire.types._base import UNSET, BareResult, PlainParams, WireObject, shared_last
 from mcpwire.types.content import (
     AudioContent,
     ImageContent,
@@ -15,9 +15,7 @@ from mcpwire.types.content import (
 )
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import Json, JsonObject
-    from mcpwire.types._codec.fields import Extra, Meta, Raw
-    from mcpwire.types._codec.spec import Spec
+    from mcpwire.types._base import Json, JsonObject, Meta, Spec
     from mcpwire.types.content import ContentBlock, Role
     from mcpwire.types.tasks import TaskMetadata
     from mcpwire.types.tools import Tool
@@ -37,15 +35,15 @@ __all__ = [
 ]
 
 IncludeContext: TypeAlias = Literal["none", "thisServer", "allServers"]
-"""How much context of MCP servers the client should add."""
+"""The context of MCP servers that the client should add."""
 
 ToolChoiceMode: TypeAlias = Literal["auto", "required", "none"]
 """Whether the model may, must or must not use tools."""
 
 
-@attrs.define(repr=False, eq=False)
-class ToolUseContent(WireType):
-    """A model's wish to call a tool (since 2025-11-25)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ToolUseContent(PlainParams):
+    """A model's request to call a tool (since 2025-11-25)."""
 
     type: ClassVar[Literal["tool_use"]] = "tool_use"
     id: str
@@ -53,13 +51,11 @@ class ToolUseContent(WireType):
 
     name: str
     input: JsonObject
-    meta: Meta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ToolResultContent(WireType):
-    """What came of a model's tool call (since 2025-11-25)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ToolResultContent(PlainParams):
+    """The result of a model's tool call (since 2025-11-25)."""
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
     tool_use_id: str
@@ -70,8 +66,6 @@ class ToolResultContent(WireType):
     """The result as data; `UNSET` when there is none, as ``None`` is a value."""
 
     is_error: bool | None = None
-    meta: Meta = None
-    extra: Extra = None
 
 
 SamplingContent: TypeAlias = (
@@ -82,11 +76,11 @@ SamplingContent: TypeAlias = (
     | ToolResultContent
     | UnknownContent
 )
-"""One part of a message in sampling."""
+"""One part of a sampling message."""
 
 
-@attrs.define(repr=False, eq=False)
-class SamplingMessage(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SamplingMessage(WireObject):
     """One message to or from a model."""
 
     role: Role
@@ -94,7 +88,6 @@ class SamplingMessage(WireType):
     """One block, or since 2025-11-25 several."""
 
     meta: Annotated[Meta, Spec("2025-11-25")] = None
-    extra: Extra = None
 
     @property
     def blocks(self) -> list[SamplingContent]:
@@ -102,17 +95,16 @@ class SamplingMessage(WireType):
         return self.content if isinstance(self.content, list) else [self.content]
 
 
-@attrs.define(repr=False, eq=False)
-class ModelHint(WireType):
-    """A wish for a model: part of its name, or of its family's."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ModelHint(WireObject):
+    """A preferred model: part of its name, or of its family's."""
 
     name: str | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ModelPreferences(WireType):
-    """What a server wants of a model; priorities are from 0 to 1."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ModelPreferences(WireObject):
+    """A server's preferences for the model; priorities are from 0 to 1."""
 
     hints: list[ModelHint] | None = None
     """In order; the first that matches counts."""
@@ -120,20 +112,18 @@ class ModelPreferences(WireType):
     cost_priority: float | None = None
     speed_priority: float | None = None
     intelligence_priority: float | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class ToolChoice(WireType):
-    """How a model may use tools."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ToolChoice(WireObject):
+    """The use of tools that the server asks for."""
 
     mode: ToolChoiceMode | str | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class CreateMessageRequestParams(WireType):
-    """What a server sends to have a model answer."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CreateMessageRequestParams(WireObject):
+    """Parameters of `sampling/createMessage`."""
 
     messages: list[SamplingMessage]
     max_tokens: int
@@ -149,12 +139,11 @@ class CreateMessageRequestParams(WireType):
     tool_choice: Annotated[ToolChoice | None, Spec("2025-11-25")] = None
     task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class CreateMessageResult(WireType):
-    """What the model answered."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CreateMessageResult(BareResult):
+    """The model's answer."""
 
     role: Role
     content: SamplingContent | list[SamplingContent]
@@ -163,10 +152,6 @@ class CreateMessageResult(WireType):
     model: str
     stop_reason: str | None = None
     """Such as ``endTurn``, ``stopSequence``, ``maxTokens`` or ``toolUse``."""
-
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
     @property
     def blocks(self) -> list[SamplingContent]:

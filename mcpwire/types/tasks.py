@@ -21,12 +21,17 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._codec.base import WireType
+from mcpwire.types._base import (
+    SHARED,
+    BareResult,
+    PlainParams,
+    RequestParams,
+    WireObject,
+    shared_last,
+)
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import JsonObject
-    from mcpwire.types._codec.fields import Extra, Meta, Raw, RequestMeta, ResultType
-    from mcpwire.types._codec.spec import Spec
+    from mcpwire.types._base import JsonObject, Meta, ResultType, Spec
     from mcpwire.types.input import InputRequests, InputResponses
 
 __all__ = [
@@ -51,30 +56,27 @@ __all__ = [
 TaskStatus: TypeAlias = Literal[
     "working", "input_required", "completed", "failed", "cancelled"
 ]
-"""How a task stands; the last three are final."""
+"""The state of a task; the last three are final."""
 
 
-@attrs.define(repr=False, eq=False)
-class TaskMetadata(WireType):
-    """That a request should run as a task (2025-11-25 only)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class TaskMetadata(WireObject):
+    """The request to run a call as a task (2025-11-25 only)."""
 
     ttl: int | None = None
     """For how many milliseconds the task should be kept."""
 
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class RelatedTaskMetadata(WireType):
-    """The task that a message belongs to, in its `meta` (2025-11-25 only)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class RelatedTaskMetadata(WireObject):
+    """The task of a message, in its `meta` (2025-11-25 only)."""
 
     task_id: str
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class Task(WireType):
-    """How a task stands (2025-11-25 only)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Task(WireObject):
+    """The state of a task (2025-11-25 only)."""
 
     task_id: str
     status: TaskStatus | str
@@ -85,129 +87,80 @@ class Task(WireType):
 
     status_message: str | None = None
     poll_interval: int | None = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class CreateTaskResult(WireType):
-    """That a request runs as a task (2025-11-25 only)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CreateTaskResult(BareResult):
+    """The answer to a call that runs as a task (2025-11-25 only)."""
 
     task: Task
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class GetTaskResult(WireType):
-    """How a task stands, as a result (2025-11-25 only)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class GetTaskResult(Task):
+    """The result of `tasks/get` (2025-11-25 only)."""
 
-    task_id: str
-    status: TaskStatus | str
-    created_at: str
-    last_updated_at: str
-    ttl: int | None
-    """For how many milliseconds it is kept; ``None`` is for ever."""
-
-    status_message: str | None = None
-    poll_interval: int | None = None
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
+    meta: Meta = attrs.field(default=None, kw_only=True, metadata=SHARED)
+    raw: JsonObject | None = attrs.field(
+        default=None, eq=False, kw_only=True, metadata=SHARED
+    )
 
 
-@attrs.define(repr=False, eq=False)
-class CancelTaskResult(WireType):
-    """How a task stands after it was cancelled (2025-11-25 only)."""
-
-    task_id: str
-    status: TaskStatus | str
-    created_at: str
-    last_updated_at: str
-    ttl: int | None
-    """For how many milliseconds it is kept; ``None`` is for ever."""
-
-    status_message: str | None = None
-    poll_interval: int | None = None
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CancelTaskResult(GetTaskResult):
+    """The result of `tasks/cancel` (2025-11-25 only)."""
 
 
-@attrs.define(repr=False, eq=False)
-class TaskStatusNotificationParams(WireType):
-    """How a task stands, without being asked (2025-11-25 only)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class TaskStatusNotificationParams(Task):
+    """Parameters of `notifications/tasks/status` (2025-11-25 only)."""
 
-    task_id: str
-    status: TaskStatus | str
-    created_at: str
-    last_updated_at: str
-    ttl: int | None
-    """For how many milliseconds it is kept; ``None`` is for ever."""
-
-    status_message: str | None = None
-    poll_interval: int | None = None
-    meta: Meta = None
-    extra: Extra = None
+    meta: Meta = attrs.field(default=None, kw_only=True, metadata=SHARED)
 
 
-@attrs.define(repr=False, eq=False)
-class ListTasksResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListTasksResult(BareResult):
     """One page of tasks (2025-11-25 only)."""
 
     tasks: list[Task]
     next_cursor: str | None = None
     """Where the next page starts; any string, even an empty one, means there is one."""
 
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
-
-@attrs.define(repr=False, eq=False)
-class GetTaskRequestParams(WireType):
-    """What is sent to learn how a task stands (both dialects)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class GetTaskRequestParams(RequestParams):
+    """Parameters of `tasks/get` (both dialects)."""
 
     task_id: str
-    meta: RequestMeta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class CancelTaskRequestParams(WireType):
-    """What is sent to cancel a task (both dialects)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CancelTaskRequestParams(RequestParams):
+    """Parameters of `tasks/cancel` (both dialects)."""
 
     task_id: str
-    meta: RequestMeta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class GetTaskPayloadRequestParams(WireType):
-    """What is sent to wait for a task's result (2025-11-25 only)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class GetTaskPayloadRequestParams(PlainParams):
+    """Parameters of `tasks/result` (2025-11-25 only)."""
 
     task_id: str
-    meta: Meta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class GetTaskPayloadResult(WireType):
-    """A task's result, of the type that the request has otherwise (2025-11-25 only)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class GetTaskPayloadResult(BareResult):
+    """The result of `tasks/result`, of the call's own type (2025-11-25 only)."""
 
-    meta: Meta = None
-    extra: Extra = None
     """The members of that type; decode `raw` as it."""
-
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
 # --- the extension
 
 
-@attrs.define(repr=False, eq=False)
-class CreatedTask(WireType):
-    """That a call runs as a task (the extension's CreateTaskResult)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ExtensionTask(BareResult):
+    """The state of a task (the extension)."""
 
     task_id: str
     status: TaskStatus | str
@@ -218,25 +171,19 @@ class CreatedTask(WireType):
 
     status_message: str | None = None
     poll_interval_ms: int | None = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CreatedTask(ExtensionTask):
+    """The answer to a call that runs as a task (the extension's CreateTaskResult)."""
+
     result_type: ResultType = "task"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class DetailedTask(WireType):
-    """How a task stands, with what its status brings (the extension)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class DetailedTask(ExtensionTask):
+    """The state of a task, with its result, error or requests (the extension)."""
 
-    task_id: str
-    status: TaskStatus | str
-    created_at: str
-    last_updated_at: str
-    ttl_ms: int | None
-    """For how many milliseconds it is kept; ``None`` is for ever."""
-
-    status_message: str | None = None
-    poll_interval_ms: int | None = None
     input_requests: InputRequests | None = None
     """All that is still to be answered, when the status is ``input_required``."""
 
@@ -249,16 +196,10 @@ class DetailedTask(WireType):
     result_type: Annotated[str | None, Spec("2026-07-28")] = None
     """``complete`` in an answer to `tasks/get`; absent in a notification."""
 
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
-
-@attrs.define(repr=False, eq=False)
-class UpdateTaskRequestParams(WireType):
-    """What is sent to give a task its input (the extension)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class UpdateTaskRequestParams(RequestParams):
+    """Parameters of `tasks/update`: responses that a task waits for (the extension)."""
 
     task_id: str
     input_responses: InputResponses
-    meta: RequestMeta = None
-    extra: Extra = None

@@ -1,4 +1,4 @@
-"""Tools: what a server can do for a model, and what came of a call."""
+"""Tools: their descriptions, their calls, their results."""
 
 from __future__ import annotations
 
@@ -15,22 +15,18 @@ from typing import (
 
 import attrs
 
-from mcpwire.types._codec.base import UNSET, WireType
+from mcpwire.types._base import (
+    UNSET,
+    ListResult,
+    RequestParams,
+    Result,
+    WireObject,
+    WithMeta,
+    shared_last,
+)
 
 if TYPE_CHECKING:
-    from mcpwire.types._codec.base import Json, JsonObject
-    from mcpwire.types._codec.fields import (
-        CacheScope,
-        Extra,
-        Meta,
-        MetaOfTypes,
-        Raw,
-        RequestMeta,
-        ResultType,
-        Title,
-        TtlMs,
-    )
-    from mcpwire.types._codec.spec import Spec
+    from mcpwire.types._base import Json, JsonObject, Spec, Title
     from mcpwire.types.content import ContentBlock, Icon
     from mcpwire.types.input import InputResponses
     from mcpwire.types.tasks import TaskMetadata
@@ -51,9 +47,9 @@ TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 """Whether calls of a tool may be tasks."""
 
 
-@attrs.define(repr=False, eq=False)
-class ToolAnnotations(WireType):
-    """Hints on what a tool does; not to be relied on unless the server is trusted."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ToolAnnotations(WireObject):
+    """Hints on the effects of a tool; to be trusted only if the server is."""
 
     title: str | None = None
     read_only_hint: bool | None = None
@@ -68,22 +64,18 @@ class ToolAnnotations(WireType):
     open_world_hint: bool | None = None
     """Whether it reaches beyond a closed domain; absent means so."""
 
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class ToolExecution(WireType):
-    """How a tool may be run (2025-11-25 only)."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ToolExecution(WireObject):
+    """The ways to run a tool (2025-11-25 only)."""
 
     task_support: TaskSupport | str | None = None
     """Whether calls may, must or must not be tasks; absent means not."""
 
-    extra: Extra = None
 
-
-@attrs.define(repr=False, eq=False)
-class Tool(WireType):
-    """A tool that a server offers."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Tool(WithMeta):
+    """A tool of a server."""
 
     name: str
     input_schema: Annotated[JsonObject, Spec(required=True)] = attrs.field(
@@ -101,8 +93,6 @@ class Tool(WireType):
     execution: Annotated[
         ToolExecution | None, Spec("2025-11-25", until="2025-11-25")
     ] = None
-    meta: MetaOfTypes = None
-    extra: Extra = None
 
     @property
     def display_name(self) -> str:
@@ -112,38 +102,27 @@ class Tool(WireType):
         return self.title or hint or self.name
 
 
-@attrs.define(repr=False, eq=False)
-class ListToolsResult(WireType):
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ListToolsResult(ListResult):
     """One page of a server's tools."""
 
     tools: list[Tool]
-    next_cursor: str | None = None
-    """Where the next page starts; any string, even an empty one, means there is one."""
-
-    ttl_ms: TtlMs = None
-    cache_scope: CacheScope = None
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
 
-@attrs.define(repr=False, eq=False)
-class CallToolRequestParams(WireType):
-    """What a client sends to call a tool."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CallToolRequestParams(RequestParams):
+    """Parameters of `tools/call`."""
 
     name: str
     arguments: JsonObject | None = None
     input_responses: Annotated[InputResponses | None, Spec("2026-07-28")] = None
     request_state: Annotated[str | None, Spec("2026-07-28")] = None
     task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
-    meta: RequestMeta = None
-    extra: Extra = None
 
 
-@attrs.define(repr=False, eq=False)
-class CallToolResult(WireType):
-    """What came of calling a tool."""
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CallToolResult(Result):
+    """The result of `tools/call`."""
 
     content: Annotated[list[ContentBlock], Spec(required=True)] = attrs.field(
         factory=list
@@ -152,10 +131,6 @@ class CallToolResult(WireType):
     """The result as data; `UNSET` when there is none, as ``None`` is a value."""
 
     is_error: bool = False
-    result_type: ResultType = "complete"
-    meta: Meta = None
-    extra: Extra = None
-    raw: Raw = attrs.field(default=None, eq=False)
 
     @property
     def text(self) -> str:
@@ -183,7 +158,7 @@ class CallToolResult(WireType):
             InvalidMessage: There is no structured content, or it does not fit.
             TypeError: The type is none that can be made from JSON.
         """
-        from mcpwire.types._codec.convert import convert_result
+        from mcpwire.types._convert import convert_result
 
         return convert_result(self.raise_for_error(), kind)
 

@@ -147,7 +147,7 @@ _MAP_KEYWORDS: Final = frozenset(
 
 @attrs.frozen(eq=False)
 class _Place:
-    """Where a subschema stands; linked, so a hostile schema costs linear memory."""
+    """The position of a subschema; linked, so a hostile schema costs linear memory."""
 
     parent: _Place | None
     keyword: str
@@ -287,7 +287,7 @@ def mirrors(value: str | None, body: Json, *, header: str = "header") -> bool:
     """Tell whether a header as received (``None``: absent) says what the body says.
 
     Values are compared exactly, integers by number. A body without the value asks for
-    no header; one that came all the same said something else to whoever routed by it.
+    no header: one that came all the same may have routed the request elsewhere.
 
     Raises:
         InvalidMessage: The header cannot be decoded.

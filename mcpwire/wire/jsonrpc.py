@@ -1,7 +1,10 @@
-"""JSON-RPC 2.0 messages: what each kind is made of, and telling them apart.
+"""JSON-RPC 2.0 messages: their kinds, their ids, and one message per line of a stream.
 
 A message is classified by which members it has, never by what they hold. Ids are
 compared by type and value: ``7`` and ``"7"`` are two ids.
+
+A line ends at byte 0x0A and nowhere else: U+2028, U+2029 and U+0085 are legal inside
+JSON strings, and so is a carriage return between JSON tokens.
 """
 
 from __future__ import annotations
@@ -14,12 +17,14 @@ import attrs
 from mcpwire.errors import InvalidMessage, RPCError, rpc_error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mcpwire.wire.json import Json
 
 __all__ = [
     "Failure",
+    "Line",
+    "LineDecoder",
     "Message",
     "Notification",
     "Request",
@@ -38,7 +43,7 @@ RequestId: TypeAlias = int | str
 
 
 def is_request_id(value: object) -> TypeGuard[RequestId]:
-    """Tell whether the value can be a request's id: an integer or a string."""
+    """Tell whether a value can be the id of a request: an integer or a string."""
     # By exact type: bool is an int to Python, and 1.0 is equal to 1.
     return type(value) is int or type(value) is str
 
@@ -87,8 +92,8 @@ def parse_message(value: Json) -> Message:
     Members that JSON-RPC does not know are tolerated.
 
     Raises:
-        InvalidMessage: It is none, or malformed; an array is a matter of the revision
-            and is refused here.
+        InvalidMessage: It is malformed, or no message. Arrays are refused here; whether
+            they may be batches depends on the revision.
     """
     if type(value) is not dict:
         raise InvalidMessage("message", expected="object", got=_kind(value))
@@ -106,7 +111,7 @@ def parse_message(value: Json) -> Message:
 
 
 def _parse_call(value: dict[str, Any]) -> Request | Notification:
-    # Another parser may see an answer where this one sees a call: neither is right.
+    # Another parser may take this for an answer.
     if "result" in value or "error" in value:
         raise InvalidMessage(
             "message", expected="one of method, result and error", got="several of them"
@@ -227,3 +232,82 @@ def id_twin(id: RequestId) -> RequestId | None:
     if type(id) is str and _CANONICAL_INT.fullmatch(id):
         return int(id)
     return None
+
+
+# Messages in a stream of bytes...
+
+Line: TypeAlias = bytes | bytearray
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+class LineDecoder:
+    """Cuts a byte stream into lines, each at most `limit` bytes before its newline.
+
+    Each byte is looked at and copied a bounded number of times, however the stream is
+    cut into chunks. A line comes without its newline and may be blank; a carriage
+    return before the newline is left on, as JSON counts it as white space. A byte order
+    mark at the start of the stream is dropped. A line from several chunks is returned
+    as the bytearray that it was gathered in, which saves a copy.
+
+    Attributes:
+        overflow: Whether a line passed the limit. Lines before it have been returned;
+            the decoder returns nothing more.
+    """
+
+    __slots__ = ("_at_start", "_limit", "_partial", "overflow")
+
+    def __init__(self, limit: int) -> None:
+        self.overflow = False
+        self._limit = limit
+        self._partial = bytearray()
+        self._at_start = True
+
+    def feed(self, data: bytes) -> Sequence[Line]:
+        """Take the next bytes and return the lines that they complete."""
+        if self.overflow:
+            return ()
+        if self._at_start:
+            data = self._skip_mark(data)
+        longest = len(data)
+        lines: list[Line] = []
+        # Splitting looks at each byte by itself: long lines come in many chunks.
+        if b"\n" in data:
+            *complete, data = data.split(b"\n")
+            lines += complete
+        if self._partial:
+            longest += len(self._partial)
+            if lines:
+                self._partial += lines[0]
+                lines[0], self._partial = self._partial, bytearray()
+        if data:
+            self._partial += data
+        # No line is longer than `longest`: mostly that proves that all keep the limit.
+        return self._stop_at_overflow(lines) if longest > self._limit else lines
+
+    def finish(self) -> Sequence[Line]:
+        """Return the last line, at the end of the stream, if it lacks its newline."""
+        line, self._partial = self._partial, bytearray()
+        return (line,) if line else ()
+
+    def _skip_mark(self, data: bytes) -> bytes:
+        """Return the stream so far without its mark; nothing while that is open."""
+        data = bytes(self._partial) + data
+        self._partial.clear()
+        if len(data) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(data):
+            return data
+        self._at_start = False
+        return data.removeprefix(_BYTE_ORDER_MARK)
+
+    def _stop_at_overflow(self, lines: list[Line]) -> list[Line]:
+        for index, line in enumerate(lines):
+            if len(line) > self._limit:
+                return self._stop(lines[:index])
+        if len(self._partial) > self._limit:
+            return self._stop(lines)
+        return lines
+
+    def _stop(self, lines: list[Line]) -> list[Line]:
+        self.overflow = True
+        self._partial = bytearray()
+        return lines

@@ -46,7 +46,7 @@ class SSEEvent:
 
 
 class SSEDecoder:
-    """Cuts a byte stream into events whose data is at most `limit` bytes each.
+    """Cuts a byte stream into events of at most `limit` bytes of data each.
 
     Attributes:
         overflow: Whether an event, or one endless line, passed the limit. Events before
@@ -127,7 +127,7 @@ class SSEDecoder:
         if self._at_start:
             data = self._skip_mark(data)
         if self._after_return and data:
-            # The second half of a CRLF whose first half has ended its line already.
+            # The second half of a CRLF: the first half has ended the line already.
             data = data.removeprefix(b"\n")
             self._after_return = False
         if _CARRIAGE_RETURN in data:

@@ -1,12 +1,12 @@
 """URL rules: one strict reading of http(s) URLs, and what kind of address a host is.
 
-Two programs that read one URL differently are how requests end up where they must not
-go. So nothing is repaired here: a URL is spelled in ASCII as RFC 3986 has it, or it is
-refused. Only the host is rewritten, to the one spelling that everybody reads alike
-(``0x7f.1`` is ``127.0.0.1``), and that spelling is also the one to connect to.
+If two programs read a URL differently, a request may reach the wrong server. So nothing
+is repaired here: a URL that RFC 3986 does not allow is refused. Only the host is
+rewritten, to the spelling that all programs read alike (``0x7f.1`` is ``127.0.0.1``);
+connections go to that spelling.
 
-Nothing here asks DNS: a name is ``name``, and what it resolves to is classified by
-whoever resolves it. No message, ``str`` or ``repr`` shows userinfo, query or fragment.
+Nothing here asks DNS: a name is ``name``, and the caller classifies the addresses that
+it resolves to. No message, ``str`` or ``repr`` shows userinfo, query or fragment.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ AddressClass: TypeAlias = Literal[
     "name",
     "invalid",
 ]
-"""What kind of host; ``name`` is one for DNS, ``invalid`` is none at all."""
+"""The kind of a host; ``name`` is for DNS, ``invalid`` is no host."""
 
 _DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 _HIDDEN: Final = "***"
@@ -62,7 +62,7 @@ _NAME: Final = re.compile(
     rf"(?=.{{1,{_NAME_MAX}}}\Z)(?:[a-z0-9_](?:[a-z0-9_-]{{0,61}}[a-z0-9_])?\.)*"
     r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?"
 )
-# A URL whose userinfo, if any, stands where it belongs; what follows it in one group.
+# A URL with its userinfo, if any, in the right place; what follows it is one group.
 # Where a query with an @ follows the host at once, that may be a password cut short.
 _READABLE: Final = re.compile(
     r"([A-Za-z][A-Za-z0-9+.\-]*://)([^/?#@]*@)?"
@@ -82,7 +82,7 @@ class Url:
     """``http`` or ``https``."""
 
     userinfo: str | None
-    """What stands before the ``@``, undecoded."""
+    """The part before the ``@``, undecoded."""
 
     host: str
     """In lower case and in its one spelling; IPv6 without brackets."""
@@ -225,7 +225,7 @@ def mask_url(text: str) -> str:
     """Return a text that may be a URL without its secrets and in printable ASCII.
 
     Never raises. In a text that is no URL, all before its last ``@`` is hidden. One
-    whose variables were filled in is shown as it was `written`.
+    with variables is shown as it was `written`.
     """
     text = getattr(text, "written", text)
     match = _READABLE.fullmatch(text)

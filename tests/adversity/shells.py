@@ -1,4 +1,4 @@
-"""The shells of the client behind one face, so that a fault is written down once.
+"""Both clients behind one face, for what the blocking one adds: threads and handlers.
 
 `shell(target, **options)` gives what has the asyncio client's methods, as coroutines.
 The blocking client runs in threads behind it, one for each call that waits.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Self
-
-import pytest
 
 import mcpwire
 import mcpwire.sync
@@ -113,19 +111,3 @@ class Signal:
 
 
 SHELLS = {"asyncio": AsyncioShell, "blocking": BlockingShell}
-
-blocking_later = pytest.mark.parametrize(
-    "shell",
-    [
-        "asyncio",
-        pytest.param(
-            "blocking",
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="the blocking client becomes a facade over the asyncio client",
-            ),
-        ),
-    ],
-    indirect=True,
-)
-"""For what the blocking client does not do, and will once it is that."""

@@ -53,8 +53,8 @@ def without(name):
     ],
     ids=repr,
 )
-async def test_what_is_merely_missing_null_or_unknown_is_put_up_with(shell, result):
-    async with asyncio.timeout(BOUND_S), shell(answering(result)) as client:
+async def test_what_is_merely_missing_null_or_unknown_is_put_up_with(result):
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(answering(result)) as client:
         assert (await client.request("tools/call", {"name": "x"}))["content"]
         assert client.protocol_version == "2025-11-25"
         assert repr(client)
@@ -102,10 +102,8 @@ async def test_capabilities_of_a_wrong_type_are_refused_in_words_or_left_alone(
 @pytest.mark.parametrize(
     "version", ["2030-01-01", "", "1.0", 20251125, 1.5, True, None, [], {}], ids=repr
 )
-async def test_a_version_nobody_knows_is_refused_with_all_that_are_known(
-    shell, version
-):
-    client = shell(answering({**GOOD, "protocolVersion": version}))
+async def test_a_version_nobody_knows_is_refused_with_all_that_are_known(version):
+    client = mcpwire.Client(answering({**GOOD, "protocolVersion": version}))
     async with asyncio.timeout(BOUND_S):
         with pytest.raises(mcpwire.MCPError) as caught:
             await client.connect()
@@ -144,10 +142,8 @@ async def test_a_list_of_versions_without_a_common_one_is_refused(versions):
 
 
 @pytest.mark.parametrize("result", [[], "ok", 7, True, None], ids=repr)
-async def test_a_handshake_answered_with_no_object_is_an_error_that_says_so(
-    shell, result
-):
-    client = shell(answering(result), mode="session")
+async def test_a_handshake_answered_with_no_object_is_an_error_that_says_so(result):
+    client = mcpwire.Client(answering(result), mode="session")
     async with asyncio.timeout(BOUND_S):
         with pytest.raises(mcpwire.MCPError) as caught:
             await client.connect()

@@ -32,10 +32,10 @@ LAST_WORDS = (
 )
 
 
-async def kill_with_100_in_flight(shell):
+async def kill_with_100_in_flight():
     """Return how the calls ended, how the next one did, and the seconds it took."""
     all_here = Signal()
-    async with shell(
+    async with mcpwire.Client(
         scripted(LAST_WORDS),
         on_notification=all_here.set,
         recovery=mcpwire.Recovery(restart=False),
@@ -54,14 +54,14 @@ async def kill_with_100_in_flight(shell):
 @pytest.mark.system("V24")
 @pytest.mark.fault("F04")
 @pytest.mark.pain("P02", "P03")
-async def test_all_calls_in_flight_fail_at_once_when_the_child_is_killed(shell):
+async def test_all_calls_in_flight_fail_at_once_when_the_child_is_killed():
     quickest = BOUND_S
     async with asyncio.timeout(BOUND_S):
         # The promise itself, not a figure of speed: a call that can never be answered
         # ends within this time of the event. Others may keep the machine from any one
         # of these attempts.
         for _ in range(12):
-            outcomes, again, elapsed = await kill_with_100_in_flight(shell)
+            outcomes, again, elapsed = await kill_with_100_in_flight()
             assert {type(o) for o in outcomes} == {mcpwire.ConnectionClosed}
             assert len({id(o) for o in outcomes}) == 100
             assert {o.exit_code for o in outcomes} == {-signal.SIGKILL}
@@ -78,10 +78,13 @@ async def test_all_calls_in_flight_fail_at_once_when_the_child_is_killed(shell):
 
 @pytest.mark.fault("F04")
 @pytest.mark.parametrize("end", ["sys.exit(0)", "sys.exit(7)", "os.close(1)"])
-async def test_a_call_fails_when_the_child_ends_instead_of_answering(shell, end):
+async def test_a_call_fails_when_the_child_ends_instead_of_answering(end):
     target = scripted(f"handshake()\nrecv()\n{end}\ntime.sleep(60)")
     limits = mcpwire.Limits(close_grace=0.1)
-    async with asyncio.timeout(BOUND_S), shell(target, limits=limits) as client:
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(target, limits=limits) as client,
+    ):
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await client.call_tool("x")
         expected = {"sys.exit(0)": 0, "sys.exit(7)": 7, "os.close(1)": None}
@@ -90,9 +93,9 @@ async def test_a_call_fails_when_the_child_ends_instead_of_answering(shell, end)
 
 
 @pytest.mark.fault("F05")
-async def test_a_child_that_closes_its_output_is_reaped(shell):
+async def test_a_child_that_closes_its_output_is_reaped():
     target = scripted("handshake()\nos.close(1)\ntime.sleep(60)")
-    client = shell(target, limits=mcpwire.Limits(close_grace=0.1))
+    client = mcpwire.Client(target, limits=mcpwire.Limits(close_grace=0.1))
     async with asyncio.timeout(BOUND_S):
         await client.connect()
         pid = client._connection.channel.pid
@@ -104,19 +107,18 @@ async def test_a_child_that_closes_its_output_is_reaped(shell):
 
 
 @pytest.mark.fault("F06")
-async def test_a_child_that_closes_its_input_ends_the_connection(shell):
+async def test_a_child_that_closes_its_input_ends_the_connection():
     target = scripted(
         "handshake()\nos.close(0)\nsend({'jsonrpc': '2.0', 'method':"
         " 'notifications/message', 'params': {'level': 'info', 'data': 1}})\n"
         "time.sleep(60)"
     )
     closed = Signal()
-    client = shell(
+    client = mcpwire.Client(
         target,
         on_notification=closed.set,
         limits=mcpwire.Limits(close_grace=0.1),
         recovery=mcpwire.Recovery(restart=False),
-        **shell.listening,
     )
     async with asyncio.timeout(BOUND_S), client:
         await closed.wait()
@@ -126,11 +128,11 @@ async def test_a_child_that_closes_its_input_ends_the_connection(shell):
 
 
 @pytest.mark.fault("F07")
-async def test_a_child_that_does_not_read_blocks_neither_other_tasks_nor_closing(shell):
+async def test_a_child_that_does_not_read_blocks_neither_other_tasks_nor_closing():
     target = scripted("handshake()\ntime.sleep(60)")
     limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.5)
     async with asyncio.timeout(BOUND_S):
-        client = shell(target, limits=limits)
+        client = mcpwire.Client(target, limits=limits)
         await client.connect()
         big = asyncio.create_task(
             client.call_tool("x", {"data": "a" * 2**20}, timeout=0.3)
@@ -164,7 +166,7 @@ async def test_what_waits_for_a_child_that_does_not_read_is_bounded():
 
 @pytest.mark.fault("F08")
 @pytest.mark.pain("P07")
-async def test_a_child_that_floods_its_output_can_be_closed(shell):
+async def test_a_child_that_floods_its_output_can_be_closed():
     target = scripted(
         "handshake()\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         'line = b\'{"jsonrpc":"2.0","method":"notifications/x"}\\n\' * 1000\n'
@@ -172,7 +174,7 @@ async def test_a_child_that_floods_its_output_can_be_closed(shell):
     )
     limits = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
     async with asyncio.timeout(BOUND_S):
-        client = shell(target, limits=limits)
+        client = mcpwire.Client(target, limits=limits)
         await client.connect()
         await client.aclose()
 
@@ -180,9 +182,7 @@ async def test_a_child_that_floods_its_output_can_be_closed(shell):
 @pytest.mark.system("V21")
 @pytest.mark.fault("F09")
 @pytest.mark.pain("P06", "P07")
-async def test_a_grandchild_that_ignores_everything_is_gone_after_closing(
-    shell, tmp_path
-):
+async def test_a_grandchild_that_ignores_everything_is_gone_after_closing(tmp_path):
     pid_file = tmp_path / "pid"
     target = scripted(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -194,7 +194,7 @@ async def test_a_grandchild_that_ignores_everything_is_gone_after_closing(
     )
     limits = mcpwire.Limits(close_grace=0.3, terminate_grace=0.3)
     async with asyncio.timeout(BOUND_S):
-        client = shell(target, limits=limits)
+        client = mcpwire.Client(target, limits=limits)
         await client.connect()
         pid = client._connection.channel.pid
         await client.aclose()
@@ -204,14 +204,14 @@ async def test_a_grandchild_that_ignores_everything_is_gone_after_closing(
 
 
 @pytest.mark.fault("F09")
-async def test_the_end_is_seen_though_a_grandchild_holds_the_pipe(shell):
+async def test_the_end_is_seen_though_a_grandchild_holds_the_pipe():
     target = scripted(
         "handshake()\nrecv()\nif os.fork() == 0:\n    time.sleep(60)\nos._exit(5)"
     )
     limits = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
     async with (
         asyncio.timeout(BOUND_S),
-        shell(target, limits=limits) as client,
+        mcpwire.Client(target, limits=limits) as client,
     ):
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await client.call_tool("x")
@@ -219,7 +219,7 @@ async def test_the_end_is_seen_though_a_grandchild_holds_the_pipe(shell):
 
 
 @pytest.mark.fault("F10", "F11")
-async def test_answers_in_pieces_and_in_heaps_are_whole(shell):
+async def test_answers_in_pieces_and_in_heaps_are_whole():
     target = scripted(
         "handshake()\n"
         "a, b = recv(), recv()\n"
@@ -233,7 +233,7 @@ async def test_answers_in_pieces_and_in_heaps_are_whole(shell):
         ".encode() for m in (c, d)))\n"
         "recv()"
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         for names in (("a", "b"), ("c", "d")):
             results = await asyncio.gather(*map(client.call_tool, names))
             assert [result.text for result in results] == list(names)
@@ -243,12 +243,12 @@ async def test_answers_in_pieces_and_in_heaps_are_whole(shell):
 @pytest.mark.fault("F12")
 @pytest.mark.pain("P15")
 @pytest.mark.rule("TR-STDIO-02")
-async def test_noise_between_messages_is_counted_kept_and_passed_over(shell):
+async def test_noise_between_messages_is_counted_kept_and_passed_over():
     target = scripted(
         "handshake()\nm = recv()\n"
         "raw(b'hello\\n\\n[1]\\n\"x\"\\nnull\\n{}\\n42\\n'); text(m, 'ok'); recv()"
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         assert (await client.call_tool("x")).text == "ok"
         stats = client.stats
         assert stats.noise_lines == 6
@@ -257,7 +257,7 @@ async def test_noise_between_messages_is_counted_kept_and_passed_over(shell):
 
 @pytest.mark.fault("F13")
 @pytest.mark.pain("P17")
-async def test_one_bad_byte_costs_one_line_and_a_bom_costs_nothing(shell):
+async def test_one_bad_byte_costs_one_line_and_a_bom_costs_nothing():
     target = scripted(
         "raw(b'\\xef\\xbb\\xbf'); handshake()\n"
         "m = recv(); raw(b'\\xff\\xfe junk\\n')\n"
@@ -265,7 +265,7 @@ async def test_one_bad_byte_costs_one_line_and_a_bom_costs_nothing(shell):
         '"text","text":"\\xff"}]}}\\n\' % m[\'id\'])\n'
         "m = recv(); text(m, 'fine'); recv()"
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         with pytest.raises(mcpwire.InvalidMessage) as caught:
             await client.call_tool("x")
         assert b"\xff" in caught.value.raw
@@ -277,14 +277,12 @@ async def test_one_bad_byte_costs_one_line_and_a_bom_costs_nothing(shell):
 @pytest.mark.fault("F14")
 @pytest.mark.pain("P18")
 @pytest.mark.parametrize("id", ["str(m['id'])", "float(m['id'])"])
-async def test_an_answer_whose_id_changed_type_fails_its_call_with_the_diagnosis(
-    shell, id
-):
+async def test_an_answer_whose_id_changed_type_fails_its_call_with_the_diagnosis(id):
     target = scripted(
         "handshake()\nm = recv()\n"
         f"send({{'jsonrpc': '2.0', 'id': {id}, 'result': {{}}}})\nrecv()"
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         with pytest.raises(mcpwire.InvalidMessage) as caught:
             await client.call_tool("x", timeout=None)
         assert "changed the type" in str(caught.value)
@@ -292,16 +290,16 @@ async def test_an_answer_whose_id_changed_type_fails_its_call_with_the_diagnosis
 
 
 @pytest.mark.pain("P13")
-async def test_32_mib_arrive_whole_in_one_line(shell):
+async def test_32_mib_arrive_whole_in_one_line():
     target = scripted("handshake()\nm = recv(); text(m, 'a' * 2**25); recv()")
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         result = await client.call_tool("x")
         assert len(result.text) == 2**25
 
 
 @pytest.mark.system("V22")
 @pytest.mark.pain("P13")
-async def test_a_line_over_the_limit_ends_the_connection_after_what_came_before(shell):
+async def test_a_line_over_the_limit_ends_the_connection_after_what_came_before():
     target = scripted(
         "handshake()\na, b = recv(), recv()\ntext(a, 'small')\n"
         "text(b, 'a' * 200_000); recv()"
@@ -309,7 +307,7 @@ async def test_a_line_over_the_limit_ends_the_connection_after_what_came_before(
     limits = mcpwire.Limits(message=100_000)
     async with (
         asyncio.timeout(BOUND_S),
-        shell(target, limits=limits) as client,
+        mcpwire.Client(target, limits=limits) as client,
     ):
         small, large = await asyncio.gather(
             client.call_tool("a"), client.call_tool("b"), return_exceptions=True
@@ -321,7 +319,7 @@ async def test_a_line_over_the_limit_ends_the_connection_after_what_came_before(
 
 
 @pytest.mark.attack("X12")
-async def test_an_answer_of_too_many_values_fails_its_call_alone(shell):
+async def test_an_answer_of_too_many_values_fails_its_call_alone():
     target = scripted(
         "handshake()\na, b = recv(), recv()\n"
         "answer(a, {'content': [], 'a': [{}] * 600_000})\ntext(b, 'small'); recv()"
@@ -329,7 +327,7 @@ async def test_an_answer_of_too_many_values_fails_its_call_alone(shell):
     limits = mcpwire.Limits(values=600_000)
     async with (
         asyncio.timeout(BOUND_S),
-        shell(target, limits=limits) as client,
+        mcpwire.Client(target, limits=limits) as client,
     ):
         many, small = await asyncio.gather(
             client.call_tool("a"), client.call_tool("b"), return_exceptions=True
@@ -341,20 +339,20 @@ async def test_an_answer_of_too_many_values_fails_its_call_alone(shell):
 
 @pytest.mark.pain("P14")
 @pytest.mark.rule("TR-STDIO-01")
-async def test_separators_inside_strings_are_untouched_both_ways(shell):
+async def test_separators_inside_strings_are_untouched_both_ways():
     text = "\u2028 \u2029 \x85 \x0b \x0c \x1c \x1d \x1e \r \n \U0001f600"
-    async with asyncio.timeout(BOUND_S), shell(echo()) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(echo()) as client:
         assert (await client.call_tool("x", {"text": text})).text == text
 
 
 @pytest.mark.system("U38")
 @pytest.mark.pain("P16")
-async def test_10_mib_of_stderr_before_the_first_answer_do_not_block(shell):
+async def test_10_mib_of_stderr_before_the_first_answer_do_not_block():
     target = scripted(
         "for _ in range(160): os.write(2, b'e' * 65536)\n"
         "print('the end', file=sys.stderr, flush=True)\nhandshake()\n" + ECHO_LOOP
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
         channel = client._connection.channel
         tail = channel.stderr_tail
@@ -363,20 +361,20 @@ async def test_10_mib_of_stderr_before_the_first_answer_do_not_block(shell):
 
 
 @pytest.mark.system("V25", "L-A4")
-async def test_stderr_goes_where_it_is_told(shell, capfd):
+async def test_stderr_goes_where_it_is_told(capfd):
     heard = []
     target = scripted(
         "print('to you', file=sys.stderr, flush=True)\nhandshake()\nrecv()",
         stderr=heard.append,
     )
-    async with asyncio.timeout(BOUND_S), shell(target):
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target):
         pass
     assert b"".join(heard) == b"to you\n"
     target = scripted(
         "print('to all', file=sys.stderr, flush=True)\nhandshake()\nrecv()",
         stderr="inherit",
     )
-    async with asyncio.timeout(BOUND_S), shell(target):
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target):
         pass
     assert capfd.readouterr().err == "to all\n"
     with pytest.raises(ValueError, match="stderr"):
@@ -387,12 +385,12 @@ async def test_stderr_goes_where_it_is_told(shell, capfd):
 @pytest.mark.fault("F15")
 @pytest.mark.pain("P09")
 @pytest.mark.rule("CAN-02", "CAN-07", "CAN-12", "TR-STDIO-10", "LIFE-14", "CAN-10")
-async def test_a_call_that_times_out_tells_the_server_and_drops_the_late_answer(shell):
+async def test_a_call_that_times_out_tells_the_server_and_drops_the_late_answer():
     target = scripted(
         "handshake()\nm = recv(); c = recv()\ntext(m, 'too late')\n"
         "m = recv(); text(m, json.dumps(c)); recv()"
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         # Time enough to send it on a loaded machine.
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await client.call_tool("x", timeout=0.5)
@@ -428,7 +426,7 @@ async def test_cancelling_the_task_returns_at_once_and_tells_the_server_once():
 
 
 @pytest.mark.fault("F17")
-async def test_a_notification_callback_that_raises_harms_nothing(shell, caplog):
+async def test_a_notification_callback_that_raises_harms_nothing(caplog):
     def callback(notification):
         raise RuntimeError("mine")
 
@@ -438,7 +436,7 @@ async def test_a_notification_callback_that_raises_harms_nothing(shell, caplog):
     )
     async with (
         asyncio.timeout(BOUND_S),
-        shell(target, on_notification=callback) as client,
+        mcpwire.Client(target, on_notification=callback) as client,
     ):
         assert (await client.call_tool("x")).text == "ok"
     assert "raised" in caplog.text
@@ -446,14 +444,14 @@ async def test_a_notification_callback_that_raises_harms_nothing(shell, caplog):
 
 @pytest.mark.system("L-U3")
 @pytest.mark.rule("PING-01")
-async def test_the_servers_ping_is_answered_and_other_requests_are_refused(shell):
+async def test_the_servers_ping_is_answered_and_other_requests_are_refused():
     target = scripted(
         "handshake()\nm = recv()\n"
         "send({'jsonrpc': '2.0', 'id': 'p', 'method': 'ping'}); a = recv()\n"
         "send({'jsonrpc': '2.0', 'id': 9, 'method': 'roots/list'}); b = recv()\n"
         "text(m, json.dumps([a, b])); recv()"
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         import json
 
         pong, refusal = json.loads((await client.call_tool("x")).text)
@@ -463,13 +461,13 @@ async def test_the_servers_ping_is_answered_and_other_requests_are_refused(shell
 
 
 @pytest.mark.rule("RPC-21", "TR-STDIO-08")
-async def test_at_2026_07_28_the_client_answers_no_request_of_the_servers(shell):
+async def test_at_2026_07_28_the_client_answers_no_request_of_the_servers():
     target = scripted(
         "discover()\nm = recv()\n"
         "send({'jsonrpc': '2.0', 'id': 9, 'method': 'ping'}); text(m, 'ok')\n"
         "n = recv(); text(n, n['method']); recv()"
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         assert (await client.call_tool("x")).text == "ok"
         assert (await client.call_tool("y")).text == "tools/call"
         assert client.stats.invalid_messages == 1
@@ -492,9 +490,7 @@ os._exit(3)
 
 @pytest.mark.fault("F04")
 @pytest.mark.parametrize(("unwritten", "sent"), [(1, True), (2, False)])
-async def test_a_line_without_its_newline_may_have_been_understood(
-    shell, unwritten, sent
-):
+async def test_a_line_without_its_newline_may_have_been_understood(unwritten, sent):
     """The child dies when its input is full, and lacks so many bytes of the line."""
     lines = []
 
@@ -504,7 +500,7 @@ async def test_a_line_without_its_newline_may_have_been_understood(
 
     async with (
         asyncio.timeout(BOUND_S),
-        shell(
+        mcpwire.Client(
             scripted(DIES_FULL),
             trace=trace,
             mode="session",

@@ -50,7 +50,7 @@ ENDS = {
 @pytest.mark.pain("P02", "P03")
 @pytest.mark.fault("F04", "F05")
 @pytest.mark.parametrize(("end", "cause"), ENDS.values(), ids=ENDS.keys())
-async def test_every_call_in_flight_fails_soon_after_the_servers_end(shell, end, cause):
+async def test_every_call_in_flight_fails_soon_after_the_servers_end(end, cause):
     target = scripted(
         f"handshake()\nfor _ in range({IN_FLIGHT}): recv()\n"
         f"os.write(2, repr(time.monotonic()).encode())\n{end}"
@@ -58,7 +58,7 @@ async def test_every_call_in_flight_fails_soon_after_the_servers_end(shell, end,
     limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
 
     async def attempt():
-        async with shell(target, limits=limits, timeout=None) as client:
+        async with mcpwire.Client(target, limits=limits, timeout=None) as client:
             calls = (client.call_tool("x") for _ in range(IN_FLIGHT))
             ends = await asyncio.gather(*calls, return_exceptions=True)
             now = time.monotonic()
@@ -76,11 +76,11 @@ async def test_every_call_in_flight_fails_soon_after_the_servers_end(shell, end,
 @pytest.mark.fault("F02")
 @pytest.mark.parametrize("mode", ["auto", "session", "stateless"])
 @pytest.mark.parametrize("end", ["os._exit(127)", "os.kill(os.getpid(), 11)"])
-async def test_connecting_fails_soon_after_the_servers_end(shell, mode, end):
+async def test_connecting_fails_soon_after_the_servers_end(mode, end):
     target = scripted(f"os.write(2, repr(time.monotonic()).encode())\n{end}")
 
     async def attempt():
-        client = shell(target, mode=mode, connect_timeout=None)
+        client = mcpwire.Client(target, mode=mode, connect_timeout=None)
         with pytest.raises(mcpwire.ConnectError) as caught:
             await client.connect()
         return time.monotonic() - float(caught.value.stderr_tail)
@@ -91,7 +91,7 @@ async def test_connecting_fails_soon_after_the_servers_end(shell, mode, end):
 
 @pytest.mark.pain("P02")
 @pytest.mark.fault("F06")
-async def test_calls_in_flight_fail_when_the_server_closes_its_input(shell):
+async def test_calls_in_flight_fail_when_the_server_closes_its_input():
     # The first call is in flight before, the second finds the pipe closed.
     target = scripted(
         "handshake()\nrecv()\nos.close(0)\n"
@@ -100,7 +100,7 @@ async def test_calls_in_flight_fail_when_the_server_closes_its_input(shell):
     closed = asyncio.Event()
     loop = asyncio.get_running_loop()
     limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
-    client = shell(
+    client = mcpwire.Client(
         target,
         limits=limits,
         timeout=None,
@@ -119,9 +119,9 @@ async def test_calls_in_flight_fail_when_the_server_closes_its_input(shell):
 
 
 @pytest.mark.pain("P07")
-async def test_closing_a_server_that_behaves_takes_next_to_no_time(shell):
+async def test_closing_a_server_that_behaves_takes_next_to_no_time():
     async def attempt():
-        client = shell(quick())
+        client = mcpwire.Client(quick())
         await client.connect()
         started = time.monotonic()
         await client.aclose()
@@ -135,7 +135,7 @@ async def test_closing_a_server_that_behaves_takes_next_to_no_time(shell):
 @pytest.mark.fault("F09")
 @pytest.mark.parametrize("wrapper_minds", [True, False])
 async def test_a_grandchild_that_ignores_everything_is_gone_within_the_ladders_time(
-    shell, wrapper_minds
+    wrapper_minds,
 ):
     # The wrapper ends with its input, or ignores that and SIGTERM as its child does.
     target = scripted(
@@ -149,7 +149,7 @@ async def test_a_grandchild_that_ignores_everything_is_gone_within_the_ladders_t
     ladder = limits.close_grace + limits.terminate_grace + PROMPT_S
 
     async def attempt():
-        client = shell(target, limits=limits)
+        client = mcpwire.Client(target, limits=limits)
         await client.connect()
         channel = client._connection.channel
         pids = channel.pid, int(channel.stderr_tail)
@@ -213,10 +213,8 @@ def assert_well_told(error, expected):
 
 @pytest.mark.pain("P03")
 @pytest.mark.parametrize(("target", "expected"), CALLING.values(), ids=CALLING.keys())
-async def test_every_failure_of_a_call_is_one_class_and_has_words(
-    shell, target, expected
-):
-    client = shell(
+async def test_every_failure_of_a_call_is_one_class_and_has_words(target, expected):
+    client = mcpwire.Client(
         target, limits=SHORT, timeout=0.3 if expected is mcpwire.RequestTimeout else 30
     )
     async with asyncio.timeout(BOUND_S), client:
@@ -244,10 +242,12 @@ CONNECTING = {
     ("target", "expected", "cause"), CONNECTING.values(), ids=CONNECTING.keys()
 )
 async def test_every_failure_to_connect_is_one_class_and_has_words(
-    shell, target, expected, cause
+    target, expected, cause
 ):
     seconds = 0.5 if expected is mcpwire.RequestTimeout else None
-    client = shell(target, limits=SHORT, connect_timeout=seconds, probe_timeout=0.1)
+    client = mcpwire.Client(
+        target, limits=SHORT, connect_timeout=seconds, probe_timeout=0.1
+    )
     async with asyncio.timeout(BOUND_S):
         outcome = await asyncio.gather(client.connect(), return_exceptions=True)
     assert_well_told(outcome[0], expected)
@@ -258,8 +258,11 @@ async def test_every_failure_to_connect_is_one_class_and_has_words(
 
 
 @pytest.mark.pain("P03", "P02")
-async def test_failures_of_many_at_once_are_each_ones_own(shell):
-    async with asyncio.timeout(BOUND_S), shell(quick(), limits=SHORT) as client:
+async def test_failures_of_many_at_once_are_each_ones_own():
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(quick(), limits=SHORT) as client,
+    ):
         os.kill(client._connection.channel.pid, signal.SIGSTOP)
         calls = [
             asyncio.ensure_future(client.call_tool("x", timeout=0.2)) for _ in range(50)

@@ -24,7 +24,9 @@ ALLOWED = {
     "server/asking/context.py: _current": "a context variable is the task's own",
     "server/auth/principal.py: client_address": "a context variable is the task's own",
     "server/features/calling.py: _NOTHING": "stays empty: who gets it only reads",
-    "sync/_http/_httpx_streams.py: _current": "a context variable is the thread's own",
+    "sync/_facade.py: _known": "one facade of an asyncio object, held weakly",
+    "sync/_runner.py: _in_background": "threads to end at the exit, held weakly",
+    "sync/_runner.py: _of_parent": "loops of a parent process, which must not close",
     "testing/asgi.py: _stream_class": "a class, made with httpx",
     "transports/_fork.py: _held": "what a fork must let go of: connections, weakly",
     "transports/http/destination.py: _current": "a context variable",
@@ -34,11 +36,7 @@ ALLOWED = {
     "transports/stdio/reaper.py: _lock": "the one thread for all children",
     "transports/stdio/reaper.py: _thread": "the one thread for all children",
     "transports/stdio/reaper.py: _watched": "the one thread for all children",
-    "types/_codec/spec.py: _SPECS": "what a class of ours is, once for each class",
-    "types/_codec/wire.py: _decoders": "compiled code, once for each class of ours",
-    "types/_codec/wire.py: _encoders": "compiled code, once for each class of ours",
-    "types/_codec/wire.py: _nested_decoders": "compiled code, once for each class",
-    "types/_codec/wire.py: _nested_encoders": "compiled code, once for each class",
+    "types/_codec.py: _CODEC": "what is compiled, once for each class of ours",
 }
 """What is kept in modules and changes."""
 
@@ -46,7 +44,7 @@ CONTAINERS = {
     *("dict", "list", "set", "bytearray", "deque", "defaultdict", "OrderedDict"),
     *("Counter", "WeakSet", "WeakKeyDictionary", "WeakValueDictionary", "ChainMap"),
     *("ContextVar", "local", "count", "cycle", "Lock", "RLock", "Event", "Condition"),
-    *("_Cache", "Queue", "SimpleQueue", "LifoQueue"),
+    *("Codec", "Queue", "SimpleQueue", "LifoQueue"),
 }
 CACHES = {"cache", "lru_cache"}
 CHANGING = {

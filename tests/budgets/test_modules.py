@@ -18,36 +18,29 @@ NEVER = (
 NEVER_BY_CLIENTS = (
     *("anyio", "msgspec", "uvicorn", "mcpwire.server"),
     *("mcpwire.types.prompts", "mcpwire.types.resources"),
-    *("mcpwire.types.capabilities", "mcpwire.types.lifecycle"),
+    "mcpwire.types.lifecycle",
 )
 HTTP = ("httptools", "mcpwire.transports.http", "mcpwire.protocol.http")
-PROCESSES = ("mcpwire.transports.stdio.process", "mcpwire.sync._stdio")
-BLOCKING = ("asyncio", "concurrent.futures", "ssl", "mcpwire.client")
+PROCESSES = ("mcpwire.transports.stdio.process",)
 PIPE_ONLY = (
     *("mcpwire.types.input", "mcpwire.types.tasks", "mcpwire.protocol.input_loop"),
     *("mcpwire.wire.urls", "mcpwire.wire.sse", "mcpwire.wire.headers"),
     "mcpwire.transports.memory",
 )
 
+HTTP_ALONE = (
+    *NEVER_BY_CLIENTS,
+    *PROCESSES,
+    "mcpwire.protocol.http.resume",
+    "mcpwire.transports.http.httpx_engine",
+    "mcpwire.transports.http.legacy",
+)
+
 FORBIDDEN = {
     "stdio": (*NEVER_BY_CLIENTS, *HTTP, *PIPE_ONLY),
-    "blocking stdio": (*NEVER_BY_CLIENTS, *HTTP, *PIPE_ONLY, *BLOCKING),
-    "http json": (
-        *NEVER_BY_CLIENTS,
-        *PROCESSES,
-        "mcpwire.protocol.http.resume",
-        "mcpwire.transports.http.httpx_engine",
-        "mcpwire.transports.http.legacy",
-    ),
-    "blocking http json": (
-        *NEVER_BY_CLIENTS,
-        *PROCESSES,
-        *BLOCKING,
-        "subprocess",
-        "mcpwire.protocol.http.resume",
-        "mcpwire.sync._http.httpx_engine",
-        "mcpwire.sync._http.legacy",
-    ),
+    "blocking stdio": (*NEVER_BY_CLIENTS, *HTTP, *PIPE_ONLY),
+    "http json": HTTP_ALONE,
+    "blocking http json": HTTP_ALONE,
     "memory": (*HTTP, *PROCESSES, "uvicorn"),
     "server stdio": (*HTTP, *PROCESSES, "uvicorn", "mcpwire.client"),
     "server http": ("httptools", *PROCESSES, "uvicorn", "mcpwire.client"),
@@ -93,7 +86,7 @@ def test_creating_a_client_loads_nothing_that_spawns_or_speaks_http():
     )
 
 
-CLIENT_MODULES = 60
+CLIENT_MODULES = 52
 """How many modules of ours `mcpwire.Client` loads: it only goes down."""
 
 
@@ -109,6 +102,6 @@ def test_naming_the_client_loads_nothing_that_only_some_programs_use():
     assert not {
         "mcpwire.protocol.notices.events",
         "mcpwire.transports.client.streams",
-        "mcpwire.types.capabilities",
+        "mcpwire.types.lifecycle",
         "random",
     }.intersection(found)

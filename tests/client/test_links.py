@@ -8,7 +8,6 @@ from fakes import FakeServer
 import mcpwire
 import mcpwire.sync
 from mcpwire.client.links import resolve_links
-from mcpwire.sync.client.links import resolve_links as resolve_links_blocking
 
 pytestmark = pytest.mark.anyio
 
@@ -52,18 +51,11 @@ def shown(result):
 
 
 @pytest.mark.system("O87")
-@pytest.mark.parametrize("shell", ["asyncio", "blocking"])
-async def test_a_link_to_what_is_listed_becomes_its_contents(shell):
+async def test_a_link_to_what_is_listed_becomes_its_contents():
     server = linking()
-    async with asyncio.timeout(BOUND_S):
-        if shell == "asyncio":
-            async with mcpwire.Client(server) as client:
-                before = await client.call_tool("x")
-                after = await resolve_links(client, before)
-        else:
-            with mcpwire.sync.Client(server) as client:
-                before = client.call_tool("x")
-                after = resolve_links_blocking(client, before)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        before = await client.call_tool("x")
+        after = await resolve_links(client, before)
     one, two = "text of a:1", "text of a:2"
     assert shown(after) == ["see", one, two, two, "a:other", one, "a:no"]
     assert shown(before) == ["see", "a:1", "a:2", "a:other", "a:1", "a:no"]
@@ -102,3 +94,9 @@ async def test_what_breaks_meanwhile_is_raised():
         result = await client.call_tool("x")
         with pytest.raises(mcpwire.RemoteProtocolError, match="contents"):
             await resolve_links(client, result)
+
+
+def test_the_blocking_client_has_the_same_function():
+    with mcpwire.sync.Client(linking()) as client:
+        after = mcpwire.sync.resolve_links(client, client.call_tool("x"))
+    assert shown(after)[:2] == ["see", "text of a:1"]

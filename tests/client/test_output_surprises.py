@@ -1,19 +1,13 @@
-"""Output schemas: of a server's own making, and nobody's surprise, in both shells."""
+"""Output schemas: of a server's own making, and nobody's surprise."""
 
 import asyncio
 import socket
-import sys
-from pathlib import Path
 
 import pytest
 from fakes import FakeServer
 
 import mcpwire
 from mcpwire.protocol.results import output_schema
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "adversity"))
-
-import shells
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P37")]
 
@@ -32,13 +26,6 @@ BROKEN = {
     "a reference to a file": {"$ref": "file:///etc/hostname"},
     "itself": {"$ref": "#"},
 }
-
-
-@pytest.fixture(params=shells.SHELLS)
-def shell(request):
-    made = shells.SHELLS[request.param]()
-    yield made
-    made.close()
 
 
 def promising(schema, **result):
@@ -64,10 +51,10 @@ def nobody_connects(monkeypatch):
 @pytest.mark.system("V41")
 @pytest.mark.parametrize("schema", [SCHEMA, *BROKEN.values()], ids=["good", *BROKEN])
 async def test_nothing_is_checked_and_no_list_fetched_unless_somebody_asks(
-    shell, schema, nobody_connects
+    schema, nobody_connects
 ):
     server = promising(schema, structuredContent={"n": "one"})
-    async with asyncio.timeout(BOUND_S), shell(server) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         assert [tool.name for tool in await client.list_tools()] == ["x"]
         for _ in range(3):
             result = await client.call_tool("x")
@@ -77,9 +64,9 @@ async def test_nothing_is_checked_and_no_list_fetched_unless_somebody_asks(
 
 @pytest.mark.parametrize("validate", ["warn", "error"])
 @pytest.mark.parametrize("schema", [SCHEMA, *BROKEN.values()], ids=["good", *BROKEN])
-async def test_a_result_that_reports_failure_is_never_checked(shell, schema, validate):
+async def test_a_result_that_reports_failure_is_never_checked(schema, validate):
     server = promising(schema, structuredContent={"n": "one"}, isError=True)
-    async with asyncio.timeout(BOUND_S), shell(server) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         result = await client.call_tool("x", validate=validate)
         assert result.is_error
 
@@ -87,10 +74,10 @@ async def test_a_result_that_reports_failure_is_never_checked(shell, schema, val
 @pytest.mark.attack("S03")
 @pytest.mark.parametrize("schema", BROKEN.values(), ids=BROKEN)
 async def test_a_warning_comes_beside_the_result_whatever_is_wrong(
-    shell, schema, caplog, nobody_connects
+    schema, caplog, nobody_connects
 ):
     server = promising(schema, structuredContent={"n": "one"})
-    async with asyncio.timeout(BOUND_S), shell(server) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         result = await client.call_tool("x", validate="warn")
         assert result.structured_content == {"n": "one"}
         assert len(caplog.records) == 1
@@ -98,7 +85,7 @@ async def test_a_warning_comes_beside_the_result_whatever_is_wrong(
             await client.call_tool("x", validate="error")
 
 
-async def test_a_schema_is_compiled_once(shell, monkeypatch):
+async def test_a_schema_is_compiled_once(monkeypatch):
     made = []
     usual = output_schema.OutputValidator.__init__
 
@@ -108,7 +95,7 @@ async def test_a_schema_is_compiled_once(shell, monkeypatch):
 
     monkeypatch.setattr(output_schema.OutputValidator, "__init__", counting)
     server = promising(SCHEMA, structuredContent={"n": 1})
-    async with asyncio.timeout(BOUND_S), shell(server) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         for _ in range(5):
             result = await client.call_tool("x", validate="error")
             assert result.structured_content == {"n": 1}

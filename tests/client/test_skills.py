@@ -1,4 +1,4 @@
-"""Skills over both shells: listed, loaded and read, each file when it is asked for."""
+"""Skills: listed, loaded and read, each file when it is asked for."""
 
 import asyncio
 import base64
@@ -91,55 +91,9 @@ class SkillServer(FakeServer):
         return [params["uri"] for params in self.requests("resources/read")]
 
 
-class InThread:
-    """An object of the blocking shell, used as its asyncio twin is."""
-
-    def __init__(self, inner):
-        self._inner = inner
-
-    def __getattr__(self, name):
-        value = getattr(self._inner, name)
-        if not callable(value):
-            return value
-
-        async def call(*arguments, **options):
-            found = await asyncio.to_thread(value, *arguments, **options)
-            return InThread(found) if "Loaded" in type(found).__name__ else found
-
-        return call
-
-    async def listed(self):
-        return await asyncio.to_thread(lambda: list(self._inner.iter_skills()))
-
-    async def __aenter__(self):
-        await asyncio.to_thread(self._inner.connect)
-        return self
-
-    async def __aexit__(self, *_):
-        await asyncio.to_thread(self._inner.close)
-
-
-class Asyncio(mcpwire.Client):
-    async def listed(self):
-        return [skill async for skill in self.iter_skills()]
-
-
-SHELLS = {
-    "asyncio": Asyncio,
-    "blocking": lambda *args, **options: InThread(
-        mcpwire.sync.Client(*args, **options)
-    ),
-}
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request):
-    return SHELLS[request.param]
-
-
 @pytest.fixture(params=["memory", "http"])
-def client(request, shell):
-    """Connect to a server over each transport, in each shell."""
+def client(request):
+    """Connect to a server over each transport."""
 
     @contextlib.asynccontextmanager
     async def connected(server, extensions=(SKILLS,), **options):
@@ -149,7 +103,7 @@ def client(request, shell):
                 target = stack.enter_context(hosted(server)).url
             async with (
                 asyncio.timeout(BOUND_S),
-                shell(target, extensions=extensions, **options) as made,
+                mcpwire.Client(target, extensions=extensions, **options) as made,
             ):
                 yield made
 
@@ -165,7 +119,7 @@ async def test_listing_reads_no_file(client):
     async with client(server) as c:
         (skill,) = await c.list_skills()
         page = await c.list_skills_page()
-        assert await c.listed() == page.skills == [skill]
+        assert [skill async for skill in c.iter_skills()] == page.skills == [skill]
         assert await c.get_skill(URI) == skill
     assert (skill.uri, skill.name, skill.description) == (URI, "pdf", "Fills forms")
     assert [file.uri for file in skill.resources] == list(FILES)
@@ -366,7 +320,7 @@ async def test_an_unknown_skill_is_the_servers_error(client):
 VERBS = {
     "list_skills": (),
     "list_skills_page": (),
-    "listed": (),
+    "iter_skills": (),
     "get_skill": (URI,),
     "load_skill": (URI,),
     "read_directory": (ROOT,),
@@ -386,46 +340,73 @@ OFF = {
 }
 
 
+async def use(client, verb):
+    found = getattr(client, verb)(*VERBS[verb])
+    return await (anext(found) if verb == "iter_skills" else found)
+
+
 HANDSHAKE = {"server/discover", "initialize", "notifications/initialized"}
 
 
 @pytest.mark.rule("EXT-02", "EXT-03")
 @pytest.mark.parametrize("why", OFF)
 @pytest.mark.parametrize("verb", VERBS)
-async def test_what_is_not_switched_on_is_refused_and_nothing_is_sent(shell, verb, why):
+async def test_what_is_not_switched_on_is_refused_and_nothing_is_sent(verb, why):
     options, extensions, message = OFF[why]
     server = SkillServer(**options)
-    async with asyncio.timeout(BOUND_S), shell(server, extensions=extensions) as c:
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, extensions=extensions) as c,
+    ):
         with pytest.raises(mcpwire.LocalProtocolError, match=message):
-            await getattr(c, verb)(*VERBS[verb])
+            await use(c, verb)
     # The last of the handshake may come after that: nobody waits for it.
     assert {m["method"] for m in server.received} <= HANDSHAKE
 
 
-async def test_an_entry_is_of_no_use_where_the_extension_is_off(shell):
+async def test_an_entry_is_of_no_use_where_the_extension_is_off():
     server = SkillServer()
-    async with asyncio.timeout(BOUND_S), shell(server, extensions=[SKILLS]) as c:
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, extensions=[SKILLS]) as c,
+    ):
         (entry,) = await c.list_skills()
-    async with asyncio.timeout(BOUND_S), shell(server) as c:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as c:
         with pytest.raises(mcpwire.LocalProtocolError, match="without the extension"):
             await c.load_skill(entry)
     assert server.reads == []
 
 
-async def test_a_directory_needs_its_own_declaration(shell):
+async def test_a_directory_needs_its_own_declaration():
     server = SkillServer()
-    async with asyncio.timeout(BOUND_S), shell(server, extensions=[SKILLS]) as c:
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, extensions=[SKILLS]) as c,
+    ):
         with pytest.raises(mcpwire.LocalProtocolError, match="'directoryRead'"):
             await c.read_directory(ROOT)
     assert server.requests("resources/directory/read") == []
 
 
-async def test_without_pyyaml_nothing_is_sent(shell, monkeypatch):
+async def test_without_pyyaml_nothing_is_sent(monkeypatch):
     server = SkillServer()
-    async with asyncio.timeout(BOUND_S), shell(server, extensions=[SKILLS]) as c:
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(server, extensions=[SKILLS]) as c,
+    ):
         sent = len(server.received)
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, "yaml", None)
             with pytest.raises(mcpwire.LocalProtocolError, match="pip install PyYAML"):
                 await c.load_skill(URI)
         assert len(server.received) == sent
+
+
+def test_the_blocking_client_gives_iterators_and_loaded_skills_of_its_own():
+    server = SkillServer()
+    with mcpwire.sync.Client(server, extensions=[SKILLS]) as c:
+        (entry,) = c.iter_skills()
+        skill = c.load_skill(entry)
+        assert type(skill) is mcpwire.sync.LoadedSkill
+        assert skill.read_file(LOGO)
+    assert server.reads[-1].endswith(LOGO)

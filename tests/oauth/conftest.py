@@ -1,4 +1,4 @@
-"""The servers of `tests/over_http`, both shells, and a small internet before them."""
+"""The servers of `tests/over_http`, and a small internet before them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "adversity"))
 import checked
 import engine_calls
 import net
-import shells
 from authorization_server import authorization_server, protected_server
 
 internet = net.internet
-kind = net.kind
 no_proxies = net.no_proxies
 posted_messages_are_checked = checked.posted_messages_are_checked
-
-
-@pytest.fixture(params=shells.SHELLS)
-def shell(request):
-    """Give what makes clients: `shell(target, **options)` has async methods."""
-    made = shells.SHELLS[request.param]()
-    yield made
-    made.close()
 
 
 @pytest.fixture

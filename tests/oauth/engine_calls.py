@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 from authorization_server import browse
 
-import mcpwire.sync
 import mcpwire.transports
 from mcpwire.transports.oauth import performing, session
 
@@ -51,9 +50,9 @@ class Hours:
         self.ahead = 0.0
         loops = asyncio.base_events.BaseEventLoop
         patches.setattr(loops, "time", lambda _: self.now())
-        for package in (mcpwire.sync, mcpwire.transports):  # later it would be too late
-            for each in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-                importlib.import_module(each.name)
+        package = mcpwire.transports  # imported later it would not be patched
+        for each in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            importlib.import_module(each.name)
         for name, module in tuple(sys.modules.items()):
             if name.startswith("mcpwire.") and vars(module).get("monotonic") is REAL:
                 patches.setattr(module, "monotonic", self.now)

@@ -74,9 +74,9 @@ def local_server(internet, script=serve, **options):
         yield server
 
 
-def failure(shell, wanted, expected):
+def failure(fetches, wanted, expected):
     with pytest.raises(expected) as caught:
-        shell.fetch(wanted)
+        fetches.fetch(wanted)
     assert HUSH not in "".join(traceback.format_exception_only(caught.value))
     # The lines of this very test would be in a whole one.
     chain = caught.value

@@ -20,10 +20,8 @@ import pytest
 import trustme
 
 from mcpwire.limits import Limits
-from mcpwire.sync._oauth.fetching import BlockingFetcher
 from mcpwire.transports.oauth.fetching import Fetcher
 
-KINDS: Final = ("asyncio", "blocking")
 BOUND_S: Final = 50.0
 SERVER_ADDRESS: Final = "93.184.216.34"
 LOGIN_ADDRESS: Final = "151.101.1.69"
@@ -111,11 +109,6 @@ def internet(monkeypatch, tmp_path_factory):
     made.goes_on.set()
 
 
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return request.param
-
-
 @pytest.fixture(autouse=True)
 def no_proxies(monkeypatch):
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
@@ -123,15 +116,11 @@ def no_proxies(monkeypatch):
         monkeypatch.delenv(name.upper(), raising=False)
 
 
-class Shell:
-    """A fetcher of one kind or the other behind one face."""
+class Fetches:
+    """A fetcher on a loop of its own, for tests that wait for each fetch."""
 
-    def __init__(self, kind: str, target: Any, limits: Limits | None = None) -> None:
-        make: Any = Fetcher if kind == "asyncio" else BlockingFetcher
-        self.fetcher: Any = make(target, limits or Limits())
-        self.is_async = kind == "asyncio"
+    def __init__(self, target: Any, limits: Limits | None = None) -> None:
+        self.fetcher = Fetcher(target, limits or Limits())
 
     def fetch(self, step: Any) -> Any:
-        if not self.is_async:
-            return self.fetcher.fetch(step)
         return asyncio.run(asyncio.wait_for(self.fetcher.fetch(step), BOUND_S))

@@ -34,8 +34,7 @@ import asyncio, os, signal, sys, time, traceback
 import httpx, mcpwire, mcpwire.sync
 from mcpwire.transports.oauth.storage import file
 
-import mcpwire.sync._http.engine, mcpwire.transports.http.direct
-import mcpwire.sync._oauth.fetching, mcpwire.transports.oauth.fetching
+import mcpwire.transports.http.direct, mcpwire.transports.oauth.fetching
 
 url, path, clock = sys.argv[1:]
 file.wall_time = lambda: time.time() + os.stat(clock).st_size

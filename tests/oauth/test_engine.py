@@ -35,10 +35,10 @@ def said_in_urls(*servers):
 @pytest.mark.rule("AUTH-08", "FLOW-20")
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 @pytest.mark.parametrize("era", ["session", "stateless", "dual"])
-async def test_a_login_is_enough_for_every_request(shell, auth, era, engine):
+async def test_a_login_is_enough_for_every_request(auth, era, engine):
     with protected_server(auth, era=era) as server:
         target = mcpwire.Http(server.url, auth=oauth(), engine=engine)
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             result = await client.call_tool("echo", {"text": "hi"})
             assert result.text == "hi"
             assert await client.list_tools()
@@ -52,11 +52,14 @@ async def test_a_login_is_enough_for_every_request(shell, auth, era, engine):
 
 
 @pytest.mark.rule("FLOW-20")
-async def test_streams_notifications_and_the_end_carry_the_token(shell, auth):
+async def test_streams_notifications_and_the_end_carry_the_token(auth):
     with protected_server(auth, resumable=True) as server:
         target = mcpwire.Http(server.url, auth=oauth())
-        options = {**shell.listening, "sampling": lambda _: None}
-        async with asyncio.timeout(BOUND_S), shell(target, **options) as client:
+        options = {"sampling": lambda _: None}
+        async with (
+            asyncio.timeout(BOUND_S),
+            mcpwire.Client(target, **options) as client,
+        ):
             await asyncio.to_thread(server.wait_until, lambda: server.streams)
             await client.call_tool("notify", {"steps": 2})
         [token] = auth.live
@@ -72,10 +75,10 @@ async def test_streams_notifications_and_the_end_carry_the_token(shell, auth):
 
 @pytest.mark.rule("FLOW-20")
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
-async def test_a_server_of_2024_gets_the_token_at_its_endpoint_too(shell, auth, engine):
+async def test_a_server_of_2024_gets_the_token_at_its_endpoint_too(auth, engine):
     with protected_legacy(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth(), engine=engine)
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             result = await client.call_tool("echo", {"text": "hi"})
             assert result.text == "hi"
         assert auth.grants == ["authorization_code"]
@@ -91,10 +94,10 @@ async def test_a_server_of_2024_gets_the_token_at_its_endpoint_too(shell, auth, 
 
 
 @pytest.mark.pain("P32", "P35")
-async def test_a_server_of_2024_wants_another_token_and_another_scope(shell, auth):
+async def test_a_server_of_2024_wants_another_token_and_another_scope(auth):
     with protected_legacy(auth, ("mcp:read",)) as server:
         target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             auth.expire_all()
             calls = (client.call_tool("echo", {"text": "hi"}) for _ in range(10))
             assert {each.text for each in await asyncio.gather(*calls)} == {"hi"}
@@ -106,16 +109,18 @@ async def test_a_server_of_2024_wants_another_token_and_another_scope(shell, aut
 
 
 @pytest.mark.pain("P31", "P32")
-async def test_a_stream_that_is_refused_a_while_comes_back(shell, auth):
+async def test_a_stream_that_is_refused_a_while_comes_back(auth):
     with protected_server(auth, resumable=True) as server:
         heard = asyncio.Event()
         loop = asyncio.get_running_loop()
         options = {
-            **shell.listening,
             "on_notification": lambda _: loop.call_soon_threadsafe(heard.set),
         }
         target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), shell(target, **options) as client:
+        async with (
+            asyncio.timeout(BOUND_S),
+            mcpwire.Client(target, **options) as client,
+        ):
             await asyncio.to_thread(server.wait_until, lambda: server.streams)
             auth.on["token"] = lambda request: (503, {}, b"")
             auth.expire_all()
@@ -134,10 +139,10 @@ async def test_a_stream_that_is_refused_a_while_comes_back(shell, auth):
 
 @pytest.mark.system("U02", "L-A5")
 @pytest.mark.rule("FLOW-02", "FLOW-13")
-async def test_what_is_asked_for_names_the_server(shell, auth):
+async def test_what_is_asked_for_names_the_server(auth):
     with protected_server(auth, ("mcp:read",)) as server:
         target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             auth.expire_all()
             assert await client.list_tools()
         [authorized] = auth.authorizations
@@ -149,21 +154,21 @@ async def test_what_is_asked_for_names_the_server(shell, auth):
 
 
 @pytest.mark.system("A14")
-async def test_a_token_that_is_given_is_used_as_it_is(shell, auth):
+async def test_a_token_that_is_given_is_used_as_it_is(auth):
     token = auth.give()["access_token"]
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=token)
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             assert await client.list_tools()
         assert set(tokens_of(server.messages)) == {f"Bearer {token}"}
         assert auth.requests == []
 
 
-async def test_a_server_that_wants_no_token_starts_no_login(shell, auth):
+async def test_a_server_that_wants_no_token_starts_no_login(auth):
     with protected_server(auth) as server:
         server.is_open = True
         target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             assert await client.list_tools()
         assert (auth.requests, set(tokens_of(server.messages))) == ([], {None})
 
@@ -174,10 +179,10 @@ async def test_a_server_that_wants_no_token_starts_no_login(shell, auth):
 @pytest.mark.system("U03")
 @pytest.mark.case("G04")
 @pytest.mark.parametrize("path", ["/elsewhere", "/mcp/", "/mcp?x=1", "/mcp/../mcp2"])
-async def test_no_token_follows_a_redirect_to_another_path(shell, auth, path):
+async def test_no_token_follows_a_redirect_to_another_path(auth, path):
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth(), follow_redirects=True)
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             server.on["tools/call"] = lambda request, conn: (
                 conn.send(reply(307, location=path)) or True
             )
@@ -190,10 +195,10 @@ async def test_no_token_follows_a_redirect_to_another_path(shell, auth, path):
 
 
 @pytest.mark.case("G04")
-async def test_no_token_follows_a_redirect_to_another_origin(shell, auth):
+async def test_no_token_follows_a_redirect_to_another_origin(auth):
     with protected_server(auth) as server, protected_server(auth) as other:
         target = mcpwire.Http(server.url, auth=oauth(), follow_redirects=True)
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             server.on["tools/call"] = lambda request, conn: (
                 conn.send(reply(307, location=other.url)) or True
             )
@@ -203,11 +208,11 @@ async def test_no_token_follows_a_redirect_to_another_origin(shell, auth):
 
 
 @pytest.mark.rule("FLOW-01")
-async def test_two_logins_have_nothing_in_common(shell, auth):
+async def test_two_logins_have_nothing_in_common(auth):
     with protected_server(auth) as server:
         for _ in range(2):
             target = mcpwire.Http(server.url, auth=oauth())
-            async with asyncio.timeout(BOUND_S), shell(target) as client:
+            async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
                 assert await client.list_tools()
     one, other = (request.query for request in auth.authorizations)
     for name in ("state", "code_challenge"):
@@ -218,7 +223,7 @@ async def test_two_logins_have_nothing_in_common(shell, auth):
 
 
 @pytest.mark.parametrize("in_path", ["", "/tenant"])
-async def test_an_ask_may_be_awaited_or_give_a_mapping(shell, in_path):
+async def test_an_ask_may_be_awaited_or_give_a_mapping(in_path):
     seen = []
 
     async def wait_for_user(url):
@@ -227,9 +232,9 @@ async def test_an_ask_may_be_awaited_or_give_a_mapping(shell, in_path):
         return {name: text for name, [text] in parse_qs(urlsplit(back).query).items()}
 
     with authorization_server(path=in_path) as auth, protected_server(auth) as server:
-        grant = oauth(ask=shell.callback(wait_for_user))
+        grant = oauth(ask=wait_for_user)
         async with asyncio.timeout(BOUND_S):
-            async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
                 assert await client.list_tools()
         assert len(seen) == 1
         assert seen[0].startswith(f"{auth.issuer}/authorize?")

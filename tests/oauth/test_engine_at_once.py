@@ -26,11 +26,14 @@ async def echo_all(client, count=CALLS):
 
 
 @pytest.mark.case("G03")
-async def test_calls_pass_while_streams_and_other_calls_are_open(shell, auth):
+async def test_calls_pass_while_streams_and_other_calls_are_open(auth):
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
-        options = {**shell.listening, "sampling": lambda _: None}
-        async with asyncio.timeout(BOUND_S), shell(target, **options) as client:
+        options = {"sampling": lambda _: None}
+        async with (
+            asyncio.timeout(BOUND_S),
+            mcpwire.Client(target, **options) as client,
+        ):
             await asyncio.to_thread(server.wait_until, lambda: server.streams)
             slow = asyncio.create_task(client.call_tool("slow"))
             await asyncio.to_thread(
@@ -50,7 +53,7 @@ async def test_calls_pass_while_streams_and_other_calls_are_open(shell, auth):
 
 @pytest.mark.system("L-U8")
 @pytest.mark.case("G03")
-async def test_calls_that_are_refused_together_ask_for_one_token(shell, auth, server):
+async def test_calls_that_are_refused_together_ask_for_one_token(auth, server):
     def hold(request):
         if request.form["grant_type"] == "refresh_token":
             everybody = before + CALLS
@@ -58,7 +61,7 @@ async def test_calls_that_are_refused_together_ask_for_one_token(shell, auth, se
 
     auth.on["token"] = hold
     target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         await echo_all(client)
         before = server.challenges
         auth.expire_all()
@@ -68,9 +71,9 @@ async def test_calls_that_are_refused_together_ask_for_one_token(shell, auth, se
 
 
 @pytest.mark.case("G03")
-async def test_calls_that_need_a_login_together_ask_one_user(shell, auth, server):
+async def test_calls_that_need_a_login_together_ask_one_user(auth, server):
     target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         auth.forget_all()
         await echo_all(client)
     refreshed = ["authorization_code", "refresh_token", "authorization_code"]
@@ -78,11 +81,11 @@ async def test_calls_that_need_a_login_together_ask_one_user(shell, auth, server
     assert len(auth.authorizations) == 2
 
 
-async def test_clients_with_one_store_ask_for_one_token(shell, auth, server):
+async def test_clients_with_one_store_ask_for_one_token(auth, server):
     grant = oauth()
     target = mcpwire.Http(server.url, auth=grant)
     async with asyncio.timeout(BOUND_S):
-        async with shell(target) as one, shell(target) as other:
+        async with mcpwire.Client(target) as one, mcpwire.Client(target) as other:
             await asyncio.gather(echo_all(one, 1), echo_all(other, 1))
             auth.expire_all()
             await asyncio.gather(echo_all(one, 5), echo_all(other, 5))
@@ -90,7 +93,7 @@ async def test_clients_with_one_store_ask_for_one_token(shell, auth, server):
     assert auth.reuses == 0
 
 
-async def test_a_call_that_needs_no_token_waits_for_no_login(shell, auth):
+async def test_a_call_that_needs_no_token_waits_for_no_login(auth):
     """A server may want a token for some calls and none for others."""
     asked, answered = threading.Event(), threading.Event()
 
@@ -101,9 +104,9 @@ async def test_a_call_that_needs_no_token_waits_for_no_login(shell, auth):
 
     with protected_server(auth) as server:
         server.is_open = True
-        grant = oauth(ask=shell.callback(think))
+        grant = oauth(ask=think)
         target = mcpwire.Http(server.url, auth=grant)
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             server.is_open = False
             server.free = {"tools/call"}
             listing = asyncio.create_task(client.list_tools())
@@ -115,13 +118,13 @@ async def test_a_call_that_needs_no_token_waits_for_no_login(shell, auth):
     assert auth.grants == ["authorization_code"]
 
 
-async def test_two_servers_have_two_logins(shell, auth):
+async def test_two_servers_have_two_logins(auth):
     grant = oauth()
     with protected_server(auth) as one, protected_server(auth) as other:
         async with asyncio.timeout(BOUND_S):
             async with (
-                shell(mcpwire.Http(one.url, auth=grant)) as first,
-                shell(mcpwire.Http(other.url, auth=grant)) as second,
+                mcpwire.Client(mcpwire.Http(one.url, auth=grant)) as first,
+                mcpwire.Client(mcpwire.Http(other.url, auth=grant)) as second,
             ):
                 await asyncio.gather(echo_all(first, 3), echo_all(second, 3))
         tokens = [

@@ -10,7 +10,6 @@ from authorization_server import SENTINEL, json_answer, oauth, protected_server
 from engine_calls import BOUND_S, HOUR_S, echo, refreshes, whole
 
 import mcpwire
-from mcpwire.sync._oauth.fetching import BlockingFetcher
 from mcpwire.transports.oauth.fetching import Fetcher
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P32"), pytest.mark.fault("F38")]
@@ -22,8 +21,7 @@ SHORT_S = 0.6
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch, auth):
     """Wait for a token only so long where none comes; all else has its time."""
-    for kind in (Fetcher, BlockingFetcher):
-        monkeypatch.setattr(kind, "fetch", impatiently(kind.fetch, auth))
+    monkeypatch.setattr(Fetcher, "fetch", impatiently(Fetcher.fetch, auth))
 
 
 def impatiently(fetch, auth):
@@ -59,11 +57,11 @@ PASSING = {
 
 @pytest.mark.case("G03")
 @pytest.mark.parametrize("fault", PASSING)
-async def test_what_passes_by_costs_no_login(shell, auth, fault):
+async def test_what_passes_by_costs_no_login(auth, fault):
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with asyncio.timeout(BOUND_S):
-            async with shell(target) as client:
+            async with mcpwire.Client(target) as client:
                 auth.expire_all()
                 auth.on["token"] = PASSING[fault]
                 with pytest.raises(mcpwire.AuthTemporarilyUnavailable) as caught:
@@ -79,11 +77,11 @@ async def test_what_passes_by_costs_no_login(shell, auth, fault):
 
 
 @pytest.mark.parametrize("fault", PASSING)
-async def test_a_token_that_is_good_so_far_is_used_meanwhile(shell, auth, clock, fault):
+async def test_a_token_that_is_good_so_far_is_used_meanwhile(auth, clock, fault):
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with asyncio.timeout(BOUND_S):
-            async with shell(target) as client:
+            async with mcpwire.Client(target) as client:
                 auth.on["token"] = PASSING[fault]
                 clock.pass_by(HOUR_S - 50)
                 for _ in range(4):
@@ -95,7 +93,7 @@ async def test_a_token_that_is_good_so_far_is_used_meanwhile(shell, auth, clock,
     assert (len(refreshes(auth)), server.challenges) == (2, 1)
 
 
-async def test_a_token_that_is_good_so_far_waits_for_nothing_long(shell, auth, clock):
+async def test_a_token_that_is_good_so_far_waits_for_nothing_long(auth, clock):
     """A call has less time than a request for tokens may take."""
 
     def unanswered(request):
@@ -105,7 +103,7 @@ async def test_a_token_that_is_good_so_far_waits_for_nothing_long(shell, auth, c
         target = mcpwire.Http(server.url, auth=oauth())
         async with asyncio.timeout(BOUND_S):
             limits = mcpwire.Limits(oauth_timeout=60.0)
-            async with shell(target, limits=limits) as client:
+            async with mcpwire.Client(target, limits=limits) as client:
                 auth.on["token"] = unanswered
                 clock.pass_by(HOUR_S - 50)
                 for _ in range(3):
@@ -144,15 +142,12 @@ NEVER = {
 TOLD = f"{SENTINEL}-told".encode()
 
 
-@pytest.mark.grounds(1, "shell")
 @pytest.mark.case("G09")
 @pytest.mark.parametrize("fault", WRONG)
-async def test_what_is_no_token_is_an_error_with_a_type_and_loses_nothing(
-    shell, auth, fault
-):
+async def test_what_is_no_token_is_an_error_with_a_type_and_loses_nothing(auth, fault):
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             auth.expire_all()
             auth.on["token"] = WRONG[fault]
             with pytest.raises((mcpwire.TokenError, mcpwire.UrlRefused)) as caught:
@@ -165,16 +160,14 @@ async def test_what_is_no_token_is_an_error_with_a_type_and_loses_nothing(
 
 
 @pytest.mark.parametrize("fault", NEVER)
-async def test_a_server_that_refreshes_nothing_is_logged_in_to_again(
-    shell, auth, fault
-):
+async def test_a_server_that_refreshes_nothing_is_logged_in_to_again(auth, fault):
     def refuse(request):
         is_refresh = request.form["grant_type"] == "refresh_token"
         return NEVER[fault](request) if is_refresh else None
 
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             auth.expire_all()
             auth.on["token"] = refuse
             await echo(client)
@@ -182,21 +175,20 @@ async def test_a_server_that_refreshes_nothing_is_logged_in_to_again(
     assert auth.grants == expected
 
 
-@pytest.mark.grounds(1, "shell")
 @pytest.mark.parametrize("fault", [*PASSING, *WRONG])
-async def test_a_login_that_fails_has_a_type_and_can_be_tried_again(shell, auth, fault):
+async def test_a_login_that_fails_has_a_type_and_can_be_tried_again(auth, fault):
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with asyncio.timeout(BOUND_S):
             auth.on["token"] = (PASSING | WRONG)[fault]
             with pytest.raises(mcpwire.AuthError) as caught:
-                async with shell(target):
+                async with mcpwire.Client(target):
                     pass
             kind = mcpwire.AuthTemporarilyUnavailable
             assert isinstance(caught.value, kind) == (fault in PASSING)
             assert SENTINEL not in whole(caught.value)
             assert mcpwire.login_status(target) is None
             del auth.on["token"]
-            async with shell(target) as client:
+            async with mcpwire.Client(target) as client:
                 await echo(client)
     assert len(auth.registrations) == 1  # that was done, and is not done twice

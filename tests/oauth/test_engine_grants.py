@@ -108,11 +108,9 @@ def idp():
 @pytest.mark.rule("CC-01", "CC-05")
 @pytest.mark.parametrize("kind", UNATTENDED)
 @BOTH
-async def test_a_program_gets_a_token_and_later_another(
-    shell, auth, server, clock, kind
-):
+async def test_a_program_gets_a_token_and_later_another(auth, server, clock, kind):
     target = mcpwire.Http(server.url, auth=UNATTENDED[kind](auth))
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         await asyncio.gather(*(echo(client) for _ in range(10)))
         assert len(auth.token_requests) == 1
         auth.expire_all()
@@ -128,10 +126,10 @@ async def test_a_program_gets_a_token_and_later_another(
 
 @pytest.mark.rule("CC-01")
 @pytest.mark.parametrize("kind", UNATTENDED)
-async def test_a_server_of_2024_takes_programs_too(shell, auth, kind):
+async def test_a_server_of_2024_takes_programs_too(auth, kind):
     with protected_legacy(auth) as server:
         target = mcpwire.Http(server.url, auth=UNATTENDED[kind](auth))
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             await echo(client)
     assert len(set(auth.grants)) == 1
 
@@ -139,10 +137,10 @@ async def test_a_server_of_2024_takes_programs_too(shell, auth, kind):
 @pytest.mark.system("U55")
 @pytest.mark.rule("CC-02")
 @pytest.mark.parametrize("algorithm", KEYS)
-async def test_a_program_signs_who_it_is(shell, auth, server, algorithm):
+async def test_a_program_signs_who_it_is(auth, server, algorithm):
     grant = with_key(auth, algorithm, scopes="a b")
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             auth.expire_all()
             await echo(client)
     asked = [request.form for request in auth.token_requests]
@@ -159,7 +157,7 @@ async def test_a_program_signs_who_it_is(shell, auth, server, algorithm):
 
 
 @pytest.mark.parametrize("how", ["text", "function", "awaited"])
-async def test_a_workload_shows_what_its_platform_gave(shell, auth, server, how):
+async def test_a_workload_shows_what_its_platform_gave(auth, server, how):
     given = iter(range(100))
 
     def tell():
@@ -171,11 +169,11 @@ async def test_a_workload_shows_what_its_platform_gave(shell, auth, server, how)
     ways = {
         "text": ASSERTION,
         "function": tell,
-        "awaited": shell.callback(tell_later),
+        "awaited": tell_later,
     }
     grant = workload(auth, ways[how])
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             auth.expire_all()
             await echo(client)
     assert auth.grants == [JWT_BEARER] * 2
@@ -186,10 +184,10 @@ async def test_a_workload_shows_what_its_platform_gave(shell, auth, server, how)
 
 @pytest.mark.system("U55")
 @pytest.mark.rule("EMA-01", "EMA-02", "EMA-04")
-async def test_an_employee_is_known_by_the_company_alone(shell, auth, idp, server):
+async def test_an_employee_is_known_by_the_company_alone(auth, idp, server):
     grant = employee(auth, idp)
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             await echo(client)
             auth.expire_all()
             await echo(client)
@@ -217,13 +215,13 @@ REFUSALS = ["invalid_client", "invalid_grant", "unauthorized_client"]
 @pytest.mark.fault("F38")
 @pytest.mark.parametrize("error", REFUSALS)
 @pytest.mark.parametrize("kind", UNATTENDED)
-async def test_a_program_that_is_refused_is_told_so_once(shell, auth, kind, error):
+async def test_a_program_that_is_refused_is_told_so_once(auth, kind, error):
     with protected_server(auth) as server:
         grant = UNATTENDED[kind](auth)
         auth.on["token"] = lambda request: json_answer({"error": error}, 400)
         async with asyncio.timeout(BOUND_S):
             with pytest.raises(mcpwire.TokenError) as caught:
-                async with shell(mcpwire.Http(server.url, auth=grant)):
+                async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)):
                     pass
     assert caught.value.error == error
     seen = whole(caught.value)
@@ -233,12 +231,12 @@ async def test_a_program_that_is_refused_is_told_so_once(shell, auth, kind, erro
 
 @pytest.mark.fault("F38")
 @pytest.mark.rule("EMA-02")
-async def test_a_company_that_says_no_is_not_gone_round(shell, auth, idp, server):
+async def test_a_company_that_says_no_is_not_gone_round(auth, idp, server):
     grant = employee(auth, idp)
     idp.on["token"] = lambda request: json_answer({"error": "access_denied"}, 400)
     async with asyncio.timeout(BOUND_S):
         with pytest.raises(mcpwire.TokenError) as caught:
-            async with shell(mcpwire.Http(server.url, auth=grant)):
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)):
                 pass
     assert SENTINEL not in whole(caught.value)
     assert (len(idp.token_requests), auth.token_requests) == (1, [])
@@ -247,12 +245,12 @@ async def test_a_company_that_says_no_is_not_gone_round(shell, auth, idp, server
 @pytest.mark.attack("S01")
 @pytest.mark.rule("REG-11")
 @pytest.mark.parametrize("kind", UNATTENDED)
-async def test_what_is_for_one_issuer_goes_to_no_other(shell, auth, idp, kind):
+async def test_what_is_for_one_issuer_goes_to_no_other(auth, idp, kind):
     with protected_server(idp) as server:  # it names another than was configured
         grant = UNATTENDED[kind](auth)
         async with asyncio.timeout(BOUND_S):
             with pytest.raises(mcpwire.DiscoveryError):
-                async with shell(mcpwire.Http(server.url, auth=grant)):
+                async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)):
                     pass
     assert idp.token_requests == []
     for secret in (SECRET, ASSERTION, "client_assertion"):
@@ -272,12 +270,12 @@ def binding():
 @pytest.mark.system("L-U12")
 @pytest.mark.parametrize("era", ["session", "stateless"])
 @pytest.mark.parametrize("nonces", [False, True])
-async def test_a_bound_token_comes_with_proofs(shell, binding, clock, era, nonces):
+async def test_a_bound_token_comes_with_proofs(binding, clock, era, nonces):
     with protected_server(binding, era=era, dpop=True) as server:
         if nonces:
             binding.nonce, server.nonce = "at-issuer-1", "at-server-1"
         target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             await echo(client)
             if nonces:
                 binding.nonce, server.nonce = "at-issuer-2", "at-server-2"
@@ -299,13 +297,15 @@ async def test_a_bound_token_comes_with_proofs(shell, binding, clock, era, nonce
     assert all(each.headers["authorization"].startswith("DPoP ") for each in bound)
 
 
-async def test_a_key_outlives_a_new_start(shell, binding, tmp_path):
+async def test_a_key_outlives_a_new_start(binding, tmp_path):
     with protected_server(binding, dpop=True) as server:
         async with asyncio.timeout(BOUND_S):
             for _ in range(2):
                 store = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
                 grant = oauth(storage=store)
-                async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+                async with mcpwire.Client(
+                    mcpwire.Http(server.url, auth=grant)
+                ) as client:
                     await echo(client)
                     binding.expire_all()
                     await echo(client)
@@ -317,17 +317,17 @@ async def test_a_key_outlives_a_new_start(shell, binding, tmp_path):
 
 
 @pytest.mark.parametrize("wants", [False, True])
-async def test_tokens_are_bound_where_it_is_wanted(shell, binding, wants):
+async def test_tokens_are_bound_where_it_is_wanted(binding, wants):
     with protected_server(binding) as server:
         target = mcpwire.Http(server.url, auth=oauth(dpop=wants))
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             await echo(client)
     assert bool(binding.bound) == wants
 
 
-async def test_a_server_of_2024_takes_bound_tokens_too(shell, binding):
+async def test_a_server_of_2024_takes_bound_tokens_too(binding):
     with protected_legacy(binding) as server:
         target = mcpwire.Http(server.url, auth=oauth(dpop=True))
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             await echo(client)
     assert binding.bound

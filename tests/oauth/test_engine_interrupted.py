@@ -8,20 +8,12 @@ import threading
 import pytest
 import schedule
 from authorization_server import oauth, protected_server
-from engine_calls import come_back
-from interrupts import Interrupts
 
 import mcpwire
-import mcpwire.sync
-import mcpwire.sync._oauth.authorizer
-import mcpwire.transports.oauth.authorizer
+from mcpwire.transports.oauth import authorizer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P31"), pytest.mark.fault("F39")]
 
-AUTHORIZERS = (
-    mcpwire.sync._oauth.authorizer,
-    mcpwire.transports.oauth.authorizer,
-)
 BOUND_S = 30.0
 SHORT_S = 0.3
 SOON_S = 10.0
@@ -62,12 +54,10 @@ def slowly(auth, grant_type):
 
 @pytest.mark.pain("P32")
 @pytest.mark.parametrize("how", ["cancelled", "out of time"])
-async def test_a_refresh_that_nobody_waits_for_any_more_is_kept(
-    shell, auth, server, how
-):
+async def test_a_refresh_that_nobody_waits_for_any_more_is_kept(auth, server, how):
     """The server has spent the old refresh token by then: there is only the new one."""
     target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         auth.expire_all()
         given, may_answer = slowly(auth, "refresh_token")
         if how == "cancelled":
@@ -89,32 +79,30 @@ async def test_a_refresh_that_nobody_waits_for_any_more_is_kept(
 
 @pytest.mark.pain("P32")
 async def test_closing_waits_a_moment_for_what_a_server_has_given(
-    shell, auth, server, monkeypatch
+    auth, server, monkeypatch
 ):
-    for module in AUTHORIZERS:
-        monkeypatch.setattr(module, "SETTLE_S", BOUND_S)
+    monkeypatch.setattr(authorizer, "SETTLE_S", BOUND_S)
     grant = oauth()
     target = mcpwire.Http(server.url, auth=grant)
     async with asyncio.timeout(BOUND_S):
-        async with shell(target) as client:
+        async with mcpwire.Client(target) as client:
             auth.expire_all()
             given, may_answer = slowly(auth, "refresh_token")
             call = await client.start_call("echo", {"text": "given up"})
             await asyncio.to_thread(given.wait, BOUND_S)
             threading.Timer(SHORT_S, may_answer.set).start()
         with pytest.raises(mcpwire.MCPError):
-            await (call if shell.name == "asyncio" else asyncio.to_thread(call.result))
-        async with shell(target) as client:
+            await call
+        async with mcpwire.Client(target) as client:
             assert (await client.call_tool("echo", {"text": "on"})).text == "on"
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
-async def test_closing_waits_no_longer_than_that(shell, auth, server, monkeypatch):
-    for module in AUTHORIZERS:
-        monkeypatch.setattr(module, "SETTLE_S", SHORT_S)
+async def test_closing_waits_no_longer_than_that(auth, server, monkeypatch):
+    monkeypatch.setattr(authorizer, "SETTLE_S", SHORT_S)
     target = mcpwire.Http(server.url, auth=oauth())
     async with asyncio.timeout(BOUND_S):
-        async with shell(target) as client:
+        async with mcpwire.Client(target) as client:
             auth.expire_all()
             given, may_answer = slowly(auth, "refresh_token")
             call = await client.start_call("echo", {"text": "given up"})
@@ -124,13 +112,13 @@ async def test_closing_waits_no_longer_than_that(shell, auth, server, monkeypatc
         assert not may_answer.is_set()
         may_answer.set()
         with pytest.raises(mcpwire.MCPError):
-            await (call if shell.name == "asyncio" else asyncio.to_thread(call.result))
+            await call
     assert took < SOON_S
 
 
-async def test_the_others_get_the_token_of_whoever_gave_up(shell, auth, server):
+async def test_the_others_get_the_token_of_whoever_gave_up(auth, server):
     target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         auth.expire_all()
         given, may_answer = slowly(auth, "refresh_token")
         first = await client.start_call("echo", {"text": "first"})
@@ -148,24 +136,24 @@ async def test_the_others_get_the_token_of_whoever_gave_up(shell, auth, server):
 # Closing.
 
 
-async def test_closing_ends_a_login_at_once(shell, auth, server):
+async def test_closing_ends_a_login_at_once(auth, server):
     asked = threading.Event()
     server.is_open = True
     grant = mcpwire.OAuth(
         storage=mcpwire.MemoryStorage(), open_browser=lambda url: asked.set()
     )
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             server.is_open = False
             call = await client.start_call("echo", {"text": "hi"})
             await asyncio.to_thread(asked.wait, BOUND_S)
             closing_at = asyncio.get_running_loop().time()
         assert asyncio.get_running_loop().time() - closing_at < SOON_S
         with pytest.raises(mcpwire.MCPError):
-            await (call if shell.name == "asyncio" else asyncio.to_thread(call.result))
+            await call
 
 
-async def test_closing_ends_a_login_that_a_function_asks_for(shell, auth, server):
+async def test_closing_ends_a_login_that_a_function_asks_for(auth, server):
     asked, answered, ended = (threading.Event() for _ in range(3))
 
     async def never(url):
@@ -177,9 +165,9 @@ async def test_closing_ends_a_login_that_a_function_asks_for(shell, auth, server
         return url
 
     server.is_open = True
-    target = mcpwire.Http(server.url, auth=oauth(ask=shell.callback(never)))
+    target = mcpwire.Http(server.url, auth=oauth(ask=never))
     async with asyncio.timeout(BOUND_S):
-        async with shell(target) as client:
+        async with mcpwire.Client(target) as client:
             server.is_open = False
             call = await client.start_call("echo", {"text": "hi"})
             await asyncio.to_thread(asked.wait, BOUND_S)
@@ -187,7 +175,7 @@ async def test_closing_ends_a_login_that_a_function_asks_for(shell, auth, server
         assert asyncio.get_running_loop().time() - closing_at < SOON_S
         answered.set()
         with pytest.raises(mcpwire.MCPError):
-            await (call if shell.name == "asyncio" else asyncio.to_thread(call.result))
+            await call
         await asyncio.to_thread(ended.wait, BOUND_S)  # the function is the test's own
 
 
@@ -245,56 +233,3 @@ async def test_a_connect_is_cancelled_at_any_moment_of_a_login(auth, monkeypatch
                 await client.aclose()
                 fired = made.fired
         assert moment > 30
-
-
-MOMENTS = 25
-
-
-@pytest.mark.parametrize("what", ["refresh", "login"])
-def test_a_blocking_call_is_interrupted_at_sampled_moments(auth, stateless, what):
-    target = mcpwire.Http(stateless.url, auth=oauth())
-    ends = auth.expire_all if what == "refresh" else auth.forget_all
-
-    def call():
-        client.call_tool("echo", {"text": "victim"})
-
-    with mcpwire.sync.Client(target) as client:
-        ends()
-        with Interrupts(10**9) as all_moments:
-            call()
-        stride = max(all_moments.passed // MOMENTS, 1)
-        for moment in range(1, all_moments.passed, stride):
-            ends()
-            try:
-                with Interrupts(moment):
-                    call()
-            except KeyboardInterrupt:
-                pass
-            assert client.call_tool("echo", {"text": "on"}).text == "on"
-    if what == "refresh":
-        assert (auth.reuses, len(auth.authorizations)) == (0, 1)
-
-
-def test_a_blocking_login_is_interrupted_at_sampled_moments(auth, server):
-    """With the loopback receiver: its port and its thread are gone afterwards."""
-    grant = mcpwire.OAuth(storage=mcpwire.MemoryStorage(), open_browser=come_back)
-    target = mcpwire.Http(server.url, auth=grant)
-
-    def connect():
-        client.connect()
-
-    client = mcpwire.sync.Client(target)
-    with Interrupts(10**9) as all_moments:
-        connect()
-    client.close()
-    for moment in range(1, all_moments.passed, max(all_moments.passed // 12, 1)):
-        auth.forget_all()
-        client = mcpwire.sync.Client(target)
-        try:
-            with Interrupts(moment):
-                connect()
-        except KeyboardInterrupt:
-            pass
-        client.connect()
-        assert client.list_tools()
-        client.close()

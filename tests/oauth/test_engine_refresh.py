@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.pain("P32")]
 
 @pytest.mark.case("G03")
 async def test_a_new_start_with_an_expired_token_asks_for_another_and_nobody_else(
-    shell, auth, server, clock, tmp_path
+    auth, server, clock, tmp_path
 ):
     def grant():
         storage = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
@@ -28,24 +28,24 @@ async def test_a_new_start_with_an_expired_token_asks_for_another_and_nobody_els
     asked = []
     async with asyncio.timeout(BOUND_S):
         first = attrs.evolve(grant(), ask=browse)
-        async with shell(mcpwire.Http(server.url, auth=first)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=first)) as client:
             await echo(client)
         clock.pass_by(HOUR_S + 1)
         auth.expire_all()
         auth.requests.clear()
         before = server.challenges
-        async with shell(mcpwire.Http(server.url, auth=grant())) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant())) as client:
             await echo(client)
     assert [request.key for request in auth.requests] == ["token"]
     assert auth.grants == ["refresh_token"]
     assert (asked, server.challenges) == ([], before)
 
 
-async def test_a_new_start_with_a_good_token_asks_nobody(shell, auth, server):
+async def test_a_new_start_with_a_good_token_asks_nobody(auth, server):
     grant = oauth()
     async with asyncio.timeout(BOUND_S):
         for _ in range(2):
-            async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
                 await echo(client)
     assert auth.grants == ["authorization_code"]
     assert server.challenges == 1
@@ -56,9 +56,9 @@ async def test_a_new_start_with_a_good_token_asks_nobody(shell, auth, server):
 
 @pytest.mark.system("L-U8")
 @pytest.mark.case("G03")
-async def test_a_token_is_renewed_a_minute_before_it_ends(shell, auth, server, clock):
+async def test_a_token_is_renewed_a_minute_before_it_ends(auth, server, clock):
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
             clock.pass_by(HOUR_S - 70)
             await echo(client)
             assert auth.grants == ["authorization_code"]
@@ -70,11 +70,11 @@ async def test_a_token_is_renewed_a_minute_before_it_ends(shell, auth, server, c
 
 
 async def test_a_token_that_lives_short_is_not_renewed_for_each_request(
-    shell, auth, server, clock
+    auth, server, clock
 ):
     auth.expires_in = 20
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
             for _ in range(5):
                 await echo(client)
             assert auth.grants == ["authorization_code"]
@@ -88,22 +88,22 @@ async def test_a_token_that_lives_short_is_not_renewed_for_each_request(
 @pytest.mark.parametrize("expires_in", [None, 0, 1, "3600", 3600.5, -5, 1e300])
 @pytest.mark.fault("F38")
 async def test_whatever_a_server_says_of_the_end_each_request_has_its_token(
-    shell, auth, expires_in
+    auth, expires_in
 ):
     auth.expires_in = expires_in
     with protected_server(auth) as server:
         async with asyncio.timeout(BOUND_S):
-            async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
                 for _ in range(3):
                     await echo(client)
     assert len(auth.authorizations) == 1
 
 
-async def test_what_an_answer_omits_is_as_it_was_before(shell, server, auth):
+async def test_what_an_answer_omits_is_as_it_was_before(server, auth):
     auth.rotating = False
     grant = oauth(scopes="a b")
     target = mcpwire.Http(server.url, auth=grant)
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         auth.edit["token"] = without_scope
         for _ in range(3):
             auth.expire_all()
@@ -120,9 +120,7 @@ def without_scope(says):
 
 @pytest.mark.rule("FLOW-25")
 @pytest.mark.attack("S23")
-async def test_a_refresh_token_is_shown_to_nobody_but_its_server(
-    shell, auth, server, caplog
-):
+async def test_a_refresh_token_is_shown_to_nobody_but_its_server(auth, server, caplog):
     caplog.set_level(logging.DEBUG)
     seen = []
 
@@ -130,7 +128,7 @@ async def test_a_refresh_token_is_shown_to_nobody_but_its_server(
         seen.append(repr(data).encode())
 
     target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S), shell(target, trace=trace) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target, trace=trace) as client:
         auth.expire_all()
         await echo(client)
         seen.append(repr(mcpwire.login_status(target)).encode())
@@ -146,9 +144,9 @@ async def test_a_refresh_token_is_shown_to_nobody_but_its_server(
 
 
 @pytest.mark.fault("F38")
-async def test_only_invalid_grant_ends_a_login(shell, auth, server):
+async def test_only_invalid_grant_ends_a_login(auth, server):
     target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         auth.forget_all()
         await echo(client)
     expected = ["authorization_code", "refresh_token", "authorization_code"]
@@ -157,17 +155,15 @@ async def test_only_invalid_grant_ends_a_login(shell, auth, server):
 
 
 @pytest.mark.fault("F38")
-async def test_without_a_user_the_end_of_a_login_says_where_to_log_in(
-    shell, auth, server
-):
+async def test_without_a_user_the_end_of_a_login_says_where_to_log_in(auth, server):
     grant = oauth()
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             await echo(client)
         auth.forget_all()
         alone = attrs.evolve(grant, interactive=False)
         with pytest.raises(mcpwire.AuthRequired) as caught:
-            async with shell(mcpwire.Http(server.url, auth=alone)) as client:
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=alone)) as client:
                 await echo(client)
     assert caught.value.url.startswith(f"{auth.issuer}/authorize?")
     assert mcpwire.login_status(mcpwire.Http(server.url, auth=grant)) is None
@@ -176,10 +172,10 @@ async def test_without_a_user_the_end_of_a_login_says_where_to_log_in(
 
 @pytest.mark.system("U15")
 @pytest.mark.case("G03")
-async def test_a_request_is_refreshed_once_and_logged_in_once(shell, auth, server):
+async def test_a_request_is_refreshed_once_and_logged_in_once(auth, server):
     """A server that refuses whatever it gave is not asked for ever."""
     target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         auth.edit["token"] = given_and_gone(auth)
         auth.expire_all()
         with pytest.raises(mcpwire.HTTPError, match="401") as caught:
@@ -201,11 +197,9 @@ def given_and_gone(auth):
 
 @pytest.mark.attack("S29")
 @pytest.mark.fault("F38")
-async def test_a_storm_of_refusals_bothers_a_user_a_few_times_at_most(
-    shell, auth, server
-):
+async def test_a_storm_of_refusals_bothers_a_user_a_few_times_at_most(auth, server):
     target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         auth.edit["token"] = given_and_gone(auth)
         auth.expire_all()
         for _ in range(20):
@@ -213,17 +207,15 @@ async def test_a_storm_of_refusals_bothers_a_user_a_few_times_at_most(
                 await echo(client)
         assert len(auth.authorizations) == 1 + 3
         del auth.edit["token"]
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         await echo(client)  # a new connection is a new try
 
 
 @pytest.mark.rule("FLOW-25")
-async def test_without_a_refresh_token_a_token_is_used_to_its_end(
-    shell, auth, server, clock
-):
+async def test_without_a_refresh_token_a_token_is_used_to_its_end(auth, server, clock):
     auth.refresh = False
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
             clock.pass_by(HOUR_S - 30)
             await echo(client)
             assert server.challenges == 1

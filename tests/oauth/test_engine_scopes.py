@@ -52,9 +52,9 @@ def denies(scopes):
 @pytest.mark.system("U54")
 @pytest.mark.case("G12")
 @pytest.mark.rule("FLOW-17", "FLOW-18")
-async def test_a_call_that_needs_more_is_made_again_with_both(shell, auth, server):
+async def test_a_call_that_needs_more_is_made_again_with_both(auth, server):
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
             await client.list_tools()
             assert asked_scopes(auth) == [READ]
             for _ in range(3):
@@ -66,24 +66,22 @@ async def test_a_call_that_needs_more_is_made_again_with_both(shell, auth, serve
 
 
 @pytest.mark.rule("FLOW-18")
-async def test_what_was_granted_once_is_asked_for_again_after_a_new_start(
-    shell, auth, server
-):
+async def test_what_was_granted_once_is_asked_for_again_after_a_new_start(auth, server):
     grant = oauth()
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             await echo(client)
         server.needs["tools/list"] = (ADMIN,)
-        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             await client.list_tools()
             await echo(client)
     union = f"{READ} {WRITE}"
     assert asked_scopes(auth) == [READ, union, f"{union} {ADMIN}"]
 
 
-async def test_calls_that_need_more_together_ask_one_user(shell, auth, server):
+async def test_calls_that_need_more_together_ask_one_user(auth, server):
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
             await asyncio.gather(*(echo(client) for _ in range(20)))
     assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
     assert len(server.executed) == 20
@@ -93,11 +91,11 @@ async def test_calls_that_need_more_together_ask_one_user(shell, auth, server):
 @pytest.mark.attack("S29")
 @pytest.mark.parametrize("limit", [0, 1, 2, 5])
 async def test_a_server_that_always_wants_another_scope_is_asked_for_a_few(
-    shell, auth, server, limit
+    auth, server, limit
 ):
     names = (f"scope{number}" for number in itertools.count())
     target = mcpwire.Http(server.url, auth=oauth(max_step_ups=limit))
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         server.on["tools/call"] = denies(names)
         server.needs.clear()
         with pytest.raises(mcpwire.InsufficientScope) as caught:
@@ -116,12 +114,10 @@ async def test_a_server_that_always_wants_another_scope_is_asked_for_a_few(
 @pytest.mark.rule("FLOW-19")
 @pytest.mark.attack("S29")
 @pytest.mark.parametrize("says", [True, False])
-async def test_a_consent_that_does_not_help_is_asked_for_once(
-    shell, auth, server, says
-):
+async def test_a_consent_that_does_not_help_is_asked_for_once(auth, server, says):
     """The server grants less than was asked for, and may or may not say so."""
     target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         auth.edit["token"] = less(auth, says)
         for _ in range(5):
             with pytest.raises(mcpwire.InsufficientScope) as caught:
@@ -149,15 +145,13 @@ def less(auth, says):
 
 
 @pytest.mark.attack("S29")
-async def test_without_a_user_the_error_says_what_is_wanted_and_where(
-    shell, auth, server
-):
+async def test_without_a_user_the_error_says_what_is_wanted_and_where(auth, server):
     grant = oauth()
     alone = mcpwire.Http(server.url, auth=attrs.evolve(grant, interactive=False))
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             await client.list_tools()
-        async with shell(alone) as client:
+        async with mcpwire.Client(alone) as client:
             with pytest.raises(mcpwire.InsufficientScope) as caught:
                 await echo(client)
             assert caught.value.required == (WRITE,)
@@ -165,21 +159,15 @@ async def test_without_a_user_the_error_says_what_is_wanted_and_where(
             assert len(auth.authorizations) == 1
             await client.list_tools()  # what the token is good for goes on
             came_back = await asyncio.to_thread(browse, caught.value.url)
-            status = await finish(shell, alone, came_back)
+            status = await mcpwire.finish_login(alone, came_back)
             assert {*status.scopes} == {READ, WRITE}
             await echo(client)
     assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
 
 
-async def finish(shell, target, came_back):
-    if shell.name == "asyncio":
-        return await mcpwire.finish_login(target, came_back)
-    return await asyncio.to_thread(mcpwire.sync.finish_login, target, came_back)
-
-
-async def test_a_user_who_says_no_to_more_keeps_what_there_is(shell, auth, server):
+async def test_a_user_who_says_no_to_more_keeps_what_there_is(auth, server):
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
             auth.on["authorize"] = deny_consent(auth)
             with pytest.raises(mcpwire.ConsentDenied) as caught:
                 await echo(client)
@@ -200,7 +188,7 @@ def deny_consent(auth):
 
 
 @pytest.mark.rule("FLOW-17")
-async def test_a_program_that_logs_in_by_itself_does_not_step_up(shell, auth, server):
+async def test_a_program_that_logs_in_by_itself_does_not_step_up(auth, server):
     auth.add_client("robot", secret=f"{SENTINEL}-robot", method="client_secret_basic")
     grant = mcpwire.ClientCredentials(
         client_id="robot",
@@ -209,7 +197,7 @@ async def test_a_program_that_logs_in_by_itself_does_not_step_up(shell, auth, se
         storage=mcpwire.MemoryStorage(),
     )
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             with pytest.raises(mcpwire.InsufficientScope) as caught:
                 await echo(client)
     assert (caught.value.required, caught.value.url) == ((WRITE,), None)
@@ -222,14 +210,14 @@ async def test_a_program_that_logs_in_by_itself_does_not_step_up(shell, auth, se
     "challenge",
     ["", "Bearer", 'Bearer error="invalid_token"', 'Basic realm="x"', "garbage,=,"],
 )
-async def test_another_kind_of_no_starts_no_login(shell, auth, server, challenge):
+async def test_another_kind_of_no_starts_no_login(auth, server, challenge):
     def deny(request, conn):
         fields = {"www_authenticate": challenge} if challenge else {}
         conn.send(reply(403, **fields))
         return True
 
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
             server.needs.clear()
             server.on["tools/call"] = deny
             with pytest.raises(mcpwire.HTTPError, match="403"):
@@ -237,11 +225,9 @@ async def test_another_kind_of_no_starts_no_login(shell, auth, server, challenge
     assert len(auth.authorizations) == 1
 
 
-async def test_a_server_that_does_not_say_which_is_asked_about_once(
-    shell, auth, server
-):
+async def test_a_server_that_does_not_say_which_is_asked_about_once(auth, server):
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
             server.needs.clear()
             server.on["tools/call"] = lambda request, conn: (
                 conn.send(
@@ -255,7 +241,7 @@ async def test_a_server_that_does_not_say_which_is_asked_about_once(
     assert len(auth.authorizations) <= 2
 
 
-async def test_more_scopes_are_asked_for_when_a_refresh_is_over(shell, auth, clock):
+async def test_more_scopes_are_asked_for_when_a_refresh_is_over(auth, clock):
     """What is under way for another reason is no answer, and is not disturbed."""
     with protected_server(auth, (READ,)) as server:
         server.needs["tools/call"] = (WRITE,)
@@ -266,7 +252,7 @@ async def test_more_scopes_are_asked_for_when_a_refresh_is_over(shell, auth, clo
                 server.wait_until(lambda: server.challenges > before)
 
         async with asyncio.timeout(BOUND_S):
-            async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
                 auth.on["token"] = hold
                 clock.pass_by(HOUR_S - 50)
                 await echo(client)
@@ -283,10 +269,10 @@ def given(auth, *scopes):
     return [{"auth": token}, {"headers": {"Authorization": f"Bearer {token}"}}]
 
 
-async def test_a_given_token_without_a_scope_is_said_to_lack_it(shell, auth, server):
+async def test_a_given_token_without_a_scope_is_said_to_lack_it(auth, server):
     for options in given(auth, READ):
         target = mcpwire.Http(server.url, **options)
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             await client.list_tools()
             with pytest.raises(mcpwire.InsufficientScope, match=WRITE) as caught:
                 await echo(client)
@@ -298,12 +284,12 @@ async def test_a_given_token_without_a_scope_is_said_to_lack_it(shell, auth, ser
     assert auth.authorizations == []
 
 
-async def test_a_server_of_2024_says_which_scope_is_missing(shell, auth):
+async def test_a_server_of_2024_says_which_scope_is_missing(auth):
     [options, _] = given(auth, READ)
     with protected_legacy(auth) as server:
         server.needs["tools/call"] = (WRITE,)
         target = mcpwire.Http(server.url, **options)
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             with pytest.raises(mcpwire.InsufficientScope) as caught:
                 await echo(client)
             assert caught.value.required == (WRITE,)
@@ -320,7 +306,7 @@ async def test_a_server_of_2024_says_which_scope_is_missing(shell, auth):
     ],
 )
 @pytest.mark.parametrize("is_rpc", [True, False])
-async def test_only_a_missing_scope_is_one(shell, auth, server, case, is_rpc):
+async def test_only_a_missing_scope_is_one(auth, server, case, is_rpc):
     status, challenge, kind, says = case
     told = {"error_description": "Required scope: b"}
     if is_rpc:
@@ -341,17 +327,17 @@ async def test_only_a_missing_scope_is_one(shell, auth, server, case, is_rpc):
     server.needs.clear()
     [options, _] = given(auth, READ)
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, **options)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, **options)) as client:
             server.on["tools/call"] = deny
             with pytest.raises(mcpwire.MCPError, match=says) as caught:
                 await echo(client)
             assert isinstance(caught.value, mcpwire.InsufficientScope) is kind
 
 
-async def test_of_what_is_required_what_is_missing_is_named(shell, auth, server):
+async def test_of_what_is_required_what_is_missing_is_named(auth, server):
     async with asyncio.timeout(BOUND_S):
         target = mcpwire.Http(server.url, auth=oauth(max_step_ups=0))
-        async with shell(target) as client:
+        async with mcpwire.Client(target) as client:
             await client.list_tools()
             server.on["tools/call"] = denies([f"{READ} {ADMIN}"])
             server.needs.clear()

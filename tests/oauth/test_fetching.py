@@ -28,7 +28,7 @@ from fetches import (
     step,
     target,
 )
-from net import BOUND_S, LOGIN_ADDRESS, SERVER_ADDRESS, Shell
+from net import BOUND_S, LOGIN_ADDRESS, SERVER_ADDRESS, Fetches
 from raw_server import raw_server, reply
 
 import mcpwire
@@ -42,15 +42,14 @@ from mcpwire.auth.errors import (
 )
 from mcpwire.errors import LocalProtocolError
 from mcpwire.limits import Limits
-from mcpwire.sync._oauth.fetching import BlockingFetcher
 from mcpwire.transports.oauth.fetching import Fetcher
 
 # --- requests and answers ---------------------------------------------------------
 
 
-def test_a_document_is_asked_for_with_what_it_takes_and_no_more(kind, internet):
+def test_a_document_is_asked_for_with_what_it_takes_and_no_more(internet):
     with local_server(internet) as server:
-        answer = Shell(kind, target(server.url)).fetch(
+        answer = Fetches(target(server.url)).fetch(
             step(
                 f"{server.origin}/x?a=%2Fb",
                 headers=(("accept", "a/b"), ("mcp-protocol-version", "2025-06-18")),
@@ -83,9 +82,9 @@ def test_a_document_is_asked_for_with_what_it_takes_and_no_more(kind, internet):
         ({"document": {"a": ["b"]}}, "application/json", b'{"a":["b"]}'),
     ],
 )
-def test_what_is_posted_says_what_it_is(kind, internet, body, kind_of_body, expected):
+def test_what_is_posted_says_what_it_is(internet, body, kind_of_body, expected):
     with local_server(internet) as server:
-        Shell(kind, target(server.url)).fetch(step(f"{server.origin}/x", **body))
+        Fetches(target(server.url)).fetch(step(f"{server.origin}/x", **body))
     request = server.requests[0]
     assert (request.verb, request.target) == ("POST", "/x")
     assert request.headers["content-type"] == kind_of_body
@@ -107,25 +106,25 @@ def test_what_is_posted_says_what_it_is(kind, internet, body, kind_of_body, expe
         reply(200, b"\x00\xff"),
     ],
 )
-def test_any_status_and_any_body_is_an_answer(kind, internet, sent):
+def test_any_status_and_any_body_is_an_answer(internet, sent):
     with local_server(internet, sending(sent)) as server:
-        answer = Shell(kind, target(server.url)).fetch(step(f"{server.origin}/x"))
+        answer = Fetches(target(server.url)).fetch(step(f"{server.origin}/x"))
     head, _, body = sent.partition(b"\r\n\r\n")
     assert answer.status == int(head.split(b" ")[1])
     assert answer.body == body
 
 
-def test_nothing_is_kept_between_two_requests(kind, internet):
+def test_nothing_is_kept_between_two_requests(internet):
     script = sending(reply(200, b"{}", set_cookie="a=b; Path=/"))
     with local_server(internet, script) as server:
-        shell = Shell(kind, target(server.url))
+        fetches = Fetches(target(server.url))
         for _ in range(2):
-            shell.fetch(step(f"{server.origin}/x"))
+            fetches.fetch(step(f"{server.origin}/x"))
     assert [request.connection for request in server.requests] == [1, 2]
     assert "cookie" not in server.requests[1].headers
 
 
-def test_the_users_own_client_is_not_asked(kind, internet):
+def test_the_users_own_client_is_not_asked(internet):
     def add(request):
         request.headers["authorization"] = HUSH
 
@@ -133,16 +132,16 @@ def test_the_users_own_client_is_not_asked(kind, internet):
         local_server(internet) as server,
         httpx.Client(auth=("user", HUSH), event_hooks={"request": [add]}) as client,
     ):
-        shell = Shell(kind, target(server.url, http_client=client))
-        shell.fetch(step(f"{server.origin}/x"))
+        fetches = Fetches(target(server.url, http_client=client))
+        fetches.fetch(step(f"{server.origin}/x"))
     assert "authorization" not in server.requests[0].headers
 
 
-def test_a_header_that_is_none_is_a_mistake_of_ours(kind, internet):
+def test_a_header_that_is_none_is_a_mistake_of_ours(internet):
     with local_server(internet) as server:
-        shell = Shell(kind, target(server.url))
+        fetches = Fetches(target(server.url))
         wanted = step(f"{server.origin}/x", headers=(("dpop", f"{HUSH}\r\nx: y"),))
-        failure(shell, wanted, LocalProtocolError)
+        failure(fetches, wanted, LocalProtocolError)
     assert server.connections == 0
 
 
@@ -161,16 +160,14 @@ TYPES = [
 @pytest.mark.attack("S05")
 @pytest.mark.parametrize("is_chunked", [False, True])
 @pytest.mark.parametrize(("options", "expected"), TYPES)
-def test_a_document_that_is_too_large_is_none(
-    kind, internet, options, expected, is_chunked
-):
+def test_a_document_that_is_too_large_is_none(internet, options, expected, is_chunked):
     body = b"x" * 1_001
     sent = reply(200, body)
     if is_chunked:  # and it has no end
         sent = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3e9\r\n" + body
     with local_server(internet, sending(sent)) as server:
         error = failure(
-            Shell(kind, target(server.url), SMALL),
+            Fetches(target(server.url), SMALL),
             step(f"{server.origin}/x?code={HUSH}", **options),
             expected,
         )
@@ -181,20 +178,18 @@ def test_a_document_that_is_too_large_is_none(
 
 
 @pytest.mark.fault("F38")
-def test_a_document_may_be_as_large_as_that(kind, internet):
+def test_a_document_may_be_as_large_as_that(internet):
     with local_server(internet, sending(reply(200, b"x" * 1_000))) as server:
-        shell = Shell(kind, target(server.url), SMALL)
-        assert len(shell.fetch(step(f"{server.origin}/x")).body) == 1_000
+        fetches = Fetches(target(server.url), SMALL)
+        assert len(fetches.fetch(step(f"{server.origin}/x")).body) == 1_000
 
 
 @pytest.mark.fault("F38")
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("size", [1_001, 1_000_000])
-def test_of_a_refusal_that_is_too_large_only_the_beginning_is_read(
-    kind, internet, size
-):
+def test_of_a_refusal_that_is_too_large_only_the_beginning_is_read(internet, size):
     with local_server(internet, sending(reply(404, b"x" * size))) as server:
-        answer = Shell(kind, target(server.url), SMALL).fetch(step(f"{server.origin}/"))
+        answer = Fetches(target(server.url), SMALL).fetch(step(f"{server.origin}/"))
     assert answer.status == 404
     assert len(answer.body) == 1_000
 
@@ -211,10 +206,10 @@ def test_of_a_refusal_that_is_too_large_only_the_beginning_is_read(
     ],
     ids=["no head", "no field", "encoded", "large head"],
 )
-def test_an_answer_that_cannot_be_read_is_none(kind, internet, sent, options, expected):
+def test_an_answer_that_cannot_be_read_is_none(internet, sent, options, expected):
     with local_server(internet, sending(sent)) as server:
         error = failure(
-            Shell(kind, target(server.url)),
+            Fetches(target(server.url)),
             step(f"{server.origin}/x?code={HUSH}", **options),
             expected,
         )
@@ -227,14 +222,14 @@ def test_an_answer_that_cannot_be_read_is_none(kind, internet, sent, options, ex
     "sent",
     [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{"],
 )
-def test_a_connection_that_ends_early_gives_no_answer(kind, internet, sent, options):
+def test_a_connection_that_ends_early_gives_no_answer(internet, sent, options):
     def script(conn):
         conn.receive()
         conn.send(sent)
 
     with local_server(internet, script) as server:
         error = failure(
-            Shell(kind, target(server.url)),
+            Fetches(target(server.url)),
             step(f"{server.origin}/x?code={HUSH}", **options),
             AuthTemporarilyUnavailable,
         )
@@ -267,10 +262,10 @@ def silent(conn):
 @pytest.mark.case("G06")
 @pytest.mark.attack("S05")
 @pytest.mark.parametrize("script", [silent, dripping, dripping_body])
-def test_the_whole_of_a_fetch_takes_no_longer_than_it_may(kind, internet, script):
+def test_the_whole_of_a_fetch_takes_no_longer_than_it_may(internet, script):
     with local_server(internet, script) as server:
         error = failure(
-            Shell(kind, target(server.url), SHORT),
+            Fetches(target(server.url), SHORT),
             step(f"{server.origin}/x?code={HUSH}", **POST),
             AuthTemporarilyUnavailable,
         )
@@ -280,22 +275,21 @@ def test_the_whole_of_a_fetch_takes_no_longer_than_it_may(kind, internet, script
 
 
 @pytest.mark.fault("F38")
-def test_a_slow_resolver_counts_too(kind, internet, monkeypatch):
+def test_a_slow_resolver_counts_too(internet, monkeypatch):
     internet.names[LOGIN] = [[LOGIN_ADDRESS]]
     internet.is_slow.set()
-    shell = Shell(kind, target(), SHORT)
-    if shell.is_async:
-        fetch = shell.fetcher.fetch
+    fetches = Fetches(target(), SHORT)
+    fetch = fetches.fetcher.fetch
 
-        async def given_up(wanted):
-            try:
-                return await fetch(wanted)
-            finally:  # the loop waits for its resolver's thread where it ends
-                internet.goes_on.set()
+    async def given_up(wanted):
+        try:
+            return await fetch(wanted)
+        finally:  # the loop waits for its resolver's thread where it ends
+            internet.goes_on.set()
 
-        monkeypatch.setattr(shell.fetcher, "fetch", given_up)
+    monkeypatch.setattr(fetches.fetcher, "fetch", given_up)
     failure(
-        shell,
+        fetches,
         step(f"https://{LOGIN}/x"),
         AuthTemporarilyUnavailable,
     )
@@ -303,7 +297,7 @@ def test_a_slow_resolver_counts_too(kind, internet, monkeypatch):
 
 
 @pytest.mark.fault("F38")
-def test_redirects_share_the_time_of_one_fetch(kind, internet, monkeypatch):
+def test_redirects_share_the_time_of_one_fetch(internet, monkeypatch):
     hours = Hours(monkeypatch)
 
     def script(conn):
@@ -313,7 +307,7 @@ def test_redirects_share_the_time_of_one_fetch(kind, internet, monkeypatch):
 
     with local_server(internet, script) as server:
         failure(
-            Shell(kind, target(server.url), Limits(oauth_timeout=25.0)),
+            Fetches(target(server.url), Limits(oauth_timeout=25.0)),
             step(f"{server.origin}/x", **GET),
             AuthTemporarilyUnavailable,
         )
@@ -323,7 +317,7 @@ def test_redirects_share_the_time_of_one_fetch(kind, internet, monkeypatch):
 # --- TLS and proxies --------------------------------------------------------------
 
 
-def test_our_certificate_is_for_the_servers_own_host(kind, internet, tmp_path):
+def test_our_certificate_is_for_the_servers_own_host(internet, tmp_path):
     authority, own = tmp_path / "ca.pem", tmp_path / "own.pem"
     certificates.AUTHORITY.cert_pem.write_to_path(authority)
     certificates.SERVERS["good"].private_key_and_cert_chain_pem.write_to_path(own)
@@ -340,31 +334,30 @@ def test_our_certificate_is_for_the_servers_own_host(kind, internet, tmp_path):
     internet.names |= {SERVER: [[SERVER_ADDRESS]], LOGIN: [[LOGIN_ADDRESS]]}
     with raw_server(script, ssl_context=context) as server:
         internet.hosts = {SERVER_ADDRESS: server.port, LOGIN_ADDRESS: server.port}
-        shell = Shell(
-            kind,
+        fetches = Fetches(
             mcpwire.Http(
                 f"https://{SERVER}/mcp", ca_file=authority, client_cert=str(own)
             ),
         )
         for host in (SERVER, LOGIN, SERVER):
-            shell.fetch(step(f"https://{host}/x"))
+            fetches.fetch(step(f"https://{host}/x"))
     assert shown[SERVER]
     assert shown[LOGIN] in (None, {})
 
 
-def test_a_file_of_tls_that_has_gone_gives_no_answer(kind, internet, tmp_path):
+def test_a_file_of_tls_that_has_gone_gives_no_answer(internet, tmp_path):
     authority = tmp_path / "ca.pem"
     certificates.AUTHORITY.cert_pem.write_to_path(authority)
     http = mcpwire.Http(f"https://{SERVER}/mcp", ca_file=authority)
     authority.unlink()
     wanted = step(f"https://{SERVER}/x")
-    error = failure(Shell(kind, http), wanted, (AuthTemporarilyUnavailable, ValueError))
+    error = failure(Fetches(http), wanted, (AuthTemporarilyUnavailable, ValueError))
     assert "ca_file" in str(error)
 
 
 @pytest.mark.attack("S05")
 def test_through_a_proxy_names_are_the_proxys_and_literals_are_still_refused(
-    kind, internet, monkeypatch
+    internet, monkeypatch
 ):
     def script(conn):
         conn.receive()
@@ -374,9 +367,9 @@ def test_through_a_proxy_names_are_the_proxys_and_literals_are_still_refused(
     with local_server(internet, script) as proxy:
         monkeypatch.setenv("http_proxy", proxy.origin)
         monkeypatch.setenv("https_proxy", proxy.origin)
-        shell = Shell(kind, target(f"http://{SERVER}/mcp", allow_insecure=True))
-        assert shell.fetch(step(f"http://{LOGIN}/x?y")).status == 200
-        failure(shell, step("https://10.0.0.1/x"), UrlRefused)
+        fetches = Fetches(target(f"http://{SERVER}/mcp", allow_insecure=True))
+        assert fetches.fetch(step(f"http://{LOGIN}/x?y")).status == 200
+        failure(fetches, step("https://10.0.0.1/x"), UrlRefused)
     assert proxy.requests[0].target == f"http://{LOGIN}/x?y"
     assert proxy.requests[0].headers["host"] == LOGIN
     assert internet.asked == []
@@ -431,29 +424,3 @@ def test_a_fetch_may_be_cancelled_in_any_turn_of_the_loop(internet):
     with login_server(internet) as server:
         asyncio.run(main(target()))
         server.wait_until(lambda: not server.open)
-
-
-@pytest.mark.fault("F39")
-def test_closing_ends_a_fetch_in_another_thread():
-    with raw_server(silent) as server:
-        fetcher = BlockingFetcher(target(server.url), Limits())
-        closer = threading.Thread(
-            target=lambda: (server.wait_until(lambda: server.requests), fetcher.close())
-        )
-        closer.start()
-        with pytest.raises(AuthTemporarilyUnavailable):
-            fetcher.fetch(step(f"{server.origin}/x"))
-        closer.join(BOUND_S)
-        with pytest.raises(AuthTemporarilyUnavailable):
-            fetcher.fetch(step(f"{server.origin}/x"))
-    assert len(server.requests) == 1
-
-
-@pytest.mark.fault("F39")
-def test_closing_ends_a_wait_for_the_resolver(internet):
-    internet.names[LOGIN] = [[LOGIN_ADDRESS]]
-    internet.is_slow.set()
-    fetcher = BlockingFetcher(target(), Limits())
-    threading.Timer(0.1, fetcher.close).start()
-    with pytest.raises(AuthTemporarilyUnavailable):
-        fetcher.fetch(step(f"https://{LOGIN}/x"))

@@ -14,13 +14,11 @@ from authorization_server import (
     SENTINEL,
     browse,
     oauth,
-    protected_legacy,
     protected_server,
 )
 from engine_calls import BOUND_S, echo, whole
 
 import mcpwire
-import mcpwire.sync
 
 pytestmark = pytest.mark.anyio
 
@@ -35,68 +33,46 @@ def server(request, auth):
 BOTH = pytest.mark.parametrize("server", ["session", "stateless"], indirect=True)
 
 
-@pytest.fixture
-def login_of(shell):
-    """Give the functions of a shell, awaited."""
-
-    class Functions:
-        def __getattr__(self, name):
-            if shell.name == "asyncio":
-                return getattr(mcpwire, name)
-            blocking = getattr(mcpwire.sync, name)
-
-            async def run(*args, **options):
-                return await asyncio.to_thread(blocking, *args, **options)
-
-            return run
-
-    return Functions()
-
-
 @BOTH
-async def test_a_login_by_itself_is_of_use_to_every_client(
-    shell, login_of, auth, server
-):
+async def test_a_login_by_itself_is_of_use_to_every_client(auth, server):
     grant = oauth()
     target = mcpwire.Http(server.url, auth=grant)
     async with asyncio.timeout(BOUND_S):
-        status = await login_of.login(target)
+        status = await mcpwire.login(target)
         assert (status.server, status.issuer) == (server.url, auth.issuer)
         assert (status.profile, status.can_refresh) == ("default", True)
         assert mcpwire.login_status(target) == status
         nobody = attrs.evolve(grant, interactive=False)
-        async with shell(mcpwire.Http(server.url, auth=nobody)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=nobody)) as client:
             await echo(client)
     assert len(auth.authorizations) == 1
     assert SENTINEL not in repr(status)
 
 
 @BOTH
-async def test_a_server_that_wants_no_login_gets_none(login_of, auth, server):
+async def test_a_server_that_wants_no_login_gets_none(auth, server):
     server.is_open = True
     target = mcpwire.Http(server.url, auth=oauth())
     async with asyncio.timeout(BOUND_S):
-        assert await login_of.login(target) is None
-        assert await login_of.begin_login(target) is None
+        assert await mcpwire.login(target) is None
+        assert await mcpwire.begin_login(target) is None
     assert auth.requests == []
 
 
 @BOTH
-async def test_a_server_that_lets_everybody_in_is_asked_for_more(
-    login_of, auth, server
-):
+async def test_a_server_that_lets_everybody_in_is_asked_for_more(auth, server):
     server.free = {"initialize", "notifications/initialized", "server/discover"}
     target = mcpwire.Http(server.url, auth=oauth())
     async with asyncio.timeout(BOUND_S):
-        begun = await login_of.begin_login(target)
+        begun = await mcpwire.begin_login(target)
         assert begun.url.startswith(f"{auth.issuer}/authorize?")
-        status = await login_of.login(target)
+        status = await mcpwire.login(target)
         assert status.issuer == auth.issuer
-        assert await login_of.begin_login(target) is None
+        assert await mcpwire.begin_login(target) is None
 
 
 async def test_a_login_that_was_begun_is_finished_by_another_instance(
-    shell, login_of, auth, server, tmp_path
+    auth, server, tmp_path
 ):
     def target(**options):
         store = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
@@ -104,14 +80,14 @@ async def test_a_login_that_was_begun_is_finished_by_another_instance(
         return mcpwire.Http(server.url, auth=grant)
 
     async with asyncio.timeout(BOUND_S):
-        begun = await login_of.begin_login(target())
+        begun = await mcpwire.begin_login(target())
         assert begun.url.startswith(f"{auth.issuer}/authorize?")
         assert begun.url not in repr(begun)
         came_back = await asyncio.to_thread(browse, begun.url)
         assert came_back.startswith(f"{BACK}?")
-        status = await login_of.finish_login(target(), came_back)
+        status = await mcpwire.finish_login(target(), came_back)
         assert status.issuer == auth.issuer
-        async with shell(target(interactive=False)) as client:
+        async with mcpwire.Client(target(interactive=False)) as client:
             await echo(client)
     assert len(auth.registrations) == 1
 
@@ -119,14 +95,12 @@ async def test_a_login_that_was_begun_is_finished_by_another_instance(
 BACK = "https://app.example/oauth/callback"
 
 
-async def test_a_login_that_was_begun_is_finished_in_another_process(
-    login_of, auth, tmp_path
-):
+async def test_a_login_that_was_begun_is_finished_in_another_process(auth, tmp_path):
     with protected_server(auth) as server:
         path = tmp_path / "private" / "store.sqlite"
         grant = mcpwire.OAuth(storage=mcpwire.FileStorage(path), redirect_uri=BACK)
         async with asyncio.timeout(BOUND_S):
-            begun = await login_of.begin_login(mcpwire.Http(server.url, auth=grant))
+            begun = await mcpwire.begin_login(mcpwire.Http(server.url, auth=grant))
             came_back = await asyncio.to_thread(browse, begun.url)
             told = json.dumps([server.url, str(path), BACK, came_back])
             child = await asyncio.to_thread(
@@ -154,13 +128,13 @@ print(mcpwire.sync.finish_login(target, came_back).issuer)
 
 
 @pytest.mark.pain("P35")
-async def test_whoever_may_not_ask_is_told_where_and_what_for(shell, login_of, auth):
+async def test_whoever_may_not_ask_is_told_where_and_what_for(auth):
     with protected_server(auth, ("mcp:read",)) as server:
         grant = oauth(interactive=False, redirect_uri=BACK)
         target = mcpwire.Http(server.url, auth=grant)
         async with asyncio.timeout(BOUND_S):
             with pytest.raises(mcpwire.AuthRequired) as caught:
-                async with shell(target):
+                async with mcpwire.Client(target):
                     pass
             required = caught.value
             assert not isinstance(required, mcpwire.InsufficientScope)
@@ -169,37 +143,33 @@ async def test_whoever_may_not_ask_is_told_where_and_what_for(shell, login_of, a
             came_back = await asyncio.to_thread(browse, required.url)
             params = parse_qs(urlsplit(came_back).query)
             mapping = {name: text for name, [text] in params.items()}
-            await login_of.finish_login(target, mapping)
-            async with shell(target) as client:
+            await mcpwire.finish_login(target, mapping)
+            async with mcpwire.Client(target) as client:
                 await echo(client)
         assert len(auth.authorizations) == 1
 
 
-async def test_whoever_is_told_twice_may_come_back_from_either(
-    shell, login_of, auth, server
-):
+async def test_whoever_is_told_twice_may_come_back_from_either(auth, server):
     target = mcpwire.Http(
         server.url, auth=oauth(interactive=False, redirect_uri=BACK, ask=None)
     )
     async with asyncio.timeout(BOUND_S):
-        begun = await login_of.begin_login(target)
+        begun = await mcpwire.begin_login(target)
         with pytest.raises(mcpwire.AuthRequired):
-            async with shell(target):
+            async with mcpwire.Client(target):
                 pass
         came_back = await asyncio.to_thread(browse, begun.url)
-        await login_of.finish_login(target, came_back)
+        await mcpwire.finish_login(target, came_back)
     assert mcpwire.login_status(target) is not None
 
 
 @pytest.mark.rule("FLOW-09")
 @pytest.mark.case("G02")
 @pytest.mark.parametrize("changed", ["state", "iss", "no state", "no code"])
-async def test_another_answer_finishes_nothing_and_goes_nowhere(
-    login_of, auth, server, changed
-):
+async def test_another_answer_finishes_nothing_and_goes_nowhere(auth, server, changed):
     target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
     async with asyncio.timeout(BOUND_S):
-        begun = await login_of.begin_login(target)
+        begun = await mcpwire.begin_login(target)
         came_back = await asyncio.to_thread(browse, begun.url)
         params = {k: v for k, [v] in parse_qs(urlsplit(came_back).query).items()}
         if changed.startswith("no "):
@@ -207,44 +177,44 @@ async def test_another_answer_finishes_nothing_and_goes_nowhere(
         else:
             params[changed] += "x"
         with pytest.raises(mcpwire.AuthError) as caught:
-            await login_of.finish_login(target, params)
+            await mcpwire.finish_login(target, params)
     assert SENTINEL not in whole(caught.value)
     assert auth.token_requests == []
     assert mcpwire.login_status(target) is None
 
 
 @pytest.mark.case("G02")
-async def test_a_login_is_finished_once(login_of, auth, server):
+async def test_a_login_is_finished_once(auth, server):
     target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
     async with asyncio.timeout(BOUND_S):
-        begun = await login_of.begin_login(target)
+        begun = await mcpwire.begin_login(target)
         came_back = await asyncio.to_thread(browse, begun.url)
-        await login_of.finish_login(target, came_back)
+        await mcpwire.finish_login(target, came_back)
         with pytest.raises(mcpwire.AuthRequired, match="no login was begun"):
-            await login_of.finish_login(target, came_back)
+            await mcpwire.finish_login(target, came_back)
     assert auth.grants == ["authorization_code"]
 
 
 @pytest.mark.case("G02")
-async def test_a_user_who_says_no_is_told_apart(login_of, auth, server):
+async def test_a_user_who_says_no_is_told_apart(auth, server):
     target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
     async with asyncio.timeout(BOUND_S):
-        begun = await login_of.begin_login(target)
+        begun = await mcpwire.begin_login(target)
         [state] = parse_qs(urlsplit(begun.url).query)["state"]
         refusal = {"error": "access_denied", "state": state, "iss": auth.issuer}
         with pytest.raises(mcpwire.ConsentDenied) as caught:
-            await login_of.finish_login(target, refusal)
+            await mcpwire.finish_login(target, refusal)
     assert caught.value.error == "access_denied"
     assert auth.token_requests == []
 
 
 @pytest.mark.case("G02")
 @pytest.mark.rule("ASM-07")
-async def test_a_server_without_pkce_is_not_logged_in_to(shell, auth, server):
+async def test_a_server_without_pkce_is_not_logged_in_to(auth, server):
     auth.pkce = False
     async with asyncio.timeout(BOUND_S):
         with pytest.raises(mcpwire.AuthError, match=r"PKCE|S256"):
-            async with shell(mcpwire.Http(server.url, auth=oauth())):
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())):
                 pass
     assert (auth.authorizations, auth.token_requests) == ([], [])
 
@@ -254,13 +224,13 @@ async def test_a_server_without_pkce_is_not_logged_in_to(shell, auth, server):
 
 @pytest.mark.case("G08")
 @pytest.mark.rule("REG-01", "REG-06")
-async def test_a_client_that_is_given_does_not_register(shell, auth, server):
+async def test_a_client_that_is_given_does_not_register(auth, server):
     auth.add_client("given", secret=f"{SENTINEL}-given", method="client_secret_basic")
     grant = oauth(
         client_id="given", client_secret=f"{SENTINEL}-given", issuer=auth.issuer
     )
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             await echo(client)
             auth.expire_all()
             await echo(client)
@@ -270,12 +240,12 @@ async def test_a_client_that_is_given_does_not_register(shell, auth, server):
 
 @pytest.mark.case("G08")
 @pytest.mark.rule("REG-01", "REG-02")
-async def test_a_document_stands_in_for_a_registration(shell, auth, server):
+async def test_a_document_stands_in_for_a_registration(auth, server):
     document = "https://app.example/client.json"
     auth.cimd = True
     grant = oauth(client_metadata_url=document)
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             await echo(client)
     assert auth.registrations == []
     assert auth.authorizations[0].query["client_id"] == document
@@ -291,13 +261,11 @@ async def test_a_document_stands_in_for_a_registration(shell, auth, server):
         (["client_secret_post"], "client_secret_post"),
     ],
 )
-async def test_a_registration_is_as_the_server_can_take_it(
-    shell, auth, methods, method
-):
+async def test_a_registration_is_as_the_server_can_take_it(auth, methods, method):
     auth.auth_methods = methods
     with protected_server(auth) as server:
         async with asyncio.timeout(BOUND_S):
-            async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
                 auth.expire_all()
                 await echo(client)
     [asked] = (request.json for request in auth.registrations)
@@ -309,7 +277,7 @@ async def test_a_registration_is_as_the_server_can_take_it(
 @pytest.mark.case("G08")
 @pytest.mark.rule("REG-09")
 @pytest.mark.parametrize("status", [400, 403, 404])
-async def test_a_registration_that_is_refused_says_so(shell, auth, server, status):
+async def test_a_registration_that_is_refused_says_so(auth, server, status):
     auth.on["register"] = lambda request: (
         status,
         {"content-type": "application/json"},
@@ -317,7 +285,7 @@ async def test_a_registration_that_is_refused_says_so(shell, auth, server, statu
     )
     async with asyncio.timeout(BOUND_S):
         with pytest.raises(mcpwire.RegistrationError) as caught:
-            async with shell(mcpwire.Http(server.url, auth=oauth())):
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())):
                 pass
     assert caught.value.status == status
     assert auth.authorizations == []
@@ -325,13 +293,11 @@ async def test_a_registration_that_is_refused_says_so(shell, auth, server, statu
 
 @pytest.mark.case("G08")
 @pytest.mark.rule("REG-01")
-async def test_a_server_that_registers_nobody_is_said_to_want_a_client_id(
-    shell, auth, server
-):
+async def test_a_server_that_registers_nobody_is_said_to_want_a_client_id(auth, server):
     auth.registration = False
     async with asyncio.timeout(BOUND_S):
         with pytest.raises(mcpwire.RegistrationError, match="client_id"):
-            async with shell(mcpwire.Http(server.url, auth=oauth())):
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())):
                 pass
 
 
@@ -346,35 +312,21 @@ def unsure(url):
     raise Unsure
 
 
-async def test_what_a_function_raises_is_raised_where_it_is_waited_for(
-    shell, auth, server
-):
+async def test_what_a_function_raises_is_raised_where_it_is_waited_for(auth, server):
     async with asyncio.timeout(BOUND_S):
         with pytest.raises(Unsure):
-            async with shell(mcpwire.Http(server.url, auth=oauth(ask=unsure))):
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth(ask=unsure))):
                 pass
-        async with shell(mcpwire.Http(server.url, auth=oauth())) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
             await echo(client)
     assert auth.grants == ["authorization_code"]
 
 
 @pytest.mark.parametrize("answer", [None, 7, b"bytes", ["a", "list"]])
-async def test_what_a_function_gives_must_be_a_way_back(shell, auth, server, answer):
+async def test_what_a_function_gives_must_be_a_way_back(auth, server, answer):
     grant = oauth(ask=lambda url: answer)
     async with asyncio.timeout(BOUND_S):
         with pytest.raises(mcpwire.ConsentDenied, match="must return the URL"):
-            async with shell(mcpwire.Http(server.url, auth=grant)):
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)):
                 pass
     assert auth.token_requests == []
-
-
-@pytest.mark.parametrize("mode", ["auto", "2024-11-05"])
-def test_a_blocking_client_awaits_nothing_and_says_so(auth, mode):
-    async def ask(url):
-        return browse(url)
-
-    serve = protected_legacy if mode == "2024-11-05" else protected_server
-    with serve(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth(ask=ask))
-        with pytest.raises(mcpwire.LocalProtocolError, match="plain function"):
-            mcpwire.sync.Client(target, mode=mode).connect()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 import time
 
 import pytest
@@ -35,14 +34,14 @@ LIMITS = {"connect_timeout": LIMIT_S, "probe_timeout": LIMIT_S / 2}
 
 
 @pytest.fixture
-def thinking(shell, hours):
+def thinking(hours):
     """Give how a user is asked who takes longer than everything else may."""
 
     async def ask(url):
         hours.pass_by(THINKS_S)  # longer than the limits that are tested
         return await asyncio.to_thread(browse, url)
 
-    return lambda: shell.callback(ask)
+    return ask
 
 
 @pytest.fixture
@@ -59,35 +58,36 @@ def stateless(auth):
         ("dual", "direct"),
     ],
 )
-async def test_connecting_waits_for_a_user(shell, auth, thinking, era, engine):
+async def test_connecting_waits_for_a_user(auth, thinking, era, engine):
     with protected_server(auth, era=era) as server:
-        grant = oauth(ask=thinking())
+        grant = oauth(ask=thinking)
         target = mcpwire.Http(server.url, auth=grant, engine=engine)
-        async with asyncio.timeout(PATIENCE_S), shell(target, **LIMITS) as client:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            mcpwire.Client(target, **LIMITS) as client,
+        ):
             await echo(client)
     assert len(auth.authorizations) == 1
 
 
 @pytest.mark.parametrize("mode", ["auto", "2024-11-05"])
-async def test_connecting_to_a_server_of_2024_waits_for_a_user(
-    shell, auth, thinking, mode
-):
+async def test_connecting_to_a_server_of_2024_waits_for_a_user(auth, thinking, mode):
     with protected_legacy(auth) as server:
-        grant = oauth(ask=thinking())
+        grant = oauth(ask=thinking)
         target = mcpwire.Http(server.url, auth=grant, connect_timeout=LIMIT_S)
         async with asyncio.timeout(PATIENCE_S):
-            async with shell(target, mode=mode, **LIMITS) as client:
+            async with mcpwire.Client(target, mode=mode, **LIMITS) as client:
                 await echo(client)
     assert len(auth.authorizations) == 1
 
 
 async def test_a_call_waits_for_a_user_and_its_own_time_counts_again(
-    shell, auth, stateless, thinking, hours
+    auth, stateless, thinking, hours
 ):
     server = stateless
     server.is_open = True
-    target = mcpwire.Http(server.url, auth=oauth(ask=thinking()))
-    async with asyncio.timeout(PATIENCE_S), shell(target) as client:
+    target = mcpwire.Http(server.url, auth=oauth(ask=thinking))
+    async with asyncio.timeout(PATIENCE_S), mcpwire.Client(target) as client:
         server.is_open = False
         result = await client.call_tool("echo", {"text": "hi"}, timeout=LIMIT_S)
         assert result.text == "hi"
@@ -105,11 +105,11 @@ async def test_a_call_waits_for_a_user_and_its_own_time_counts_again(
     assert logins == len(auth.authorizations) >= 2
 
 
-async def test_a_call_at_a_server_of_2024_waits_for_a_user(shell, auth, thinking):
+async def test_a_call_at_a_server_of_2024_waits_for_a_user(auth, thinking):
     with protected_legacy(auth) as server:
         server.is_open = True
-        target = mcpwire.Http(server.url, auth=oauth(ask=thinking()))
-        async with asyncio.timeout(PATIENCE_S), shell(target) as client:
+        target = mcpwire.Http(server.url, auth=oauth(ask=thinking))
+        async with asyncio.timeout(PATIENCE_S), mcpwire.Client(target) as client:
             server.is_open = False
             result = await client.call_tool("echo", {"text": "hi"}, timeout=LIMIT_S)
             assert result.text == "hi"
@@ -120,13 +120,12 @@ async def test_a_call_at_a_server_of_2024_waits_for_a_user(shell, auth, thinking
                 await client.call_tool("echo", {"text": "hi"}, timeout=SHORT_S)
 
 
-@pytest.mark.usefixtures("released")
-async def test_a_user_of_a_server_of_2024_who_never_comes_back_ends_it(shell, auth):
+async def test_a_user_of_a_server_of_2024_who_never_comes_back_ends_it(auth):
     with protected_legacy(auth) as server:
         server.is_open = True
-        grant = oauth(timeout=SHORT_S, **never_asked(shell))
+        grant = oauth(timeout=SHORT_S, ask=never_asked)
         async with asyncio.timeout(BOUND_S):
-            async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
                 server.is_open = False
                 began = time.monotonic()
                 with pytest.raises(mcpwire.ConsentDenied, match="nobody came back"):
@@ -135,11 +134,11 @@ async def test_a_user_of_a_server_of_2024_who_never_comes_back_ends_it(shell, au
 
 
 async def test_all_calls_that_wait_for_one_user_have_the_time(
-    shell, auth, stateless, thinking
+    auth, stateless, thinking
 ):
     stateless.is_open = True
-    target = mcpwire.Http(stateless.url, auth=oauth(ask=thinking()))
-    async with asyncio.timeout(PATIENCE_S), shell(target) as client:
+    target = mcpwire.Http(stateless.url, auth=oauth(ask=thinking))
+    async with asyncio.timeout(PATIENCE_S), mcpwire.Client(target) as client:
         stateless.is_open = False
         calls = [
             client.call_tool("echo", {"text": "hi"}, timeout=LIMIT_S) for _ in range(5)
@@ -148,11 +147,11 @@ async def test_all_calls_that_wait_for_one_user_have_the_time(
     assert len(auth.authorizations) == 1
 
 
-async def test_a_slow_server_is_not_a_slow_user(shell, auth, stateless):
+async def test_a_slow_server_is_not_a_slow_user(auth, stateless):
     """Its time counts, as it does where nobody is asked."""
     stateless.is_open = True
     target = mcpwire.Http(stateless.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         stateless.is_open = False
         auth.on["metadata"] = lambda request: request.conn.wait(2 * SHORT_S)
         with pytest.raises(mcpwire.RequestTimeout):
@@ -162,44 +161,25 @@ async def test_a_slow_server_is_not_a_slow_user(shell, auth, stateless):
 # Nobody comes back.
 
 
-def never_asked(shell):
-    async def ask(url):
-        await asyncio.sleep(FOREVER_S)
-        return url
-
-    return {"ask": ask} if shell.name == "asyncio" else {"ask": blocked}
-
-
-def blocked(url):
-    RELEASED.wait(FOREVER_S)
+async def never_asked(url):
+    await asyncio.sleep(FOREVER_S)
     return url
 
 
-RELEASED = threading.Event()
-
-
-@pytest.fixture
-def released():
-    RELEASED.clear()
-    yield
-    RELEASED.set()
-
-
-@pytest.mark.usefixtures("released")
 @pytest.mark.parametrize("how", ["a browser", "a function"])
-async def test_a_user_who_never_comes_back_ends_it(shell, auth, stateless, how):
+async def test_a_user_who_never_comes_back_ends_it(auth, stateless, how):
     usual = {"open_browser": lambda url: None, "ask": None}
-    options = usual if how == "a browser" else never_asked(shell)
+    options = usual if how == "a browser" else {"ask": never_asked}
     target = mcpwire.Http(stateless.url, auth=oauth(timeout=SHORT_S, **options))
     async with asyncio.timeout(BOUND_S):
         began = time.monotonic()
         with pytest.raises(mcpwire.ConsentDenied) as caught:
-            async with shell(target):
+            async with mcpwire.Client(target):
                 pass
         assert caught.value.error == "timeout"
         assert SHORT_S <= time.monotonic() - began < SHORT_S + 10.0
         stateless.is_open = True
-        async with shell(target) as client:
+        async with mcpwire.Client(target) as client:
             stateless.is_open = False
             for _ in range(2):
                 with pytest.raises(mcpwire.ConsentDenied, match="nobody came back"):
@@ -212,11 +192,11 @@ async def test_a_user_who_never_comes_back_ends_it(shell, auth, stateless, how):
 
 
 @pytest.mark.system("L-U14")
-async def test_a_browser_finds_the_way_back(shell, auth, stateless):
+async def test_a_browser_finds_the_way_back(auth, stateless):
     shown = []
     grant = oauth(ask=None, open_browser=come_back, on_url=shown.append)
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(stateless.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(stateless.url, auth=grant)) as client:
             await echo(client)
     [authorized] = auth.authorizations
     assert shown[0].startswith(f"{auth.issuer}/authorize?")
@@ -229,29 +209,27 @@ def assert_refused(port):
         sock.connect(("127.0.0.1", port))
 
 
-async def test_a_port_in_use_is_said_at_once_and_may_be_free_later(
-    shell, auth, stateless
-):
+async def test_a_port_in_use_is_said_at_once_and_may_be_free_later(auth, stateless):
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
         grant = oauth(ask=None, open_browser=come_back, callback_port=port)
         target = mcpwire.Http(stateless.url, auth=grant)
         async with asyncio.timeout(BOUND_S):
             with pytest.raises(mcpwire.AuthError, match=str(port)):
-                async with shell(target):
+                async with mcpwire.Client(target):
                     pass
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         await echo(client)
     assert f":{port}/" in auth.authorizations[0].query["redirect_uri"]
 
 
-async def test_the_port_of_before_is_taken_again_or_another_one(shell, auth, stateless):
+async def test_the_port_of_before_is_taken_again_or_another_one(auth, stateless):
     """An authorization server may compare the whole redirect URI (RFC 8252 7.3)."""
     grant = oauth(ask=None, open_browser=come_back)
     target = mcpwire.Http(stateless.url, auth=grant)
     async with asyncio.timeout(BOUND_S):
         for _ in range(2):
-            async with shell(target) as client:
+            async with mcpwire.Client(target) as client:
                 await echo(client)
             auth.forget_all()
         back, again = (request.query["redirect_uri"] for request in auth.authorizations)
@@ -259,6 +237,6 @@ async def test_the_port_of_before_is_taken_again_or_another_one(shell, auth, sta
         assert len(auth.registrations) == 1
         port = int(back.rpartition(":")[2].partition("/")[0])
         with socket.create_server(("127.0.0.1", port), backlog=1):
-            async with shell(target) as client:
+            async with mcpwire.Client(target) as client:
                 await echo(client)
     assert auth.authorizations[-1].query["redirect_uri"] != back

@@ -16,7 +16,6 @@ from authorization_server import (
 )
 
 import mcpwire
-import mcpwire.sync
 from mcpwire.auth.records import credential_key, dump, load, pending_key
 
 pytestmark = pytest.mark.anyio
@@ -41,31 +40,6 @@ def storage(tmp_path):
     return mcpwire.FileStorage(tmp_path / "credentials.sqlite")
 
 
-class Doors:
-    """The functions about logins, of one shell."""
-
-    def __init__(self, kind: str) -> None:
-        self.module = mcpwire if kind == "asyncio" else mcpwire.sync
-
-    def __getattr__(self, name):
-        async def run(*given, **options):
-            async with asyncio.timeout(BOUND_S):
-                if self.module is mcpwire:
-                    return await getattr(mcpwire, name)(*given, **options)
-                called = getattr(mcpwire.sync, name)
-                return await asyncio.to_thread(called, *given, **options)
-
-        return run
-
-    def status(self, target):
-        return self.module.login_status(target)
-
-
-@pytest.fixture(params=["asyncio", "blocking"])
-def doors(request):
-    return Doors(request.param)
-
-
 def revoked(auth):
     return [
         (request.form["token_type_hint"], request.form["token"])
@@ -77,37 +51,33 @@ def revoked(auth):
 
 
 @pytest.mark.attack("S23")
-async def test_a_logout_ends_the_tokens_here_and_at_the_server(
-    doors, auth, server, storage
-):
+async def test_a_logout_ends_the_tokens_here_and_at_the_server(auth, server, storage):
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-    await doors.login(target)
+    await mcpwire.login(target)
     [access], [refresh] = auth.live, auth.families
-    assert await doors.logout(target) is True
+    assert await mcpwire.logout(target) is True
     assert revoked(auth) == [("refresh_token", refresh), ("access_token", access)]
     assert (auth.live, auth.families) == ({}, {})
-    assert (storage.keys(), doors.status(target)) == ([], None)
+    assert (storage.keys(), mcpwire.login_status(target)) == ([], None)
     assert SENTINEL.encode() not in storage.path.read_bytes()
 
 
-async def test_after_a_logout_the_next_call_logs_in_again(doors, shell, auth, server):
+async def test_after_a_logout_the_next_call_logs_in_again(auth, server):
     target = mcpwire.Http(server.url, auth=oauth())
-    await doors.login(target)
-    await doors.logout(target)
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    await mcpwire.login(target)
+    await mcpwire.logout(target)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         assert await client.list_tools()
     assert auth.grants == ["authorization_code"] * 2
 
 
-async def test_whoever_is_not_logged_in_is_not_logged_out_either(
-    doors, auth, server, storage
-):
+async def test_whoever_is_not_logged_in_is_not_logged_out_either(auth, server, storage):
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-    assert await doors.logout(target) is False
+    assert await mcpwire.logout(target) is False
     assert auth.requests == []
-    await doors.login(target)
-    assert await doors.logout(target) is True
-    assert await doors.logout(target) is False
+    await mcpwire.login(target)
+    assert await mcpwire.logout(target) is True
+    assert await mcpwire.logout(target) is False
 
 
 def hangs_up(request):
@@ -128,22 +98,22 @@ ANSWERS = {
 @pytest.mark.fault("F38")
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 async def test_tokens_are_forgotten_whatever_the_server_says(
-    doors, auth, server, storage, answer
+    auth, server, storage, answer
 ):
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-    await doors.login(target)
+    await mcpwire.login(target)
     auth.on["revoke"] = answer
-    assert await doors.logout(target) is True
+    assert await mcpwire.logout(target) is True
     assert auth.of("revoke")
-    assert (storage.keys(), doors.status(target)) == ([], None)
+    assert (storage.keys(), mcpwire.login_status(target)) == ([], None)
 
 
-async def test_a_server_that_revokes_nothing_is_not_asked(doors, auth, server, storage):
+async def test_a_server_that_revokes_nothing_is_not_asked(auth, server, storage):
     auth.edit["metadata"] = lambda says: (says.pop("revocation_endpoint"), says)[1]
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-    await doors.login(target)
+    await mcpwire.login(target)
     before = len(auth.requests)
-    assert await doors.logout(target) is True
+    assert await mcpwire.logout(target) is True
     assert (len(auth.requests), storage.keys()) == (before, [])
 
 
@@ -153,54 +123,52 @@ async def test_a_server_that_revokes_nothing_is_not_asked(doors, auth, server, s
     ["http://evil.example/revoke", "https://10.0.0.1/", "file:///etc/passwd", "x"],
 )
 async def test_tokens_are_revoked_nowhere_else_and_forgotten_all_the_same(
-    doors, auth, server, storage, url
+    auth, server, storage, url
 ):
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-    await doors.login(target)
+    await mcpwire.login(target)
     key = credential_key(server.url, "default", "OAuth")
     data, version = storage.load(key)
     record = load(data)
     metadata = attrs.evolve(record.metadata, revocation_endpoint=url)
     storage.save(key, dump(attrs.evolve(record, metadata=metadata)), version)
-    assert await doors.logout(target) is True
+    assert await mcpwire.logout(target) is True
     assert (storage.keys(), auth.of("revoke")) == ([], [])
 
 
 async def test_a_client_with_a_secret_says_who_it_is_when_it_revokes(
-    doors, auth, server, storage
+    auth, server, storage
 ):
     auth.add_client("known", secret="SENTINEL-secret", method="client_secret_post")
     auth.auth_methods = ["client_secret_post"]
     given = {"client_id": "known", "client_secret": "SENTINEL-secret"}
     grant = oauth(storage=storage, issuer=auth.issuer, **given)
     target = mcpwire.Http(server.url, auth=grant)
-    await doors.login(target)
-    await doors.logout(target)
+    await mcpwire.login(target)
+    await mcpwire.logout(target)
     for request in auth.of("revoke"):
         assert given.items() <= request.form.items()
 
 
-async def test_a_logout_removes_a_login_that_was_begun_too(
-    doors, auth, server, storage
-):
+async def test_a_logout_removes_a_login_that_was_begun_too(auth, server, storage):
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-    await doors.login(target)
+    await mcpwire.login(target)
     auth.forget_all()
-    begun = await doors.begin_login(target)
+    begun = await mcpwire.begin_login(target)
     assert pending_key(server.url, "default", "OAuth") in storage.keys()  # noqa: SIM118 - no dict
-    await doors.logout(target)
+    await mcpwire.logout(target)
     assert storage.keys() == []
     assert SENTINEL.encode() not in storage.path.read_bytes()
     with pytest.raises(mcpwire.AuthRequired, match="no login was begun"):
-        await doors.finish_login(target, browse(begun.url))
+        await mcpwire.finish_login(target, browse(begun.url))
 
 
 @pytest.mark.pain("P33")
 async def test_a_logout_ends_what_somebody_else_has_refreshed_meanwhile(
-    doors, auth, server, storage, monkeypatch
+    auth, server, storage, monkeypatch
 ):
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-    await doors.login(target)
+    await mcpwire.login(target)
     other = mcpwire.FileStorage(storage.path)
     key = credential_key(server.url, "default", "OAuth")
     save = storage.save
@@ -219,29 +187,29 @@ async def test_a_logout_ends_what_somebody_else_has_refreshed_meanwhile(
         return save(*given)
 
     monkeypatch.setattr(storage, "save", late)
-    assert await doors.logout(target) is True
+    assert await mcpwire.logout(target) is True
     assert revoked(auth)[0] == ("refresh_token", newer["refresh_token"])
     assert storage.keys() == []
 
 
 @pytest.mark.fault("F40")
 async def test_a_logout_says_when_what_is_stored_cannot_be_removed(
-    doors, auth, server, tmp_path
+    auth, server, tmp_path
 ):
     (tmp_path / "file").write_bytes(b"")
     storage = mcpwire.FileStorage(tmp_path / "file" / "credentials.sqlite")
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
     with pytest.raises(mcpwire.StorageError, match="cannot use"):
-        await doors.logout(target)
+        await mcpwire.logout(target)
 
 
 @pytest.mark.fault("F40")
-async def test_a_logout_removes_what_cannot_be_read(doors, auth, server, storage):
+async def test_a_logout_removes_what_cannot_be_read(auth, server, storage):
     key = credential_key(server.url, "default", "OAuth")
     storage.save(key, b'{"format": 2, "token": "SENTINEL"}', 0)
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-    assert doors.status(target) is None
-    assert await doors.logout(target) is False
+    assert mcpwire.login_status(target) is None
+    assert await mcpwire.logout(target) is False
     assert storage.keys() == []
     assert SENTINEL.encode() not in storage.path.read_bytes()
 
@@ -250,15 +218,13 @@ async def test_a_logout_removes_what_cannot_be_read(doors, auth, server, storage
 
 
 @pytest.mark.attack("S23")
-async def test_a_status_says_who_may_what_for_how_long_and_no_secret(
-    doors, auth, server
-):
+async def test_a_status_says_who_may_what_for_how_long_and_no_secret(auth, server):
     url = f"{server.url}?key=SENTINEL-key"
     server.resource = server.url
     target = mcpwire.Http(url, auth=oauth())
-    assert doors.status(target) is None
-    status = await doors.login(target)
-    assert status == doors.status(target)
+    assert mcpwire.login_status(target) is None
+    status = await mcpwire.login(target)
+    assert status == mcpwire.login_status(target)
     assert (status.issuer, status.client_id) == (auth.issuer, "client-1")
     assert (status.profile, status.scopes) == ("default", ("mcp:read",))
     assert status.can_refresh
@@ -266,76 +232,80 @@ async def test_a_status_says_who_may_what_for_how_long_and_no_secret(
     assert SENTINEL not in repr(status)
 
 
-async def test_a_login_without_a_refresh_token_says_so(doors, auth, server):
+async def test_a_login_without_a_refresh_token_says_so(auth, server):
     auth.refresh, auth.expires_in = False, None
     target = mcpwire.Http(server.url, auth=oauth())
-    status = await doors.login(target)
+    status = await mcpwire.login(target)
     assert (status.can_refresh, status.expires_at) == (False, None)
     [access] = auth.live
-    assert await doors.logout(target) is True
+    assert await mcpwire.logout(target) is True
     assert revoked(auth) == [("access_token", access)]
 
 
-async def test_a_server_that_wants_no_login_has_no_status(doors, auth, server):
+async def test_a_server_that_wants_no_login_has_no_status(auth, server):
     server.is_open = True
     target = mcpwire.Http(server.url, auth=oauth())
-    assert await doors.login(target) is None
-    assert doors.status(target) is None
+    assert await mcpwire.login(target) is None
+    assert mcpwire.login_status(target) is None
 
 
-async def test_whoever_asks_no_user_is_told_so(doors):
+async def test_whoever_asks_no_user_is_told_so():
     grant = mcpwire.ClientCredentials(
         client_id="me", client_secret="x", issuer="discovered"
     )
     with pytest.raises(ValueError, match="ClientCredentials: it asks no user"):
-        await doors.begin_login(mcpwire.Http("https://mcp.example/mcp", auth=grant))
-    for ask in (doors.login, doors.logout, doors.begin_login):
+        await mcpwire.begin_login(mcpwire.Http("https://mcp.example/mcp", auth=grant))
+    for ask in (mcpwire.login, mcpwire.logout, mcpwire.begin_login):
         with pytest.raises(ValueError, match="there is nothing to log in for"):
             await ask(mcpwire.Http("https://mcp.example/mcp", auth="a-token"))
 
 
 @pytest.mark.parametrize("target", ["npx server", 5, None])
-async def test_only_a_url_is_logged_in_to(doors, target):
+async def test_only_a_url_is_logged_in_to(target):
     with pytest.raises(ValueError, match=r"URL|scheme"):
-        doors.status(target)
+        mcpwire.login_status(target)
 
 
 # Accounts.
 
 
 @pytest.mark.rule("REG-10")
-async def test_profiles_tell_accounts_apart(doors, shell, auth, server, storage):
+async def test_profiles_tell_accounts_apart(auth, server, storage):
     targets = {
         profile: mcpwire.Http(server.url, auth=oauth(storage=storage, profile=profile))
         for profile in ("default", "work", "work:pending", "a b")
     }
     for target in targets.values():
-        await doors.login(target)
+        await mcpwire.login(target)
     assert len(auth.live) == len(storage.keys()) == 4
     used = {}
     for profile, target in targets.items():
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             assert await client.list_tools()
         used[profile] = server.messages[-1].headers["authorization"]
     assert len({*used.values()}) == 4
     assert auth.grants == ["authorization_code"] * 4
-    await doors.begin_login(
+    await mcpwire.begin_login(
         mcpwire.Http(server.url, auth=oauth(storage=storage, profile="new"))
     )
-    assert await doors.logout(targets["work"]) is True
-    assert {profile for profile in targets if doors.status(targets[profile])} == {
+    assert await mcpwire.logout(targets["work"]) is True
+    assert {
+        profile for profile in targets if mcpwire.login_status(targets[profile])
+    } == {
         "default",
         "work:pending",
         "a b",
     }
-    assert {doors.status(targets[each]).profile for each in ("default", "a b")} == {
+    assert {
+        mcpwire.login_status(targets[each]).profile for each in ("default", "a b")
+    } == {
         "default",
         "a b",
     }
 
 
 async def test_clients_of_one_user_do_not_take_each_others_tokens(
-    doors, auth, server, storage
+    auth, server, storage
 ):
     statuses = []
     for client_id in ("one", "other", "one"):
@@ -346,14 +316,12 @@ async def test_clients_of_one_user_do_not_take_each_others_tokens(
             issuer=auth.issuer,
             storage=storage,
         )
-        statuses.append(await doors.login(mcpwire.Http(server.url, auth=grant)))
+        statuses.append(await mcpwire.login(mcpwire.Http(server.url, auth=grant)))
     assert [status.client_id for status in statuses] == ["one", "other", "one"]
     assert len({*auth.live}) == 3
 
 
-async def test_ways_to_log_in_do_not_take_each_others_tokens(
-    doors, auth, server, storage
-):
+async def test_ways_to_log_in_do_not_take_each_others_tokens(auth, server, storage):
     auth.add_client("me", secret="SENTINEL-secret")
     program = mcpwire.ClientCredentials(
         client_id="me",
@@ -363,6 +331,6 @@ async def test_ways_to_log_in_do_not_take_each_others_tokens(
     )
     user = oauth(storage=storage)
     for grant in (program, user, program, user):
-        await doors.login(mcpwire.Http(server.url, auth=grant))
+        await mcpwire.login(mcpwire.Http(server.url, auth=grant))
     assert auth.grants == ["client_credentials", "authorization_code"]
     assert len(storage.keys()) == 2

@@ -20,7 +20,7 @@ from engine_calls import BOUND_S, echo
 from fetches import ANSWER, LOGIN, SERVER, failure, local_server, step
 from fetches import target as target_of
 from http_bytes import reply
-from net import Shell
+from net import Fetches
 from protected import ProtectedMcp
 from raw_server import WAIT_S, raw_server
 
@@ -60,9 +60,9 @@ with urllib.request.urlopen(sys.argv[1]) as page:
 """
 
 
-@pytest.fixture
-def program(shell, tmp_path, monkeypatch):
-    """Give what runs a program of that shell and returns what it printed."""
+@pytest.fixture(params=PROGRAMS)
+def program(request, tmp_path, monkeypatch):
+    """Give what runs a program and returns what it printed."""
     browser = tmp_path / "browser"
     browser.write_text(BROWSER.format(python=sys.executable))
     browser.chmod(0o755)
@@ -73,7 +73,7 @@ def program(shell, tmp_path, monkeypatch):
         monkeypatch.setenv("BROWSER", str(browser) if has_browser else "false")
         done = await asyncio.to_thread(
             subprocess.run,
-            [sys.executable, "-c", PROGRAMS[shell.name], url],
+            [sys.executable, "-c", PROGRAMS[request.param], url],
             capture_output=True,
             text=True,
             timeout=BOUND_S,
@@ -152,11 +152,11 @@ class Mine:
 
 
 @pytest.mark.system("U57")
-async def test_a_store_of_ones_own_is_all_that_it_takes(shell, auth, server):
+async def test_a_store_of_ones_own_is_all_that_it_takes(auth, server):
     store = Mine()
     target = mcpwire.Http(server.url, auth=oauth(storage=store))
     async with asyncio.timeout(BOUND_S):
-        async with shell(target) as client:
+        async with mcpwire.Client(target) as client:
             await echo(client)
             auth.expire_all()
             await asyncio.gather(*(echo(client) for _ in range(10)))
@@ -164,7 +164,7 @@ async def test_a_store_of_ones_own_is_all_that_it_takes(shell, auth, server):
         assert mcpwire.login_status(target).can_refresh
         assert (len(store.keys()), store.leases) == (1, {})
         alone = mcpwire.OAuth(storage=store, interactive=False)
-        async with shell(mcpwire.Http(server.url, auth=alone)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=alone)) as client:
             await echo(client)
         assert await mcpwire.logout(target)
         assert mcpwire.login_status(target) is None
@@ -172,7 +172,7 @@ async def test_a_store_of_ones_own_is_all_that_it_takes(shell, auth, server):
 
 
 async def test_a_program_that_logs_in_by_itself_leaves_no_file(
-    shell, auth, server, tmp_path, monkeypatch
+    auth, server, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
@@ -181,7 +181,7 @@ async def test_a_program_that_logs_in_by_itself_leaves_no_file(
         client_id="robot", client_secret=f"{SENTINEL}-robot", issuer=auth.issuer
     )
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             await echo(client)
     assert list(tmp_path.iterdir()) == []
 
@@ -203,7 +203,7 @@ def test_what_was_hardly_meant_as_a_token_is_none(text):
 
 @pytest.mark.attack("S05")
 def test_through_a_proxy_that_is_given_literals_are_refused_and_names_are_its_own(
-    kind, internet
+    internet,
 ):
     def script(conn):
         conn.receive()
@@ -212,11 +212,11 @@ def test_through_a_proxy_that_is_given_literals_are_refused_and_names_are_its_ow
     with local_server(internet, script) as proxy:
         url = f"http://{SERVER}/mcp"
         target = target_of(url, allow_insecure=True, proxy=proxy.origin)
-        shell = Shell(kind, target)
+        fetches = Fetches(target)
         for inside in ("10.0.0.1", "169.254.169.254", "[fd00::1]", "100.64.0.1"):
-            failure(shell, step(f"https://{inside}/x"), UrlRefused)
+            failure(fetches, step(f"https://{inside}/x"), UrlRefused)
         assert (internet.connects, proxy.requests) == ([], [])
-        assert shell.fetch(step(f"http://{LOGIN}/x")).status == 200
+        assert fetches.fetch(step(f"http://{LOGIN}/x")).status == 200
     assert proxy.requests[0].target == f"http://{LOGIN}/x"
     assert internet.asked == []
     assert internet.connects == ["127.0.0.1"]
@@ -252,7 +252,7 @@ class OwnLogin(ProtectedMcp):
 
 
 @pytest.mark.parametrize("says", [True, False])
-async def test_a_server_of_2025_03_may_give_its_tokens_itself(shell, says):
+async def test_a_server_of_2025_03_may_give_its_tokens_itself(says):
     auth = AuthorizationServer(iss=False)
     server = OwnLogin("session", version="2025-03-26")
     server.guard(auth)
@@ -268,7 +268,7 @@ async def test_a_server_of_2025_03_may_give_its_tokens_itself(shell, says):
         }
     with raw_server(server.serve, starts=starts):
         target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             await echo(client)
             auth.expire_all()
             await echo(client)

@@ -138,7 +138,7 @@ def test_one_that_dies_before_it_stores_leaves_what_one_login_recovers(world):
 
 
 @pytest.mark.anyio
-async def test_whoever_loses_the_race_takes_what_the_winner_stored(shell, world):
+async def test_whoever_loses_the_race_takes_what_the_winner_stored(world):
     world.end_access()
 
     def too_late(request):
@@ -159,7 +159,7 @@ async def test_whoever_loses_the_race_takes_what_the_winner_stored(shell, world)
     world.auth.on["token"] = too_late
     grant = oauth(storage=world.storage, interactive=False)
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(world.server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(world.server.url, auth=grant)) as client:
             assert await client.list_tools()
     assert world.refreshes == 1
     assert world.record().tokens.access_token in world.auth.live
@@ -171,7 +171,7 @@ async def test_whoever_loses_the_race_takes_what_the_winner_stored(shell, world)
 @pytest.mark.anyio
 @pytest.mark.fault("F40")
 async def test_a_login_that_cannot_be_stored_is_used_and_renewed_all_the_same(
-    shell, tmp_path, monkeypatch, caplog
+    tmp_path, monkeypatch, caplog
 ):
     asked = []
 
@@ -183,11 +183,11 @@ async def test_a_login_that_cannot_be_stored_is_used_and_renewed_all_the_same(
     storage = mcpwire.FileStorage(tmp_path / "file" / "credentials.sqlite")
     with authorization_server() as auth, protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth(storage=storage, ask=ask))
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             for _ in range(3):
                 assert await client.list_tools()
                 auth.expire_all()
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             assert await client.list_tools()
     assert (len(asked), auth.reuses) == (1, 0)
     assert auth.grants == ["authorization_code", *["refresh_token"] * 3]

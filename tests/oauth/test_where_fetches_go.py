@@ -19,7 +19,7 @@ from fetches import (
     step,
     target,
 )
-from net import LOGIN_ADDRESS, SERVER_ADDRESS, Shell
+from net import LOGIN_ADDRESS, SERVER_ADDRESS, Fetches
 from raw_server import raw_server, reply
 
 from mcpwire.auth.config import EnterpriseManaged, OAuth
@@ -79,9 +79,9 @@ FIELDS = {
 
 @pytest.mark.attack("S05")
 @pytest.mark.rule("SEC-04")
-def test_the_connection_goes_to_the_checked_address_in_the_hosts_name(kind, internet):
+def test_the_connection_goes_to_the_checked_address_in_the_hosts_name(internet):
     with login_server(internet) as server:
-        answer = Shell(kind, target()).fetch(step(f"https://{LOGIN}/token", **POST))
+        answer = Fetches(target()).fetch(step(f"https://{LOGIN}/token", **POST))
     assert answer.status == 200
     assert internet.asked == [LOGIN]
     assert internet.connects == [LOGIN_ADDRESS]
@@ -90,11 +90,11 @@ def test_the_connection_goes_to_the_checked_address_in_the_hosts_name(kind, inte
 
 
 @pytest.mark.attack("S05")
-def test_the_certificate_must_be_the_names(kind, internet):
+def test_the_certificate_must_be_the_names(internet):
     with login_server(internet) as server:
         internet.names["other.example"] = [[LOGIN_ADDRESS]]
         error = failure(
-            Shell(kind, target()),
+            Fetches(target()),
             step("https://other.example/token?code=hush-hush", **POST),
             AuthTemporarilyUnavailable,
         )
@@ -106,16 +106,14 @@ def test_the_certificate_must_be_the_names(kind, internet):
 @pytest.mark.case("G07")
 @pytest.mark.rule("SEC-04", "SEC-05")
 @pytest.mark.parametrize("what", FIELDS)
-def test_nobody_connects_to_what_is_inside_whatever_names_lead_there(
-    kind, internet, what
-):
+def test_nobody_connects_to_what_is_inside_whatever_names_lead_there(internet, what):
     internet.names[SERVER] = [[SERVER_ADDRESS]]
-    shell = Shell(kind, target())
+    fetches = Fetches(target())
     for number, address in enumerate(INSIDE):
         host = f"a{number}.example"
         internet.names[host] = [[address]]
         wanted = Fetch(what, f"https://{host}/x?code={HUSH}", **FIELDS[what])
-        error = failure(shell, wanted, UrlRefused)
+        error = failure(fetches, wanted, UrlRefused)
         assert str(error).startswith(f"the host '{host}' of {what} is refused")
     assert internet.connects == []
 
@@ -124,14 +122,14 @@ def test_nobody_connects_to_what_is_inside_whatever_names_lead_there(
 @pytest.mark.case("G07")
 @pytest.mark.rule("SEC-04", "SEC-05")
 @pytest.mark.parametrize("what", FIELDS)
-def test_nobody_connects_to_what_is_inside_however_it_is_spelled(kind, internet, what):
+def test_nobody_connects_to_what_is_inside_however_it_is_spelled(internet, what):
     internet.names[SERVER] = [[SERVER_ADDRESS]]
-    shell = Shell(kind, target())
+    fetches = Fetches(target())
     addresses = [f"[{each}]" if ":" in each else each for each in INSIDE]
     for host in (*SPELLED, *addresses):
         for scheme in ("https", "http"):
             wanted = Fetch(what, f"{scheme}://{host}/x?code={HUSH}", **FIELDS[what])
-            failure(shell, wanted, UrlRefused)
+            failure(fetches, wanted, UrlRefused)
     assert internet.connects == []
 
 
@@ -140,55 +138,55 @@ def test_nobody_connects_to_what_is_inside_however_it_is_spelled(kind, internet,
 @pytest.mark.parametrize("host", [SERVER, LOGIN])
 @pytest.mark.parametrize("later", ["10.0.0.1", "127.0.0.1", "169.254.169.254"])
 def test_a_name_that_leads_inside_a_moment_later_gets_nobody_there(
-    kind, internet, host, later
+    internet, host, later
 ):
     with login_server(internet):
         public = SERVER_ADDRESS if host == SERVER else LOGIN_ADDRESS
         internet.names[host] = [[public], [later]]
-        shell = Shell(kind, target())
-        shell.fetch(step(f"https://{host}/token", **POST))
+        fetches = Fetches(target())
+        fetches.fetch(step(f"https://{host}/token", **POST))
         assert internet.connects == [public]
         # The answer of before does not stand for the next question.
-        failure(shell, step(f"https://{host}/token", **POST), UrlRefused)
+        failure(fetches, step(f"https://{host}/token", **POST), UrlRefused)
     assert internet.connects == [public]
 
 
 @pytest.mark.attack("S05")
-def test_a_name_that_leads_inside_too_is_refused(kind, internet):
+def test_a_name_that_leads_inside_too_is_refused(internet):
     with login_server(internet):
         internet.names[LOGIN] = [[LOGIN_ADDRESS, "10.0.0.1"]]
-        failure(Shell(kind, target()), step(f"https://{LOGIN}/t", **POST), UrlRefused)
+        failure(Fetches(target()), step(f"https://{LOGIN}/t", **POST), UrlRefused)
     assert internet.connects == []
 
 
 @pytest.mark.attack("S05", "S30")
-def test_a_loopback_name_that_leads_elsewhere_is_refused(kind, internet):
+def test_a_loopback_name_that_leads_elsewhere_is_refused(internet):
     internet.names["localhost"] = [[SERVER_ADDRESS]]
-    shell = Shell(kind, target("http://localhost:8000/mcp"))
-    failure(shell, step("http://localhost:9000/token", **POST), UrlRefused)
+    fetches = Fetches(target("http://localhost:8000/mcp"))
+    failure(fetches, step("http://localhost:9000/token", **POST), UrlRefused)
     assert internet.connects == []
 
 
-def test_a_server_inside_may_have_its_login_there(kind, internet):
+def test_a_server_inside_may_have_its_login_there(internet):
     with login_server(internet) as server:
         internet.names |= {SERVER: [["10.0.0.1"]], LOGIN: [["10.0.0.2"]]}
         internet.hosts = dict.fromkeys(["10.0.0.1", "10.0.0.2"], server.port)
-        shell = Shell(kind, target())
+        fetches = Fetches(target())
         for host in (LOGIN, SERVER, LOGIN):
-            assert shell.fetch(step(f"https://{host}/x")).status == 200
+            assert fetches.fetch(step(f"https://{host}/x")).status == 200
         assert internet.asked == [LOGIN, SERVER, SERVER, LOGIN]
         internet.names[LOGIN] = [["127.0.0.1"]]
-        failure(shell, step(f"https://{LOGIN}/x"), UrlRefused)
+        failure(fetches, step(f"https://{LOGIN}/x"), UrlRefused)
     assert internet.connects == ["10.0.0.2", "10.0.0.1", "10.0.0.2"]
 
 
-def test_what_a_server_without_a_name_here_is_in_is_no_network_of_ours(kind, internet):
+def test_what_a_server_without_a_name_here_is_in_is_no_network_of_ours(internet):
     internet.names[LOGIN] = [["10.0.0.2"]]
-    failure(Shell(kind, target()), step(f"https://{LOGIN}/x"), UrlRefused)
+    failure(Fetches(target()), step(f"https://{LOGIN}/x"), UrlRefused)
     assert internet.connects == []
 
 
-def test_who_the_user_names_may_be_inside_and_nobody_else(kind, internet):
+def test_who_the_user_names_may_be_inside_and_nobody_else(internet):
     grant = EnterpriseManaged(
         client_id="a",
         issuer="https://other.example",
@@ -200,29 +198,29 @@ def test_who_the_user_names_may_be_inside_and_nobody_else(kind, internet):
         internet.names[LOGIN] = [["10.0.0.2"]]
         internet.names["a.example"] = [["10.0.0.2"]]
         internet.hosts["10.0.0.2"] = server.port
-        shell = Shell(kind, target(auth=grant))
-        assert shell.fetch(step(f"https://{LOGIN}/idp", **POST)).status == 200
-        failure(shell, step("https://a.example/x"), UrlRefused)
-        failure(shell, step("https://10.0.0.2/x"), UrlRefused)
+        fetches = Fetches(target(auth=grant))
+        assert fetches.fetch(step(f"https://{LOGIN}/idp", **POST)).status == 200
+        failure(fetches, step("https://a.example/x"), UrlRefused)
+        failure(fetches, step("https://10.0.0.2/x"), UrlRefused)
     assert internet.connects == ["10.0.0.2"]
 
 
-def test_an_issuer_of_the_users_own_may_be_this_machine(kind, internet):
+def test_an_issuer_of_the_users_own_may_be_this_machine(internet):
     with local_server(internet) as server:
         grant = OAuth(client_id="a", issuer=server.origin)
-        shell = Shell(kind, target(auth=grant))
-        assert shell.fetch(step(f"{server.origin}/token", **POST)).status == 200
+        fetches = Fetches(target(auth=grant))
+        assert fetches.fetch(step(f"{server.origin}/token", **POST)).status == 200
 
 
 # --- several addresses ------------------------------------------------------------
 
 
-def test_the_next_address_is_tried_and_the_good_one_remembered(kind, internet):
+def test_the_next_address_is_tried_and_the_good_one_remembered(internet):
     with login_server(internet) as server:
         internet.names[LOGIN] = [["151.101.1.70", "2a04:4e42::1", LOGIN_ADDRESS]]
-        shell = Shell(kind, target())
+        fetches = Fetches(target())
         for _ in range(2):
-            assert shell.fetch(step(f"https://{LOGIN}/x", **POST)).status == 200
+            assert fetches.fetch(step(f"https://{LOGIN}/x", **POST)).status == 200
     assert internet.connects == [
         *("151.101.1.70", "2a04:4e42::1", LOGIN_ADDRESS),
         LOGIN_ADDRESS,
@@ -230,10 +228,10 @@ def test_the_next_address_is_tried_and_the_good_one_remembered(kind, internet):
     assert len(server.requests) == 2
 
 
-def test_without_any_that_answers_the_last_failure_is_told(kind, internet):
+def test_without_any_that_answers_the_last_failure_is_told(internet):
     internet.names[LOGIN] = [["151.101.1.70", "151.101.1.71"]]
     error = failure(
-        Shell(kind, target()),
+        Fetches(target()),
         step(f"https://{LOGIN}/token?x={HUSH}", **POST),
         AuthTemporarilyUnavailable,
     )
@@ -245,11 +243,11 @@ def test_without_any_that_answers_the_last_failure_is_told(kind, internet):
 
 
 @pytest.mark.parametrize("addresses", [None, []])
-def test_a_name_without_addresses_gives_no_answer(kind, internet, addresses):
+def test_a_name_without_addresses_gives_no_answer(internet, addresses):
     if addresses is not None:
         internet.names[LOGIN] = [addresses]
     error = failure(
-        Shell(kind, target()), step(f"https://{LOGIN}/x"), AuthTemporarilyUnavailable
+        Fetches(target()), step(f"https://{LOGIN}/x"), AuthTemporarilyUnavailable
     )
     assert f"'{LOGIN}'" in str(error)
 
@@ -270,12 +268,11 @@ ELSEWHERE = {
 
 
 @pytest.mark.system("U46")
-@pytest.mark.grounds(1, "kind")
 @pytest.mark.attack("S02")
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("options", [GET, POST, REGISTER], ids=["get", "form", "json"])
-def test_no_redirect_leads_away(kind, internet, status, options):
+def test_no_redirect_leads_away(internet, status, options):
     places = iter(ELSEWHERE.values())
 
     def script(conn):
@@ -285,13 +282,13 @@ def test_no_redirect_leads_away(kind, internet, status, options):
 
     with raw_server(serve) as other, raw_server(script) as server:
         internet.hosts["127.0.0.1"] = server.port
-        shell = Shell(kind, target(server.url))
+        fetches = Fetches(target(server.url))
         for place in ELSEWHERE.values():
             wanted = step(f"{server.origin}/token?x={HUSH}", **options)
             if options is GET:
-                assert shell.fetch(wanted).status == status
+                assert fetches.fetch(wanted).status == status
                 continue
-            error = failure(shell, wanted, UrlRefused)
+            error = failure(fetches, wanted, UrlRefused)
             where = place.format(other=other.port, port=server.port)
             assert where.rpartition("@")[2].partition("#")[0] in str(error)
     assert len(server.requests) == len(internet.connects) == len(ELSEWHERE)
@@ -301,12 +298,12 @@ def test_no_redirect_leads_away(kind, internet, status, options):
 
 @pytest.mark.attack("S02")
 @pytest.mark.case("G07")
-def test_https_is_never_redirected_to_http(kind, internet):
+def test_https_is_never_redirected_to_http(internet):
     moved = sending(reply(307, location=f"http://{LOGIN}/there"))
     with login_server(internet, moved) as server:
-        shell = Shell(kind, target())
-        assert shell.fetch(step(f"https://{LOGIN}/x", **GET)).status == 307
-        error = failure(shell, step(f"https://{LOGIN}/x", **POST), UrlRefused)
+        fetches = Fetches(target())
+        assert fetches.fetch(step(f"https://{LOGIN}/x", **GET)).status == 307
+        error = failure(fetches, step(f"https://{LOGIN}/x", **POST), UrlRefused)
     assert f"redirects to 'http://{LOGIN}/there'" in str(error)
     assert len(server.requests) == len(internet.connects) == 2
 
@@ -315,12 +312,12 @@ def test_https_is_never_redirected_to_http(kind, internet):
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("options", [POST, REGISTER], ids=["form", "json"])
 def test_what_holds_credentials_is_not_redirected_even_at_home(
-    kind, internet, status, options
+    internet, status, options
 ):
     moved = sending(reply(status, location=f"/there?x={HUSH}"))
     with local_server(internet, moved) as server:
         error = failure(
-            Shell(kind, target(server.url)),
+            Fetches(target(server.url)),
             step(f"{server.origin}/token", **options),
             UrlRefused,
         )
@@ -332,36 +329,36 @@ def test_what_holds_credentials_is_not_redirected_even_at_home(
 @pytest.mark.case("G06")
 @pytest.mark.rule("SEC-05")
 @pytest.mark.parametrize("status", STATUSES)
-def test_metadata_may_be_elsewhere_at_its_origin(kind, internet, status):
+def test_metadata_may_be_elsewhere_at_its_origin(internet, status):
     def script(conn):
         while (request := conn.receive(timeout=None)) is not None:
             hop = int(request.target[1:])
             conn.send(ANSWER if hop == 3 else reply(status, location=f"/{hop + 1}"))
 
     with local_server(internet, script) as server:
-        shell = Shell(kind, target(server.url))
-        assert shell.fetch(step(f"{server.origin}/0", **GET)).status == 200
+        fetches = Fetches(target(server.url))
+        assert fetches.fetch(step(f"{server.origin}/0", **GET)).status == 200
         assert [each.target for each in server.requests] == ["/0", "/1", "/2", "/3"]
         assert {each.verb for each in server.requests} == {"GET"}
         # One more is too many, and whoever asked says whether any is welcome.
-        assert shell.fetch(step(f"{server.origin}/-1", **GET)).status == status
-        assert shell.fetch(step(f"{server.origin}/2")).status == status
+        assert fetches.fetch(step(f"{server.origin}/-1", **GET)).status == status
+        assert fetches.fetch(step(f"{server.origin}/2")).status == status
     assert len(server.requests) == 9
 
 
 @pytest.mark.attack("S05")
 @pytest.mark.rule("SEC-05")
-def test_the_addresses_are_checked_at_each_hop(kind, internet):
+def test_the_addresses_are_checked_at_each_hop(internet):
     with login_server(internet, sending(reply(302, location="/there"))) as server:
         internet.names[LOGIN] = [[LOGIN_ADDRESS], ["169.254.169.254"]]
-        failure(Shell(kind, target()), step(f"https://{LOGIN}/x", **GET), UrlRefused)
+        failure(Fetches(target()), step(f"https://{LOGIN}/x", **GET), UrlRefused)
     assert len(server.requests) == 1
     assert internet.connects == [LOGIN_ADDRESS]
 
 
-def test_a_redirect_to_nowhere_is_an_answer(kind, internet):
+def test_a_redirect_to_nowhere_is_an_answer(internet):
     with local_server(internet, sending(reply(302))) as server:
-        shell = Shell(kind, target(server.url))
+        fetches = Fetches(target(server.url))
         for options in (GET, POST):
             wanted = step(f"{server.origin}/x", **options)
-            assert shell.fetch(wanted).status == 302
+            assert fetches.fetch(wanted).status == 302

@@ -1,29 +1,23 @@
-"""Every engine behind one asyncio face, so that one test asks all of them.
+"""Both engines behind one face, so that one test asks both.
 
-    async with open_engine("blocking", server.url) as engine:
-        answer = await engine.ask(1)
-
-A blocking exchange runs in a thread of its own; cancelling it aborts it. An engine
-joins by a line in `ENGINES`.
+async with open_engine("httpx", server.url) as engine:
+    answer = await engine.ask(1)
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import json
-import threading
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
 import pytest
 
 from mcpwire.errors import MCPError, RequestTimeout
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.http.request import Request
+from mcpwire.transports.http.direct import DirectEngine
+from mcpwire.transports.http.httpx_engine import HttpxEngine
 from mcpwire.transports.http.target import Http
 
 if TYPE_CHECKING:
@@ -94,7 +88,7 @@ def get() -> Request:
 
 
 class Face:
-    """An asyncio engine, as tests ask it."""
+    """An engine, as tests ask it."""
 
     def __init__(self, engine: Any) -> None:
         self.engine = engine
@@ -124,79 +118,9 @@ class Face:
             await self.engine.aclose()
 
 
-class BlockingFace(Face):
-    """A blocking engine, each exchange in a thread."""
-
-    async def exchange(self, request: Request, answer: Answer) -> None:
-        deadline = Deadline(monotonic(), 2 * BOUND_S)
-        work = _in_thread(self.engine.exchange, request, answer, deadline)
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError:
-            stop = MCPError("cancelled by the test")
-            while not work.done() and not self.engine.abort(answer, stop):
-                await asyncio.wait([work], timeout=0.01)
-            with contextlib.suppress(MCPError):
-                await work
-            raise
-
-    async def aclose(self) -> None:
-        async with asyncio.timeout(BOUND_S):
-            await _in_thread(self.engine.close)
-
-
-def _in_thread(function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-    """Run it in a thread of its own: executors keep theirs beyond the test."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-
-    def settle(value: Any, error: BaseException | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(value)
-        else:
-            done.set_exception(error)
-
-    def run() -> None:
-        value, error = None, None
-        try:
-            value = function(*args)
-        except BaseException as raised:  # noqa: BLE001 - raised where it is awaited
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is gone
-            loop.call_soon_threadsafe(settle, value, error)
-
-    threading.Thread(target=run, name="blocking-engine", daemon=True).start()
-    return done
-
-
-@attrs.frozen
-class Kind:
-    """One engine, and what a test of all of them has to know of it."""
-
-    path: str
-    face: type[Face] = Face
-    is_direct: bool = False
-    """Whether it connects, writes and reads by itself."""
-
-    def make(self, target: Http, limits: Limits) -> Face:
-        module, _, name = self.path.partition(":")
-        made = getattr(importlib.import_module(f"mcpwire.{module}"), name)
-        return self.face(made(target, limits))
-
-
-ENGINES: Final = {
-    "direct": Kind("transports.http.direct:DirectEngine", is_direct=True),
-    "httpx": Kind("transports.http.httpx_engine:HttpxEngine"),
-    "blocking": Kind("sync._http.engine:BlockingEngine", BlockingFace, is_direct=True),
-    "blocking-httpx": Kind("sync._http.httpx_engine:BlockingHttpxEngine", BlockingFace),
-}
+ENGINES: Final[dict[str, Any]] = {"direct": DirectEngine, "httpx": HttpxEngine}
 
 every_engine = pytest.mark.parametrize("kind", ENGINES)
-direct_engines = pytest.mark.parametrize(
-    "kind", [kind for kind in ENGINES if ENGINES[kind].is_direct]
-)
 
 
 @contextlib.asynccontextmanager
@@ -204,7 +128,7 @@ async def open_engine(
     kind: str, url: str, *, limits: Limits = DEFAULT_LIMITS, **options: Any
 ) -> AsyncIterator[Face]:
     """Give an engine of that kind, closed in the end."""
-    engine = ENGINES[kind].make(Http(url, **options), limits)
+    engine = Face(ENGINES[kind](Http(url, **options), limits))
     try:
         yield engine
     finally:
@@ -213,7 +137,7 @@ async def open_engine(
 
 async def until(server: Any, holds: Callable[[], Any]) -> None:
     """Wait until that holds of a server, while the loop runs."""
-    await _in_thread(server.wait_until, holds)
+    await asyncio.to_thread(server.wait_until, holds)
 
 
 async def eventually(holds: Callable[[], Any]) -> None:

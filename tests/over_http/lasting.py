@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from mcpwire.sync._http import engine as blocking_engine
-from mcpwire.sync._made import http_channel as blocking
 from mcpwire.transports.http import _sockets, direct, httpx_engine
 from mcpwire.transports.http.over_httpx import requests
 from mcpwire.transports.http.streamable import channel
@@ -16,7 +14,7 @@ LONG_S = 60.0
 @pytest.fixture
 def kept_for_long(monkeypatch):
     """Have idle connections used again also where a loaded machine takes its time."""
-    for module in (_sockets, requests, blocking_engine):
+    for module in (_sockets, requests):
         monkeypatch.setattr(module, "IDLE_S", LONG_S)
 
 
@@ -26,5 +24,5 @@ def patient_close(monkeypatch):
 
     So it is seen that one does not, and a loaded machine has time to say goodbye.
     """
-    for module in (channel, blocking, direct, httpx_engine):
+    for module in (channel, direct, httpx_engine):
         monkeypatch.setattr(module, "CLOSE_S", LONG_S)

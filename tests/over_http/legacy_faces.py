@@ -1,11 +1,11 @@
-"""HTTP+SSE channels of both shells behind one face, which blocks.
+"""HTTP+SSE channels behind a face that blocks.
 
-    with opened(server, shell) as face:
+    with opened(server.url, engine) as face:
         face.ready()
         face.call("ping")
 
-The asyncio channel's loop runs in a thread all the time, so a test may wait for what
-the server sees whatever the shell.
+The channel's loop runs in a thread all the time, so a test may wait for what the server
+sees.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from concurrent.futures import Future
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.limits import Limits
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.sync._http.legacy import BlockingLegacy
 from mcpwire.transports.http.direct import DirectEngine
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 from mcpwire.transports.http.legacy.channel import LegacyChannel
@@ -28,6 +26,7 @@ from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
 
     from mcpwire.errors import TransportError
     from mcpwire.transports.base import CallHandle
@@ -38,8 +37,6 @@ BOUND_S: Final = 30.0
 QUICK: Final = Limits(close_grace=0.5, terminate_grace=0.5)
 
 ENGINES: Final[dict[str, Any]] = {"direct": DirectEngine, "httpx": HttpxEngine}
-
-SHELLS: Final = ("asyncio", "asyncio-httpx", "blocking")
 
 
 class Recorder:
@@ -71,16 +68,16 @@ class Recorder:
     def missed(self) -> None: ...
 
 
-class AsyncioFace:
+class Face:
     """A `LegacyChannel` on a loop that runs in a thread."""
 
-    def __init__(
-        self, target: Http, inbound: Any, limits: Limits, engine: str = "direct"
-    ) -> None:
+    def __init__(self, target: Http, engine: str, inbound: Any, limits: Limits) -> None:
+        self.inbound = inbound
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.channel: Any = self._run(self._open(target, inbound, limits, engine))
+        self.channel.revision = REVISIONS[0]
 
     async def _open(
         self, target: Http, inbound: Any, limits: Limits, engine: str
@@ -112,6 +109,15 @@ class AsyncioFace:
             return await self.channel.call(method, params, deadline=deadline, **more)
 
         return self._submit(call())
+
+    def call(self, method: str, params: Any = None, **more: Any) -> Any:
+        """Perform a request."""
+        return self.begin(method, params, **more).result(BOUND_S)
+
+    def tool(self, text: str = "", **more: Any) -> Future[Any]:
+        """Begin to call the server's tool."""
+        params = {"name": "echo", "arguments": {"text": text}}
+        return self.begin("tools/call", params, **more)
 
     def notify(self, method: str, params: Any = None, **more: Any) -> None:
         self._run(self.channel.notify(method, params, **more))
@@ -148,88 +154,6 @@ class AsyncioFace:
             await asyncio.sleep(0)
 
 
-class BlockingFace:
-    """A `BlockingLegacy`; what begins a call is a thread."""
-
-    def __init__(self, target: Http, inbound: Any, limits: Limits) -> None:
-        self.channel: Any = BlockingLegacy.open(target, inbound, limits)
-
-    def ready(self) -> None:
-        self.channel.ready(Deadline(monotonic(), BOUND_S))
-
-    def begin(
-        self,
-        method: str,
-        params: Any = None,
-        *,
-        seconds: float | None = BOUND_S,
-        **more: Any,
-    ) -> Future[Any]:
-        future: Future[Any] = Future()
-
-        def call() -> None:
-            deadline = Deadline(monotonic(), seconds)
-            try:
-                result = self.channel.call(method, params, deadline=deadline, **more)
-            except BaseException as error:  # noqa: BLE001 - looked at by the test
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        threading.Thread(target=call, daemon=True).start()
-        return future
-
-    def notify(self, method: str, params: Any = None, **more: Any) -> None:
-        self.channel.notify(method, params, **more)
-
-    def cancel(self, handle: CallHandle) -> None:
-        self.channel.cancel(handle)
-
-    def close(self) -> None:
-        self.channel.close()
-
-    def give_up(self, error: TransportError) -> None:
-        self.channel.give_up(error)
-
-    def abandon(self) -> None:
-        self.channel.abandon()
-
-    def end(self) -> list[str]:
-        return []
-
-
-class Face:
-    """What tests use of either."""
-
-    def __init__(self, shell: str, target: Http, inbound: Any, limits: Limits) -> None:
-        self.inbound = inbound
-        self._own: AsyncioFace | BlockingFace
-        if shell == "blocking":
-            self._own = BlockingFace(target, inbound, limits)
-        else:
-            engine = shell.partition("-")[2] or "direct"
-            self._own = AsyncioFace(target, inbound, limits, engine)
-        self.channel = self._own.channel
-        self.channel.revision = REVISIONS[0]
-        self.ready = self._own.ready
-        self.begin = self._own.begin
-        self.notify = self._own.notify
-        self.cancel = self._own.cancel
-        self.close = self._own.close
-        self.give_up = self._own.give_up
-        self.abandon = self._own.abandon
-        self.end = self._own.end
-
-    def call(self, method: str, params: Any = None, **more: Any) -> Any:
-        """Perform a request."""
-        return self.begin(method, params, **more).result(BOUND_S)
-
-    def tool(self, text: str = "", **more: Any) -> Future[Any]:
-        """Begin to call the server's tool."""
-        params = {"name": "echo", "arguments": {"text": text}}
-        return self.begin("tools/call", params, **more)
-
-
 def said(result: Future[Any]) -> str:
     """Return what the tool said."""
     return result.result(BOUND_S)["content"][0]["text"]
@@ -245,7 +169,7 @@ def failure(result: Future[Any]) -> BaseException:
 @contextlib.contextmanager
 def opened(
     url: str | Http,
-    shell: str = "asyncio",
+    engine: str = "direct",
     *,
     inbound: Any = None,
     limits: Limits = QUICK,
@@ -253,7 +177,7 @@ def opened(
 ) -> Iterator[Face]:
     """Open a channel, and close it in any case; nothing may be left on its loop."""
     target = url if isinstance(url, Http) else Http(url, **options)
-    face = Face(shell, target, inbound or Recorder(), limits)
+    face = Face(target, engine, inbound or Recorder(), limits)
     try:
         yield face
         face.close()

@@ -9,7 +9,6 @@ import pytest
 from engines import (
     Answer,
     all_closed,
-    direct_engines,
     echo,
     every_engine,
     get,
@@ -46,10 +45,9 @@ REFUSED = MessageTooLarge("refused by the test", limit=1)
 # What goes out...
 
 
-@direct_engines
-async def test_a_request_goes_out_as_it_is_with_the_length_of_its_body(kind):
+async def test_a_request_goes_out_as_it_is_with_the_length_of_its_body():
     with raw_server(echo) as server:
-        async with open_engine(kind, server.url) as engine:
+        async with open_engine("direct", server.url) as engine:
             assert (await engine.ask("hi")).json == "hi"
             sent = post("hi").start + b'content-length: 4\r\n\r\n"hi"'
             assert server.requests[0].raw == sent
@@ -349,8 +347,7 @@ async def test_an_exchange_returns_with_its_answer_and_reads_the_rest_later(kind
                 await engine.ask(answer=Answer(until=is_answered))
             assert first.has_ended
             assert first.body.endswith(b": more\n\n")
-            if kind != "blocking-httpx":  # it rather opens another than waits
-                assert server.connections <= 2
+            assert server.connections <= 2
 
 
 @every_engine

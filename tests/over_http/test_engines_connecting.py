@@ -12,7 +12,6 @@ from certificates import STRANGER, client_context, server_context
 from engines import (
     Answer,
     all_closed,
-    direct_engines,
     echo,
     eventually,
     every_engine,
@@ -96,12 +95,12 @@ async def test_a_black_hole_ends_at_the_connect_timeout(kind, black_hole):
     assert "0.2 s" in str(error)
 
 
-@direct_engines  # what httpx waits for ends with its connect timeout
+# The direct engine: what httpx waits for ends with its connect timeout.
 @pytest.mark.fault("F20")
 @pytest.mark.parametrize("how", ["cancel", "abort", "close"])
-async def test_connecting_can_be_ended_and_leaves_nothing(kind, how, black_hole):
+async def test_connecting_can_be_ended_and_leaves_nothing(how, black_hole):
     url = f"http://127.0.0.1:{black_hole}/mcp"
-    async with open_engine(kind, url) as engine:
+    async with open_engine("direct", url) as engine:
         answer = Answer()
         task = asyncio.create_task(engine.ask("hush", answer=answer))
         await asyncio.sleep(0)
@@ -155,13 +154,13 @@ async def test_a_self_signed_certificate_is_called_so(kind, tmp_path):
         assert "self-signed" in str(error)
 
 
-@direct_engines  # with TLS 1.3 the refusal comes after the handshake
+# The direct engine: with TLS 1.3 the refusal comes after the handshake.
 @pytest.mark.fault("F19")
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_a_client_certificate_that_is_missing_is_asked_for(kind, version):
+async def test_a_client_certificate_that_is_missing_is_asked_for(version):
     context = server_context(wants_client=True, version=version)
     with raw_server(echo, ssl_context=context) as server:
-        async with open_engine(kind, server.url, ssl=client_context()) as engine:
+        async with open_engine("direct", server.url, ssl=client_context()) as engine:
             with pytest.raises(TransportError) as raised:
                 await engine.ask("hush")
         assert not server.requests
@@ -240,11 +239,10 @@ async def test_over_tls_too_an_ended_connection_is_replaced(kind, notify):
             assert server.connections == 5
 
 
-@direct_engines
 @pytest.mark.fault("F22")
 @pytest.mark.attack("S33")
 @pytest.mark.parametrize("notify", [False, True])
-async def test_over_tls_only_a_goodbye_ends_a_body_without_length(kind, notify):
+async def test_over_tls_only_a_goodbye_ends_a_body_without_length(notify):
     """Else whoever can cut the connection can cut the body (RFC 9112 section 9.8)."""
 
     def script(conn):
@@ -253,7 +251,7 @@ async def test_over_tls_only_a_goodbye_ends_a_body_without_length(kind, notify):
         conn.close(notify=notify)
 
     with raw_server(script, ssl_context=server_context()) as server:
-        async with open_engine(kind, server.url, ssl=client_context()) as engine:
+        async with open_engine("direct", server.url, ssl=client_context()) as engine:
             if notify:
                 assert (await engine.ask()).json == "abc"
             else:
@@ -295,12 +293,11 @@ class LateAnswer(Answer):
         super().head(status, fields)
 
 
-@direct_engines
 @pytest.mark.fault("F22")
 @pytest.mark.parametrize("notify", [False, True])
 @pytest.mark.parametrize("framed", [True, False])
 @pytest.mark.parametrize("size", [500_000, 550_000, 750_000, 1_100_000])
-async def test_over_tls_nothing_is_lost_at_the_end(kind, size, framed, notify):
+async def test_over_tls_nothing_is_lost_at_the_end(size, framed, notify):
     """Regression: asyncio drops what it has not handed over by then."""
     body = b"x" * size
 
@@ -313,7 +310,7 @@ async def test_over_tls_nothing_is_lost_at_the_end(kind, size, framed, notify):
 
     sent = threading.Event()
     with raw_server(script, ssl_context=server_context()) as server:
-        async with open_engine(kind, server.url, ssl=client_context()) as engine:
+        async with open_engine("direct", server.url, ssl=client_context()) as engine:
             answer = LateAnswer(sent)
             if framed or notify:
                 assert (await engine.ask(answer=answer)).body == body

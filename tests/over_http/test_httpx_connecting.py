@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 import trustme
-from httpx_shells import KINDS, forget_proxies, shell
+from httpx_exchanges import exchanges, forget_proxies
 from raw_server import json_reply, raw_server
 
 from mcpwire.errors import ConnectError, ConnectionClosed
@@ -22,11 +22,6 @@ BOTH = pytest.mark.parametrize("client", [None, {}], ids=["own", "user"])
 @pytest.fixture(autouse=True)
 def no_proxies(monkeypatch):
     forget_proxies(monkeypatch)
-
-
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return request.param
 
 
 def serve(conn):
@@ -49,10 +44,10 @@ def trusting():
     return context
 
 
-def failure(kind, url, **options):
+def failure(url, **options):
     """Return the error of an exchange that finds no connection."""
     with (
-        shell(kind, f"{url}?{HUSH}", **options) as it,
+        exchanges(f"{url}?{HUSH}", **options) as it,
         pytest.raises(ConnectError) as caught,
     ):
         it.exchange()
@@ -65,10 +60,10 @@ def failure(kind, url, **options):
 
 @pytest.mark.fault("F19")
 @BOTH
-def test_a_refused_connection_has_its_number(kind, client):
+def test_a_refused_connection_has_its_number(client):
     with raw_server(serve) as server:
         server.stop_accepting()
-        error = failure(kind, server.url, client=client)
+        error = failure(server.url, client=client)
     assert error.errno == errno.ECONNREFUSED
     assert (
         str(error) == f"cannot connect to '127.0.0.1:{server.port}': Connection refused"
@@ -77,8 +72,8 @@ def test_a_refused_connection_has_its_number(kind, client):
 
 @pytest.mark.fault("F19")
 @BOTH
-def test_a_name_that_nobody_knows_is_named(kind, client):
-    error = failure(kind, "http://nowhere.invalid/mcp", client=client)
+def test_a_name_that_nobody_knows_is_named(client):
+    error = failure("http://nowhere.invalid/mcp", client=client)
     assert str(error).startswith("cannot resolve 'nowhere.invalid'")
     assert error.errno is None
 
@@ -92,35 +87,34 @@ def test_a_name_that_nobody_knows_is_named(kind, client):
     ],
     ids=["authority", "name"],
 )
-def test_a_certificate_that_is_not_accepted_is_said(kind, name, trusts, message):
+def test_a_certificate_that_is_not_accepted_is_said(name, trusts, message):
     options = {"ssl": trusting()} if trusts else {}
     with raw_server(serve, ssl_context=secure(name)) as server:
-        error = failure(kind, server.url, **options)
-        user = failure(kind, server.url, client={"verify": options.get("ssl", True)})
+        error = failure(server.url, **options)
+        user = failure(server.url, client={"verify": options.get("ssl", True)})
         assert server.requests == []
     assert message in str(error)
     assert str(user) == str(error)
 
 
 @pytest.mark.fault("F19")
-def test_a_server_without_tls_is_said(kind):
+def test_a_server_without_tls_is_said():
     def script(conn):
         conn.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         conn.wait_closed()
 
     with raw_server(script) as server:
-        error = failure(kind, server.url.replace("http:", "https:"), ssl=trusting())
+        error = failure(server.url.replace("http:", "https:"), ssl=trusting())
     assert "plain HTTP" in str(error)
 
 
 @pytest.mark.pain("P28")
-def test_a_private_authority_and_our_certificate_are_enough(kind, tmp_path):
+def test_a_private_authority_and_our_certificate_are_enough(tmp_path):
     AUTHORITY.cert_pem.write_to_path(tmp_path / "ca.pem")
     CLIENT.private_key_and_cert_chain_pem.write_to_path(tmp_path / "me.pem")
     with (
         raw_server(serve, ssl_context=secure(asks=True)) as server,
-        shell(
-            kind,
+        exchanges(
             server.url,
             ca_file=tmp_path / "ca.pem",
             client_cert=tmp_path / "me.pem",
@@ -131,17 +125,17 @@ def test_a_private_authority_and_our_certificate_are_enough(kind, tmp_path):
 
 @pytest.mark.fault("F19")
 @pytest.mark.pain("P28")
-def test_a_missing_client_certificate_is_an_error_of_connecting(kind):
+def test_a_missing_client_certificate_is_an_error_of_connecting():
     # With TLS 1.3 the server says so when the handshake is over for us. What it said is
     # lost on asyncio where writing fails before it is read.
     context = secure(asks=True)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with raw_server(serve, ssl_context=context) as server:
-        error = failure(kind, server.url, ssl=trusting())
+        error = failure(server.url, ssl=trusting())
     assert "client certificate" in str(error)
     with raw_server(serve, ssl_context=secure(asks=True)) as server:
         with (
-            shell(kind, server.url, ssl=trusting()) as it,
+            exchanges(server.url, ssl=trusting()) as it,
             pytest.raises((ConnectError, ConnectionClosed)),
         ):
             it.exchange()
@@ -150,7 +144,7 @@ def test_a_missing_client_certificate_is_an_error_of_connecting(kind):
 
 @pytest.mark.fault("F20")
 @BOTH
-def test_connecting_has_a_limit_of_its_own(kind, client):
+def test_connecting_has_a_limit_of_its_own(client):
     options = {"ssl": trusting()} if client is None else {"client": {"verify": False}}
 
     def script(conn):
@@ -159,13 +153,13 @@ def test_connecting_has_a_limit_of_its_own(kind, client):
     with raw_server(script) as server:
         url = server.url.replace("http:", "https:")
         began = time.monotonic()
-        error = failure(kind, url, connect_timeout=0.1, **options)
+        error = failure(url, connect_timeout=0.1, **options)
         assert time.monotonic() - began < 10, "not the server's half minute"
     assert error.errno == errno.ETIMEDOUT
     assert str(error).endswith("within 0.1 s")
 
 
-def test_a_pool_without_room_or_a_scheme_it_does_not_speak_sent_nothing(kind):
+def test_a_pool_without_room_or_a_scheme_it_does_not_speak_sent_nothing():
     for raised, message in (
         (httpx.PoolTimeout(HUSH), "no connection left"),
         (httpx.UnsupportedProtocol(HUSH), "does not speak this scheme"),
@@ -176,4 +170,4 @@ def test_a_pool_without_room_or_a_scheme_it_does_not_speak_sent_nothing(kind):
             raise raised
 
         client = {"transport": httpx.MockTransport(fail)}
-        assert message in str(failure(kind, "http://host.example/mcp", client=client))
+        assert message in str(failure("http://host.example/mcp", client=client))

@@ -10,7 +10,7 @@ import warnings
 import httpx
 import pytest
 from http2_server import AUTHORITY
-from httpx_shells import BOUND_S, MARK, Fed, forget_proxies, request_to
+from httpx_exchanges import BOUND_S, MARK, Fed, forget_proxies, request_to
 from raw_server import LAST_CHUNK, chunk, json_reply, raw_server, sse_head
 
 from mcpwire import Http

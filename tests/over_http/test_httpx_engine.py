@@ -1,4 +1,4 @@
-"""The httpx engines, asyncio and blocking: what they send, feed, refuse and let go."""
+"""The httpx engine: what it sends, feeds, refuses and lets go."""
 
 import gzip
 import socket
@@ -6,16 +6,15 @@ import threading
 import time
 import traceback
 
+import httpx
 import pytest
-from httpx_shells import (
-    CLIENTS,
-    KINDS,
+from httpx_exchanges import (
     MARK,
     Fed,
     answering,
+    exchanges,
     forget_proxies,
     request_to,
-    shell,
 )
 from raw_server import (
     LAST_CHUNK,
@@ -35,18 +34,12 @@ from mcpwire.errors import (
     RemoteProtocolError,
 )
 from mcpwire.limits import Limits
-from mcpwire.sync._http import _httpx_exchange
 from mcpwire.transports.http import httpx_engine
 from mcpwire.transports.http.over_httpx import guard
 
 HUSH = "hush-hush"
 OK = {"ok": True}
 BOTH = pytest.mark.parametrize("client", [None, {}], ids=["own", "user"])
-
-
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return request.param
 
 
 @pytest.fixture(autouse=True)
@@ -57,19 +50,18 @@ def no_proxies(monkeypatch):
 @pytest.fixture
 def rests_have_time(monkeypatch):
     """Have the rest of an answer waited for, however long a loaded machine takes."""
-    for module in (httpx_engine, _httpx_exchange):
-        monkeypatch.setattr(module, "FRESH_S", WAIT_S)
+    monkeypatch.setattr(httpx_engine, "FRESH_S", WAIT_S)
 
 
 # What is fed...
 
 
 @BOTH
-def test_an_answer_is_fed_with_its_head_in_lower_case(kind, client):
+def test_an_answer_is_fed_with_its_head_in_lower_case(client):
     answer = json_reply(OK, X_Twice=["a", "b"])
     with (
         raw_server(answering(answer)) as server,
-        shell(kind, server.url, client=client) as it,
+        exchanges(server.url, client=client) as it,
     ):
         fed = it.exchange()
     assert fed.status == 200
@@ -92,14 +84,14 @@ def test_an_answer_is_fed_with_its_head_in_lower_case(kind, client):
     ],
     ids=["202", "204", "chunked", "close", "103", "404", "500"],
 )
-def test_every_way_to_frame_a_body_is_fed_to_its_end(kind, answer):
+def test_every_way_to_frame_a_body_is_fed_to_its_end(answer):
     def script(conn):
         conn.receive()
         conn.send(answer)
         if b"connection: close" not in answer:
             conn.wait_closed()
 
-    with raw_server(script) as server, shell(kind, server.url) as it:
+    with raw_server(script) as server, exchanges(server.url) as it:
         fed = it.exchange()
     assert fed.has_ended
     assert fed.status == int(answer.rpartition(b"HTTP/1.1 ")[2][:3])
@@ -107,10 +99,10 @@ def test_every_way_to_frame_a_body_is_fed_to_its_end(kind, answer):
 
 @BOTH
 @pytest.mark.usefixtures("rests_have_time", "kept_for_long")
-def test_calls_one_after_the_other_share_one_connection(kind, client):
+def test_calls_one_after_the_other_share_one_connection(client):
     streamed = sse_head() + chunk(MARK) + LAST_CHUNK
     script = answering(*[json_reply(OK), streamed] * 10)
-    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+    with raw_server(script) as server, exchanges(server.url, client=client) as it:
         feds = it.exchanges(20)
         assert all(fed.is_over for fed in feds)
         assert (server.connections, it.engine.connections) == (1, 1)
@@ -119,7 +111,7 @@ def test_calls_one_after_the_other_share_one_connection(kind, client):
 
 @BOTH
 @pytest.mark.usefixtures("rests_have_time")
-def test_an_exchange_returns_with_its_answer_and_the_rest_is_read_later(kind, client):
+def test_an_exchange_returns_with_its_answer_and_the_rest_is_read_later(client):
     may_end, has_ended = threading.Event(), threading.Event()
 
     def script(conn):
@@ -131,7 +123,7 @@ def test_an_exchange_returns_with_its_answer_and_the_rest_is_read_later(kind, cl
         conn.receive()
         conn.send(json_reply(OK))
 
-    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+    with raw_server(script) as server, exchanges(server.url, client=client) as it:
         fed = it.exchange()
         assert not fed.has_ended
         may_end.set()
@@ -143,18 +135,15 @@ def test_an_exchange_returns_with_its_answer_and_the_rest_is_read_later(kind, cl
         assert server.connections == 1
 
 
-def test_an_answer_that_does_not_end_costs_its_connection_and_no_time(
-    kind, monkeypatch
-):
-    for module in (httpx_engine, _httpx_exchange):
-        monkeypatch.setattr(module, "TAIL_S", 2 * WAIT_S)
+def test_an_answer_that_does_not_end_costs_its_connection_and_no_time(monkeypatch):
+    monkeypatch.setattr(httpx_engine, "TAIL_S", 2 * WAIT_S)
 
     def script(conn):
         conn.receive()
         conn.send(sse_head() + chunk(MARK))
         conn.wait_closed()
 
-    with raw_server(script) as server, shell(kind, server.url) as it:
+    with raw_server(script) as server, exchanges(server.url) as it:
         began = time.monotonic()
         it.exchange()
         assert not it.exchange().has_ended
@@ -162,7 +151,7 @@ def test_an_answer_that_does_not_end_costs_its_connection_and_no_time(
         assert server.connections == 2
 
 
-def test_a_reply_that_is_fed_another_answer_gets_none_of_the_first(kind):
+def test_a_reply_that_is_fed_another_answer_gets_none_of_the_first():
     def script(conn):
         while conn.receive(timeout=None) is not None:
             if len(server.requests) > 1:
@@ -171,19 +160,19 @@ def test_a_reply_that_is_fed_another_answer_gets_none_of_the_first(kind):
                 conn.send(sse_head() + chunk(MARK))
                 conn.send(chunk(b" and more") + LAST_CHUNK)
 
-    with raw_server(script) as server, shell(kind, server.url) as it:
+    with raw_server(script) as server, exchanges(server.url) as it:
         fed = it.exchange()
         fed.__init__()
         assert it.exchange(fed=fed).body == b'{"ok": true}'
 
 
-def test_nothing_that_is_left_of_an_answer_is_raised(kind):
+def test_nothing_that_is_left_of_an_answer_is_raised():
     def script(conn):
         conn.receive()
         conn.send(sse_head() + chunk(MARK) + b"no chunk\r\n")
         conn.wait_closed()
 
-    with raw_server(script) as server, shell(kind, server.url) as it:
+    with raw_server(script) as server, exchanges(server.url) as it:
         for _ in range(3):
             assert it.exchange().body == MARK
         assert server.connections == 3
@@ -206,7 +195,7 @@ NO_HTTP = {
 @pytest.mark.attack("S33")
 @pytest.mark.parametrize("name", NO_HTTP)
 @pytest.mark.parametrize("reads_along", [True, False])
-def test_what_is_no_acceptable_http_is_refused(kind, name, reads_along, monkeypatch):
+def test_what_is_no_acceptable_http_is_refused(name, reads_along, monkeypatch):
     if not reads_along:  # as on an interpreter without httptools
         monkeypatch.setattr(guard, "find_spec", lambda name: None)
 
@@ -215,7 +204,7 @@ def test_what_is_no_acceptable_http_is_refused(kind, name, reads_along, monkeypa
         conn.send(NO_HTTP[name])
         conn.wait_closed()
 
-    with raw_server(script) as server, shell(kind, server.url) as it:
+    with raw_server(script) as server, exchanges(server.url) as it:
         for number in (1, 2):
             with pytest.raises(RemoteProtocolError) as caught:
                 it.exchange()
@@ -225,11 +214,11 @@ def test_what_is_no_acceptable_http_is_refused(kind, name, reads_along, monkeypa
 
 @pytest.mark.attack("S15")
 @pytest.mark.parametrize("size", [2_000, 200_000])
-def test_a_head_over_its_limit_is_refused(kind, size):
+def test_a_head_over_its_limit_is_refused(size):
     answer = json_reply(OK, x_long="a" * size)
     with (
         raw_server(answering(answer)) as server,
-        shell(kind, server.url, limits=Limits(head=1_000)) as it,
+        exchanges(server.url, limits=Limits(head=1_000)) as it,
         pytest.raises(MessageTooLarge) as caught,
     ):
         it.exchange()
@@ -237,13 +226,13 @@ def test_a_head_over_its_limit_is_refused(kind, size):
 
 
 @pytest.mark.attack("S15")
-def test_a_user_s_client_may_decode_and_what_comes_out_is_fed(kind):
+def test_a_user_s_client_may_decode_and_what_comes_out_is_fed():
     packed = gzip.compress(b"a" * 100_000)
     answer = reply(200, packed, content_encoding="gzip")
     bad = reply(200, b"no gzip", content_encoding="gzip")
     with (
         raw_server(answering(answer, bad)) as server,
-        shell(kind, server.url, client={}) as it,
+        exchanges(server.url, client={}) as it,
     ):
         fed = it.exchange()
         assert fed.body == b"a" * 100_000
@@ -253,7 +242,7 @@ def test_a_user_s_client_may_decode_and_what_comes_out_is_fed(kind):
 
 
 @BOTH
-def test_what_the_reply_refuses_is_raised_and_the_connection_closed(kind, client):
+def test_what_the_reply_refuses_is_raised_and_the_connection_closed(client):
     refusal = MessageTooLarge("too long", limit=5)
     closed = threading.Event()
 
@@ -263,15 +252,15 @@ def test_what_the_reply_refuses_is_raised_and_the_connection_closed(kind, client
         if conn.wait_closed():
             closed.set()
 
-    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+    with raw_server(script) as server, exchanges(server.url, client=client) as it:
         with pytest.raises(MessageTooLarge) as caught:
             it.exchange(fed=Fed(refusal=refusal))
         assert caught.value is refusal
         assert closed.wait(30)
 
 
-def test_a_request_that_is_no_http_is_refused_without_its_secrets(kind):
-    with raw_server(answering(json_reply(OK))) as server, shell(kind, server.url) as it:
+def test_a_request_that_is_no_http_is_refused_without_its_secrets():
+    with raw_server(answering(json_reply(OK))) as server, exchanges(server.url) as it:
         request = request_to(it.target, authorization=f"{HUSH}\0")
         with pytest.raises(LocalProtocolError) as caught:
             it.exchange(request)
@@ -280,7 +269,7 @@ def test_a_request_that_is_no_http_is_refused_without_its_secrets(kind):
 
 
 @BOTH
-def test_a_server_may_refuse_a_large_body_it_does_not_read(kind, client):
+def test_a_server_may_refuse_a_large_body_it_does_not_read(client):
     answered = threading.Event()
 
     def script(conn):
@@ -288,7 +277,7 @@ def test_a_server_may_refuse_a_large_body_it_does_not_read(kind, client):
         conn.send(reply(413, b"too large"))
         conn.wait_for(answered)
 
-    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+    with raw_server(script) as server, exchanges(server.url, client=client) as it:
         fed = it.exchange(request_to(it.target, b"x" * 30_000_000))
         answered.set()
     assert (fed.status, fed.body) == (413, b"too large")
@@ -311,9 +300,7 @@ def test_a_server_may_refuse_a_large_body_it_does_not_read(kind, client):
     ],
     ids=["nothing", "in-head", "in-body", "between-chunks", "in-chunk"],
 )
-def test_a_connection_that_ends_too_early_may_have_run_the_call(
-    kind, client, before, reset
-):
+def test_a_connection_that_ends_too_early_may_have_run_the_call(client, before, reset):
     def script(conn):
         conn.receive()
         conn.send(before)
@@ -322,7 +309,7 @@ def test_a_connection_that_ends_too_early_may_have_run_the_call(
 
     with (
         raw_server(script) as server,
-        shell(kind, f"{server.url}?{HUSH}", client=client) as it,
+        exchanges(f"{server.url}?{HUSH}", client=client) as it,
         pytest.raises(ConnectionClosed) as caught,
     ):
         it.exchange()
@@ -340,12 +327,12 @@ def leave(conn, answer):
 
 @pytest.mark.fault("F23")
 @BOTH
-def test_an_idle_connection_whose_end_has_come_is_not_used(kind, client):
+def test_an_idle_connection_whose_end_has_come_is_not_used(client):
     def script(conn):
         if conn.receive() is not None:
             leave(conn, json_reply(OK))
 
-    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+    with raw_server(script) as server, exchanges(server.url, client=client) as it:
         feds = it.exchanges(50)
     assert all(fed.has_ended for fed in feds)
     assert len(server.requests) == 50
@@ -353,17 +340,16 @@ def test_an_idle_connection_whose_end_has_come_is_not_used(kind, client):
 
 @pytest.mark.fault("F23")
 @BOTH
-def test_what_provably_did_not_arrive_is_sent_again(kind, client, monkeypatch):
+def test_what_provably_did_not_arrive_is_sent_again(client, monkeypatch):
     # As if the end came behind the look at the idle connection.
-    for backend in ("sync", "anyio"):
-        name = f"httpcore._backends.{backend}.is_socket_readable"
-        monkeypatch.setattr(name, lambda sock: False)
+    name = "httpcore._backends.anyio.is_socket_readable"
+    monkeypatch.setattr(name, lambda sock: False)
 
     def script(conn):
         if conn.receive() is not None:
             leave(conn, json_reply(OK))
 
-    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+    with raw_server(script) as server, exchanges(server.url, client=client) as it:
         # One without a body goes in one write, and one end is all that is seen of it.
         get = request_to(it.target, None, verb="GET")
         for _ in range(10):
@@ -374,13 +360,13 @@ def test_what_provably_did_not_arrive_is_sent_again(kind, client, monkeypatch):
 
 @pytest.mark.fault("F23")
 @BOTH
-def test_what_arrived_is_not_sent_again_though_no_byte_of_an_answer_came(kind, client):
+def test_what_arrived_is_not_sent_again_though_no_byte_of_an_answer_came(client):
     def script(conn):
         conn.receive()
         conn.send(json_reply(OK))
         conn.receive()
 
-    with raw_server(script) as server, shell(kind, server.url, client=client) as it:
+    with raw_server(script) as server, exchanges(server.url, client=client) as it:
         it.exchange()
         with pytest.raises(ConnectionClosed) as caught:
             it.exchange()
@@ -388,8 +374,8 @@ def test_what_arrived_is_not_sent_again_though_no_byte_of_an_answer_came(kind, c
     assert len(server.requests) == 2
 
 
-def test_a_closed_engine_raises_what_says_so(kind):
-    with raw_server(answering(json_reply(OK))) as server, shell(kind, server.url) as it:
+def test_a_closed_engine_raises_what_says_so():
+    with raw_server(answering(json_reply(OK))) as server, exchanges(server.url) as it:
         it.exchange()
         it.close_engine()
         with pytest.raises(ConnectionClosed) as caught:
@@ -398,10 +384,10 @@ def test_a_closed_engine_raises_what_says_so(kind):
         server.wait_until(lambda: not server.open)
 
 
-def test_a_user_s_closed_client_is_told(kind):
+def test_a_user_s_closed_client_is_told():
     with raw_server(answering(json_reply(OK))) as server:
-        client = CLIENTS[kind]()
-        with shell(kind, server.url, client=client) as it:
+        client = httpx.AsyncClient()
+        with exchanges(server.url, client=client) as it:
             it.close_client()
             with pytest.raises(LocalProtocolError, match="http_client is closed"):
                 it.exchange()

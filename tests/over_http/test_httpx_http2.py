@@ -1,33 +1,23 @@
 """HTTP/2 through httpx: many calls on one connection, and each one's own end."""
 
 import asyncio
-import contextlib
 import random
 import ssl
-import threading
-import time
 
+import httpx
 import pytest
 from h2.errors import ErrorCodes
 from http2_server import ca_file, http2_server
-from httpx_shells import BOUND_S, CLIENTS, KINDS, MARK, Fed, request_to, shell
+from httpx_exchanges import BOUND_S, MARK, Fed, exchanges, request_to
 
 from mcpwire import Http, UrlRefused
 from mcpwire.errors import (
     CallCancelled,
     ConnectionClosed,
     RemoteProtocolError,
-    RequestTimeout,
 )
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.protocol.deadline import Deadline
-from mcpwire.sync._http import _httpx_exchange
 from mcpwire.transports.http.httpx_engine import HttpxEngine
-
-
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return request.param
 
 
 @pytest.fixture
@@ -39,8 +29,8 @@ def echo(stream):
     stream.answer({"got": stream.body.decode()})
 
 
-def test_calls_share_one_connection(kind, trust):
-    with http2_server(echo) as server, shell(kind, server.url, **trust) as it:
+def test_calls_share_one_connection(trust):
+    with http2_server(echo) as server, exchanges(server.url, **trust) as it:
         fed = it.exchange(request_to(it.target, b"one", x_own="1"))
         assert it.exchanges(5)[-1].body == b'{"got": "{}"}'
         assert (server.connections, it.engine.connections) == (1, 1)
@@ -54,20 +44,16 @@ def test_calls_share_one_connection(kind, trust):
     assert "connection" not in fields
 
 
-def test_a_token_goes_with_a_user_s_client_to_its_url_alone(kind, trust):
-    def lead_away(request):
+def test_a_token_goes_with_a_user_s_client_to_its_url_alone(trust):
+    async def lead_away(request):
         request.headers["host"] = "other-tenant.example"
 
-    async def lead_away_later(request):
-        lead_away(request)
-
     context = ssl.create_default_context(cafile=trust["ca_file"])
-    client = CLIENTS[kind](http2=True, verify=context)
-    with http2_server(echo) as server, shell(kind, server.url, client=client) as it:
+    client = httpx.AsyncClient(http2=True, verify=context)
+    with http2_server(echo) as server, exchanges(server.url, client=client) as it:
         request = request_to(it.target, authorization="Bearer s3cret")
         assert it.exchange(request).status == 200
-        hook = lead_away_later if kind == "asyncio" else lead_away
-        client.event_hooks = {"request": [hook]}
+        client.event_hooks = {"request": [lead_away]}
         with pytest.raises(UrlRefused, match="other-tenant"):
             it.exchange(request)
         client.event_hooks = {}
@@ -77,16 +63,16 @@ def test_a_token_goes_with_a_user_s_client_to_its_url_alone(kind, trust):
     ] * 2
 
 
-def test_a_large_body_goes_out_in_many_frames(kind, trust):
+def test_a_large_body_goes_out_in_many_frames(trust):
     def answer(stream):
         stream.answer(len(stream.body))
 
-    with http2_server(answer) as server, shell(kind, server.url, **trust) as it:
+    with http2_server(answer) as server, exchanges(server.url, **trust) as it:
         fed = it.exchange(request_to(it.target, b"a" * 1_000_000))
     assert fed.body == b"1000000"
 
 
-def test_an_answer_before_the_end_of_its_stream_is_enough(kind, trust):
+def test_an_answer_before_the_end_of_its_stream_is_enough(trust):
     open_streams = []
 
     def answer(stream):
@@ -96,19 +82,19 @@ def test_an_answer_before_the_end_of_its_stream_is_enough(kind, trust):
         stream.data(MARK)
         open_streams.append(stream)
 
-    with http2_server(answer) as server, shell(kind, server.url, **trust) as it:
+    with http2_server(answer) as server, exchanges(server.url, **trust) as it:
         first = it.exchange()
         assert not first.has_ended
         assert it.exchange().body == MARK
 
 
-def test_a_stream_that_the_server_refuses_was_not_run(kind, trust):
+def test_a_stream_that_the_server_refuses_was_not_run(trust):
     def refuse(stream):
         stream.h2.reset_stream(stream.id, ErrorCodes.REFUSED_STREAM)
 
     with (
         http2_server(refuse) as server,
-        shell(kind, server.url, **trust) as it,
+        exchanges(server.url, **trust) as it,
         pytest.raises(ConnectionClosed, match="with code 7") as caught,
     ):
         it.exchange()
@@ -116,7 +102,7 @@ def test_a_stream_that_the_server_refuses_was_not_run(kind, trust):
 
 
 @pytest.mark.parametrize("begins", [False, True])
-def test_a_stream_that_the_server_resets_may_have_run(kind, trust, begins):
+def test_a_stream_that_the_server_resets_may_have_run(trust, begins):
     def reset(stream):
         if begins:
             stream.head()
@@ -125,40 +111,40 @@ def test_a_stream_that_the_server_resets_may_have_run(kind, trust, begins):
 
     with (
         http2_server(reset) as server,
-        shell(kind, server.url, **trust) as it,
+        exchanges(server.url, **trust) as it,
         pytest.raises(ConnectionClosed, match="with code 2") as caught,
     ):
         it.exchange()
     assert caught.value.sent
 
 
-def test_a_connection_that_the_server_ends_may_have_run_the_call(kind, trust):
+def test_a_connection_that_the_server_ends_may_have_run_the_call(trust):
     def leave(stream):
         stream.h2.close_connection(ErrorCodes.NO_ERROR, last_stream_id=stream.id)
 
     with (
         http2_server(leave) as server,
-        shell(kind, server.url, **trust) as it,
+        exchanges(server.url, **trust) as it,
         pytest.raises(ConnectionClosed, match="with code 0") as caught,
     ):
         it.exchange()
     assert caught.value.sent
 
 
-def test_what_is_no_http2_is_refused(kind, trust):
+def test_what_is_no_http2_is_refused(trust):
     def answer(stream):
         stream.head()
         stream.h2._data_to_send += b"\0\0\1\x08\0\0\0\0\1x"  # a wrong WINDOW_UPDATE
 
     with (
         http2_server(answer) as server,
-        shell(kind, server.url, **trust) as it,
+        exchanges(server.url, **trust) as it,
         pytest.raises(RemoteProtocolError),
     ):
         it.exchange()
 
 
-# asyncio: many at once...
+# Many at once...
 
 
 @pytest.mark.anyio
@@ -254,49 +240,3 @@ async def test_calls_cancelled_at_any_moment_cost_no_connection_and_no_room(trus
                 await asyncio.gather(*map(call, range(50)))
             await engine.aclose()
         assert (server.connections, engine.connections) == (1, 1)
-
-
-# ... and blocking: one exchange at a time on a connection.
-
-
-@contextlib.contextmanager
-def in_thread(function):
-    thread = threading.Thread(target=function)
-    thread.start()
-    yield
-    thread.join(BOUND_S)
-    assert not thread.is_alive()
-
-
-def test_a_call_out_of_time_closes_its_connection_and_no_other(trust, monkeypatch):
-    # The way there may take a loaded machine longer than the call may take.
-    monkeypatch.setattr(_httpx_exchange, "SLICE_S", 0.05)
-    late = Deadline(time.monotonic(), 0.1)
-    late.pause(time.monotonic())
-    asked = []
-
-    def answer(stream):
-        if stream.body != b"slow":
-            stream.answer("ok")
-            return
-        asked.append(stream)
-        if len(asked) == 2:
-            late.resume(time.monotonic())
-
-    with http2_server(answer) as server, shell("blocking", server.url, **trust) as it:
-        slow = Fed()
-
-        def wait():
-            with contextlib.suppress(CallCancelled):
-                it.exchange(request_to(it.target, b"slow"), slow)
-
-        with in_thread(wait):
-            server.wait_until(lambda: server.asked)
-            began = time.monotonic()
-            with pytest.raises(RequestTimeout):
-                it.exchange(request_to(it.target, b"slow"), None, late)
-            assert time.monotonic() - began < 10
-            assert it.exchange().body == b'"ok"'
-            assert it.engine.abort(slow, CallCancelled("tools/call"))
-        assert it.exchange().body == b'"ok"'
-        assert server.connections == 3

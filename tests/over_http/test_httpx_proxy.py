@@ -7,7 +7,7 @@ import httpx
 import pytest
 import trustme
 from http_proxy import http_proxy
-from httpx_shells import CLIENTS, KINDS, forget_proxies, request_to, shell
+from httpx_exchanges import exchanges, forget_proxies, request_to
 from raw_server import json_reply, raw_server
 
 import mcpwire
@@ -22,11 +22,6 @@ HUSH = "hush-hush"
 URL = "https://host.example/mcp"
 PROXY = "http://proxy.example:3128"
 AUTHORITY = trustme.CA()
-
-
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return request.param
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +129,7 @@ def test_the_environment_names_proxies_and_who_needs_none(
 
 @pytest.mark.pain("P28")
 @pytest.mark.parametrize("how", ["option", "environment", "client"])
-def test_plain_requests_are_asked_of_the_proxy_as_a_whole(kind, how, monkeypatch):
+def test_plain_requests_are_asked_of_the_proxy_as_a_whole(how, monkeypatch):
     with raw_server(serve) as server, http_proxy() as proxy:
         options = {}
         if how == "option":
@@ -143,7 +138,7 @@ def test_plain_requests_are_asked_of_the_proxy_as_a_whole(kind, how, monkeypatch
             options = {"client": {"proxy": proxy.url}}
         else:
             monkeypatch.setenv("HTTP_PROXY", proxy.url)
-        with shell(kind, f"{server.url}?a=b", **options) as it:
+        with exchanges(f"{server.url}?a=b", **options) as it:
             assert it.exchange().body == b'{"ok": true}'
         assert proxy.asked == [f"POST {server.url}?a=b"]
         assert server.requests[0].target == "/mcp?a=b"
@@ -151,9 +146,9 @@ def test_plain_requests_are_asked_of_the_proxy_as_a_whole(kind, how, monkeypatch
 
 
 @pytest.mark.pain("P28")
-def test_secure_requests_go_through_a_tunnel_and_the_proxy_reads_nothing(kind, ca_file):
+def test_secure_requests_go_through_a_tunnel_and_the_proxy_reads_nothing(ca_file):
     with raw_server(serve, ssl_context=secure()) as server, http_proxy() as proxy:
-        with shell(kind, server.url, proxy=proxy.url, ca_file=ca_file) as it:
+        with exchanges(server.url, proxy=proxy.url, ca_file=ca_file) as it:
             feds = it.exchanges(3)
             assert it.engine.connections == 1
         assert all(fed.body == b'{"ok": true}' for fed in feds)
@@ -161,16 +156,16 @@ def test_secure_requests_go_through_a_tunnel_and_the_proxy_reads_nothing(kind, c
 
 
 @pytest.mark.pain("P28")
-def test_a_proxy_may_speak_tls_itself(kind, ca_file):
+def test_a_proxy_may_speak_tls_itself(ca_file):
     with (
         raw_server(serve, ssl_context=secure()) as server,
         http_proxy(ssl_context=secure()) as proxy,
     ):
-        with shell(kind, server.url, proxy=proxy.url, ca_file=ca_file) as it:
+        with exchanges(server.url, proxy=proxy.url, ca_file=ca_file) as it:
             assert it.exchange().status == 200
         assert len(proxy.asked) == 1
         with (
-            shell(kind, server.url, proxy=proxy.url) as it,
+            exchanges(server.url, proxy=proxy.url) as it,
             pytest.raises(ConnectError, match=r"cannot trust .* \(through the proxy"),
         ):
             it.exchange()
@@ -178,42 +173,42 @@ def test_a_proxy_may_speak_tls_itself(kind, ca_file):
 
 
 @pytest.mark.pain("P28")
-def test_no_proxy_keeps_requests_away_from_it(kind, monkeypatch):
+def test_no_proxy_keeps_requests_away_from_it(monkeypatch):
     with raw_server(serve) as server, http_proxy() as proxy:
         monkeypatch.setenv("ALL_PROXY", proxy.url)
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        with shell(kind, server.url) as it:
+        with exchanges(server.url) as it:
             it.exchange()
-        with shell(kind, server.url.replace("127.0.0.1", "localhost")) as it:
+        with exchanges(server.url.replace("127.0.0.1", "localhost")) as it:
             it.exchange()
         assert len(proxy.asked) == 1
 
 
 @pytest.mark.pain("P28")
-def test_a_proxy_s_password_goes_to_the_proxy_alone(kind, ca_file):
+def test_a_proxy_s_password_goes_to_the_proxy_alone(ca_file):
     with raw_server(serve) as server, http_proxy(f"me:{HUSH}") as proxy:
         url = proxy.url.replace("//", f"//me:{HUSH}@")
-        with shell(kind, server.url, proxy=url) as it:
+        with exchanges(server.url, proxy=url) as it:
             assert it.exchange().status == 200
     with (
         raw_server(serve, ssl_context=secure()) as server,
         http_proxy(f"me:{HUSH}") as proxy,
     ):
         url = proxy.url.replace("//", f"//me:{HUSH}@")
-        with shell(kind, server.url, proxy=url, ca_file=ca_file) as it:
+        with exchanges(server.url, proxy=url, ca_file=ca_file) as it:
             assert it.exchange().status == 200
     assert "proxy-authorization" not in server.requests[0].headers
 
 
 @pytest.mark.pain("P28")
-def test_a_proxy_that_refuses_is_an_error_of_connecting(kind, ca_file):
+def test_a_proxy_that_refuses_is_an_error_of_connecting(ca_file):
     with (
         raw_server(serve, ssl_context=secure()) as server,
         http_proxy("me:other") as proxy,
     ):
         url = proxy.url.replace("//", f"//me:{HUSH}@")
         with (
-            shell(kind, server.url, proxy=url, ca_file=ca_file) as it,
+            exchanges(server.url, proxy=url, ca_file=ca_file) as it,
             pytest.raises(ConnectError) as caught,
         ):
             it.exchange()
@@ -223,11 +218,11 @@ def test_a_proxy_that_refuses_is_an_error_of_connecting(kind, ca_file):
         assert server.connections == 0
 
 
-def test_a_proxy_that_is_not_there_is_an_error_of_connecting(kind):
+def test_a_proxy_that_is_not_there_is_an_error_of_connecting():
     with raw_server(serve, accepts=False) as server:
         port = server.port
     with (
-        shell(kind, URL, proxy=f"http://me:{HUSH}@127.0.0.1:{port}") as it,
+        exchanges(URL, proxy=f"http://me:{HUSH}@127.0.0.1:{port}") as it,
         pytest.raises(ConnectError) as caught,
     ):
         it.exchange()
@@ -235,38 +230,38 @@ def test_a_proxy_that_is_not_there_is_an_error_of_connecting(kind):
     assert f"through the proxy 'http://***@127.0.0.1:{port}'" in str(caught.value)
 
 
-def test_a_proxy_that_hangs_up_is_an_error_of_connecting(kind, ca_file):
+def test_a_proxy_that_hangs_up_is_an_error_of_connecting(ca_file):
     def script(conn):
         conn.receive()
 
     with (
         raw_server(script) as proxy,
-        shell(kind, URL, proxy=proxy.origin) as it,
+        exchanges(URL, proxy=proxy.origin) as it,
         pytest.raises(ConnectError, match="ended before anything was sent"),
     ):
         it.exchange()
 
 
-def test_a_socks_proxy_without_its_package_names_that(kind, monkeypatch):
+def test_a_socks_proxy_without_its_package_names_that(monkeypatch):
     monkeypatch.setitem(sys.modules, "socksio", None)
     with (
         pytest.raises(ValueError, match=r"SOCKS proxy needs .* 'httpx\[socks\]'"),
-        shell(kind, URL, proxy="socks5://p.example"),
+        exchanges(URL, proxy="socks5://p.example"),
     ):
         pass
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_token_goes_through_the_proxy_of_a_user_s_client(kind, scheme, ca_file):
+def test_a_token_goes_through_the_proxy_of_a_user_s_client(scheme, ca_file):
     context = secure() if scheme == "https" else None
     with raw_server(serve, ssl_context=context) as server, http_proxy() as proxy:
         options = {"proxy": proxy.url, "verify": ssl.create_default_context()}
         options["verify"].load_verify_locations(ca_file)
-        client = CLIENTS[kind](**options)
-        with shell(kind, server.url, client=client) as it:
+        client = httpx.AsyncClient(**options)
+        with exchanges(server.url, client=client) as it:
             request = request_to(it.target, authorization="Bearer s3cret")
             assert it.exchange(request).status == 200
-            client.event_hooks = {"request": [LEADING_AWAY[kind]]}
+            client.event_hooks = {"request": [lead_away]}
             with pytest.raises(mcpwire.UrlRefused, match="elsewhere"):
                 it.exchange(request)
         assert [request.target for request in server.requests] == [
@@ -274,12 +269,5 @@ def test_a_token_goes_through_the_proxy_of_a_user_s_client(kind, scheme, ca_file
         ]
 
 
-def lead_away(request):
+async def lead_away(request):
     request.url = request.url.copy_with(path="/elsewhere")
-
-
-async def lead_away_later(request):
-    lead_away(request)
-
-
-LEADING_AWAY = {"asyncio": lead_away_later, "blocking": lead_away}

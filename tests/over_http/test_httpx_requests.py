@@ -5,7 +5,7 @@ import traceback
 
 import httpx
 import pytest
-from httpx_shells import CLIENTS, KINDS, answering, forget_proxies, request_to, shell
+from httpx_exchanges import answering, exchanges, forget_proxies, request_to
 from raw_server import json_reply, raw_server, reply
 
 from mcpwire.errors import (
@@ -24,13 +24,8 @@ def no_proxies(monkeypatch):
     forget_proxies(monkeypatch)
 
 
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return request.param
-
-
-def test_our_own_requests_are_sent_as_they_are(kind):
-    with raw_server(answering(json_reply(OK))) as server, shell(kind, server.url) as it:
+def test_our_own_requests_are_sent_as_they_are():
+    with raw_server(answering(json_reply(OK))) as server, exchanges(server.url) as it:
         request = request_to(it.target, b"[1]", mcp_session_id="a", x_empty="")
         it.exchange(request)
         bare = request_to(it.target, None, verb="DELETE")
@@ -42,11 +37,11 @@ def test_our_own_requests_are_sent_as_they_are(kind):
     ]
 
 
-def test_a_user_s_headers_are_sent_and_ours_win(kind):
+def test_a_user_s_headers_are_sent_and_ours_win():
     client = {"headers": {"X-Mine": "1", "Accept": "x/y", "Authorization": "mine"}}
     with (
         raw_server(answering(json_reply(OK))) as server,
-        shell(kind, server.url, client=client) as it,
+        exchanges(server.url, client=client) as it,
     ):
         it.exchange(request_to(it.target, authorization="ours"))
         it.exchange()
@@ -61,23 +56,19 @@ def test_a_user_s_headers_are_sent_and_ours_win(kind):
     assert len(names) == len(set(names))
 
 
-def test_a_user_s_auth_and_hooks_are_honoured(kind):
+def test_a_user_s_auth_and_hooks_are_honoured():
     seen = []
 
-    def note(message):
+    async def note(message):
         seen.append(type(message).__name__)
 
-    async def note_later(message):
-        note(message)
-
-    hook = note_later if kind == "asyncio" else note
     client = {
         "auth": ("me", HUSH),
-        "event_hooks": {"request": [hook], "response": [hook]},
+        "event_hooks": {"request": [note], "response": [note]},
     }
     with (
         raw_server(answering(json_reply(OK))) as server,
-        shell(kind, server.url, client=client) as it,
+        exchanges(server.url, client=client) as it,
     ):
         it.exchange()
     word = base64.b64encode(f"me:{HUSH}".encode()).decode()
@@ -85,34 +76,26 @@ def test_a_user_s_auth_and_hooks_are_honoured(kind):
     assert seen == ["Request", "Response"]
 
 
-def test_a_hook_may_read_the_answer_first(kind):
-    def read(response):
-        response.read()
-
-    async def read_later(response):
+def test_a_hook_may_read_the_answer_first():
+    async def read(response):
         await response.aread()
 
-    hook = read_later if kind == "asyncio" else read
-    client = {"event_hooks": {"response": [hook]}}
+    client = {"event_hooks": {"response": [read]}}
     with (
         raw_server(answering(json_reply(OK))) as server,
-        shell(kind, server.url, client=client) as it,
+        exchanges(server.url, client=client) as it,
     ):
         assert it.exchange().body == b'{"ok": true}'
 
 
-def test_a_hook_that_refuses_a_status_makes_an_http_error(kind):
-    def check(response):
+def test_a_hook_that_refuses_a_status_makes_an_http_error():
+    async def check(response):
         response.raise_for_status()
 
-    async def check_later(response):
-        check(response)
-
-    hook = check_later if kind == "asyncio" else check
-    client = {"event_hooks": {"response": [hook]}}
+    client = {"event_hooks": {"response": [check]}}
     with (
         raw_server(answering(reply(503, retry_after=3))) as server,
-        shell(kind, f"{server.url}?{HUSH}", client=client) as it,
+        exchanges(f"{server.url}?{HUSH}", client=client) as it,
         pytest.raises(HTTPError) as caught,
     ):
         it.exchange()
@@ -124,12 +107,12 @@ def test_a_hook_that_refuses_a_status_makes_an_http_error(kind):
 @BOTH
 @pytest.mark.attack("S02")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_no_redirect_is_followed_and_no_other_origin_is_asked(kind, client, status):
+def test_no_redirect_is_followed_and_no_other_origin_is_asked(client, status):
     with raw_server(answering(json_reply(OK))) as other:
         answer = reply(status, location=other.url)
         with (
             raw_server(answering(answer)) as server,
-            shell(kind, server.url, client=client and {"follow_redirects": True}) as it,
+            exchanges(server.url, client=client and {"follow_redirects": True}) as it,
         ):
             fed = it.exchange()
         assert (fed.status, fed.fields[b"location"]) == (status, other.url.encode())
@@ -137,18 +120,18 @@ def test_no_redirect_is_followed_and_no_other_origin_is_asked(kind, client, stat
         assert len(server.requests) == 1
 
 
-def test_our_own_engine_keeps_no_cookie(kind):
+def test_our_own_engine_keeps_no_cookie():
     answer = json_reply(OK, set_cookie=f"session={HUSH}")
-    with raw_server(answering(answer)) as server, shell(kind, server.url) as it:
+    with raw_server(answering(answer)) as server, exchanges(server.url) as it:
         it.exchanges(2)
     assert not any("cookie" in one.headers for one in server.requests)
 
 
-def test_our_own_engine_writes_no_url_into_the_log(kind, caplog):
+def test_our_own_engine_writes_no_url_into_the_log(caplog):
     caplog.set_level("DEBUG")
     with (
         raw_server(answering(json_reply(OK))) as server,
-        shell(kind, f"{server.url}?key={HUSH}") as it,
+        exchanges(f"{server.url}?key={HUSH}") as it,
     ):
         it.exchange()
     assert server.requests[0].target.endswith(HUSH)
@@ -158,23 +141,16 @@ def test_our_own_engine_writes_no_url_into_the_log(kind, caplog):
 # Whose clients are taken...
 
 
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        (httpx.Client, r"must be an httpx\.AsyncClient, got httpx\.Client"),
-        (httpx.AsyncClient, r"must be an httpx\.Client, got httpx\.AsyncClient"),
-    ],
-)
-def test_a_client_of_the_other_kind_is_refused(other, message):
-    kind = next(name for name, cls in CLIENTS.items() if cls is not other)
+def test_a_client_of_the_other_kind_is_refused():
+    message = r"must be an httpx\.AsyncClient, got httpx\.Client"
     with (
         pytest.raises(ValueError, match=message),
-        shell(kind, "http://127.0.0.1/", client=other()),
+        exchanges("http://127.0.0.1/", client=httpx.Client()),
     ):
         pass
 
 
-def test_what_only_looks_like_a_client_is_refused(kind):
+def test_what_only_looks_like_a_client_is_refused():
     class Stranger:
         is_closed = False
 
@@ -184,31 +160,26 @@ def test_what_only_looks_like_a_client_is_refused(kind):
         def send(self):
             pass
 
-        def close(self):
-            pass
-
-    class AsyncStranger(Stranger):
         async def aclose(self):
             pass
 
-    client = AsyncStranger() if kind == "asyncio" else Stranger()
     with (
         pytest.raises(ValueError, match=r"must be an httpx client, got .*Stranger"),
-        shell(kind, "http://127.0.0.1/", client=client),
+        exchanges("http://127.0.0.1/", client=Stranger()),
     ):
         pass
 
 
-def test_a_client_of_a_class_of_the_user_s_is_one(kind):
+def test_a_client_of_a_class_of_the_user_s_is_one():
     class Mixin:
         pass
 
-    class Own(Mixin, CLIENTS[kind]):
+    class Own(Mixin, httpx.AsyncClient):
         pass
 
     with (
         raw_server(answering(json_reply(OK), b"HELLO\r\n\r\n")) as server,
-        shell(kind, server.url, client=Own()) as it,
+        exchanges(server.url, client=Own()) as it,
     ):
         assert it.exchange().has_ended
         with pytest.raises(RemoteProtocolError):
@@ -216,24 +187,24 @@ def test_a_client_of_a_class_of_the_user_s_is_one(kind):
         it.close_client()
 
 
-def test_a_user_s_own_transport_may_be_anything(kind):
+def test_a_user_s_own_transport_may_be_anything():
     def answer(request):
         assert request.content == b"{}"
         return httpx.Response(200, json=OK)
 
     client = {"transport": httpx.MockTransport(answer)}
-    with shell(kind, "http://host.example/", client=client) as it:
+    with exchanges("http://host.example/", client=client) as it:
         assert it.exchange().has_ended
         assert (it.engine.connections, it.engine.bytes_sent) == (0, 0)
 
 
-def test_a_failure_of_such_a_transport_may_come_after_sending(kind):
+def test_a_failure_of_such_a_transport_may_come_after_sending():
     def fail(request):
         raise httpx.ReadTimeout(HUSH)
 
     client = {"transport": httpx.MockTransport(fail)}
     with (
-        shell(kind, "http://host.example/", client=client) as it,
+        exchanges("http://host.example/", client=client) as it,
         pytest.raises(ConnectionClosed) as caught,
     ):
         it.exchange()

@@ -6,7 +6,7 @@ from time import monotonic
 
 import pytest
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
-from legacy_faces import BOUND_S, SHELLS, Recorder, failure, opened, said, wait_until
+from legacy_faces import BOUND_S, ENGINES, Recorder, failure, opened, said, wait_until
 from legacy_server import legacy_server
 from ports import kept_port
 from raw_server import raw_server
@@ -29,8 +29,8 @@ INITIALIZE = {
 }
 
 
-@pytest.fixture(params=SHELLS)
-def shell(request):
+@pytest.fixture(params=ENGINES)
+def engine(request):
     return request.param
 
 
@@ -40,8 +40,8 @@ def posts(server):
 
 @pytest.mark.system("L-U11")
 @pytest.mark.rule("SSE-01", "SSE-02", "SSE-03", "SSE-04")
-def test_a_stream_brings_the_answers_to_what_is_posted(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_a_stream_brings_the_answers_to_what_is_posted(engine):
+    with legacy_server() as server, opened(server.url, engine) as face:
         face.ready()
         result = face.call("initialize", INITIALIZE)
         assert result["serverInfo"]["name"] == "legacy"
@@ -63,16 +63,16 @@ def test_a_stream_brings_the_answers_to_what_is_posted(shell):
 
 @pytest.mark.pain("P26")
 @pytest.mark.rule("SSE-03")
-def test_no_header_of_a_later_transport_is_sent(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_no_header_of_a_later_transport_is_sent(engine):
+    with legacy_server() as server, opened(server.url, engine) as face:
         face.call("initialize", INITIALIZE)
         assert said(face.tool("hi")) == "hi"
         for request in server.requests:
             assert not [name for name in request.headers if name.startswith("mcp-")]
 
 
-def test_calls_do_not_wait_to_be_told_that_it_is_ready(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_calls_do_not_wait_to_be_told_that_it_is_ready(engine):
+    with legacy_server() as server, opened(server.url, engine) as face:
         assert face.call("ping") == {}
         assert "open, 0 calls" in repr(face.channel)
 
@@ -90,14 +90,14 @@ def test_nothing_is_kept_of_what_is_through(monkeypatch):
         assert own._of_lines == {}
 
 
-def test_large_messages_pass_both_ways(shell):
+def test_large_messages_pass_both_ways(engine):
     text = "x" * 2**21
-    with legacy_server() as server, opened(server.url, shell) as face:
+    with legacy_server() as server, opened(server.url, engine) as face:
         assert said(face.tool(text)) == text
 
 
-def test_one_connection_serves_the_posts_of_one_call_after_the_other(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_one_connection_serves_the_posts_of_one_call_after_the_other(engine):
+    with legacy_server() as server, opened(server.url, engine) as face:
         for _ in range(50):
             face.call("ping")
         assert server.connections <= 3
@@ -110,7 +110,7 @@ def test_one_connection_serves_the_posts_of_one_call_after_the_other(shell):
 @pytest.mark.rule("SSE-04")
 @pytest.mark.fault("F30")
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_events_are_read_however_they_are_written(shell, size):
+def test_events_are_read_however_they_are_written(engine, size):
     def script(conn):
         request = conn.receive()
         if request.verb == "POST":
@@ -131,14 +131,14 @@ def test_events_are_read_however_they_are_written(shell, size):
         conn.wait_closed(None)
 
     answers = threading.Event()
-    with raw_server(script) as server, opened(server.url, shell) as face:
+    with raw_server(script) as server, opened(server.url, engine) as face:
         assert face.call("ping") == {}
         assert [r.target for r in posts(server)] == ["/m"]
 
 
-def test_what_the_server_starts_is_heard_and_answered(shell):
+def test_what_the_server_starts_is_heard_and_answered(engine):
     inbound = Recorder({"ping": {}})
-    with legacy_server() as server, opened(server.url, shell, inbound=inbound) as face:
+    with legacy_server() as server, opened(server.url, engine, inbound=inbound) as face:
         face.call("initialize", INITIALIZE)
         server.push({"method": "notifications/tools/list_changed"})
         server.push({"method": "ping", "id": "a"})
@@ -149,12 +149,12 @@ def test_what_the_server_starts_is_heard_and_answered(shell):
 
 
 @pytest.mark.parametrize("ending", ["event", "line"])
-def test_an_event_over_the_limit_ends_the_connection(shell, ending):
+def test_an_event_over_the_limit_ends_the_connection(engine, ending):
     limits = Limits(message=1_000, close_grace=0.5, terminate_grace=0.5)
     flood = b"data: " + b"x" * 1_100 + (b"\n\n" if ending == "event" else b"")
     with (
         legacy_server() as server,
-        opened(server.url, shell, limits=limits) as face,
+        opened(server.url, engine, limits=limits) as face,
     ):
         face.ready()
         server.on["ping"] = lambda *_: server.send("s1", flood)
@@ -183,7 +183,7 @@ def test_an_event_over_the_limit_ends_the_connection(shell, ending):
         "ftp://{own_host}/m",
     ],
 )
-def test_an_endpoint_elsewhere_gets_nothing(shell, form):
+def test_an_endpoint_elsewhere_gets_nothing(engine, form):
     with raw_server(lambda conn: conn.receive()) as other, legacy_server() as server:
         named = form.format(
             other=other.origin,
@@ -192,7 +192,7 @@ def test_an_endpoint_elsewhere_gets_nothing(shell, form):
             own_host=server.raw.origin.removeprefix("http://"),
         )
         server.endpoint = lambda _: named
-        with opened(server.url, shell, headers={"Authorization": "s3cret"}) as face:
+        with opened(server.url, engine, headers={"Authorization": "s3cret"}) as face:
             with pytest.raises(RemoteProtocolError, match="endpoint") as caught:
                 face.ready()
             assert "secret" not in str(caught.value)
@@ -240,7 +240,7 @@ REFUSALS = {
 
 @pytest.mark.fault("F29")
 @pytest.mark.parametrize("case", REFUSALS)
-def test_what_is_no_such_server_is_a_connect_error_at_once(shell, case, monkeypatch):
+def test_what_is_no_such_server_is_a_connect_error_at_once(engine, case, monkeypatch):
     monkeypatch.setattr(link, "ENDPOINT_S", 60.0)
     answer, text = REFUSALS[case]
 
@@ -250,7 +250,7 @@ def test_what_is_no_such_server_is_a_connect_error_at_once(shell, case, monkeypa
         if case != "breaks off":
             conn.wait_closed(None)
 
-    with raw_server(script) as server, opened(server.url, shell) as face:
+    with raw_server(script) as server, opened(server.url, engine) as face:
         started = monotonic()
         with pytest.raises(ConnectError) as caught:
             face.ready()
@@ -262,9 +262,9 @@ def test_what_is_no_such_server_is_a_connect_error_at_once(shell, case, monkeypa
         assert len(face.inbound.losses) == 1
 
 
-def test_a_refusal_carries_its_status(shell):
+def test_a_refusal_carries_its_status(engine):
     answer = reply(403, b"go away", content_type="text/plain")
-    with raw_server(answering(answer)) as server, opened(server.url, shell) as face:
+    with raw_server(answering(answer)) as server, opened(server.url, engine) as face:
         with pytest.raises(ConnectError) as caught:
             face.ready()
         cause = caught.value.__cause__
@@ -282,7 +282,7 @@ REDIRECTS = {
 @pytest.mark.attack("S02")
 @pytest.mark.parametrize("follows", [True, False])
 @pytest.mark.parametrize("case", REDIRECTS)
-def test_no_redirect_leads_off_the_origin(shell, case, follows):
+def test_no_redirect_leads_off_the_origin(engine, case, follows):
     location, why = REDIRECTS[case]
     options = {"follow_redirects": follows, "headers": {"Authorization": "s3cret"}}
     with raw_server(lambda conn: conn.receive()) as other, legacy_server() as server:
@@ -290,7 +290,7 @@ def test_no_redirect_leads_off_the_origin(shell, case, follows):
         if location is not None:
             fields["location"] = location.format(other=other.origin)
         answer = reply(307, **fields)
-        with opened(server.url, shell, **options) as face:
+        with opened(server.url, engine, **options) as face:
             server.on["ping"] = lambda _, conn: conn.send(answer) or True
             error = failure(face.begin("ping"))
             assert isinstance(error, HTTPError)
@@ -298,14 +298,14 @@ def test_no_redirect_leads_off_the_origin(shell, case, follows):
             assert why in str(error)
         with (
             raw_server(answering(answer)) as first,
-            opened(first.url, shell, **options) as face,
+            opened(first.url, engine, **options) as face,
             pytest.raises(ConnectError, match=why),
         ):
             face.ready()
         assert other.connections == 0
 
 
-def test_redirects_at_the_origin_are_followed_where_that_is_allowed(shell):
+def test_redirects_at_the_origin_are_followed_where_that_is_allowed(engine):
     def move_stream(request, conn):
         if request.target == "/sse":
             conn.send(reply(307, b"over there", location="/a/b"))
@@ -319,7 +319,7 @@ def test_redirects_at_the_origin_are_followed_where_that_is_allowed(shell):
     with legacy_server(endpoint="m?session={session}") as server:
         server.on["GET"] = move_stream
         server.on["tools/call"] = move_post
-        with opened(server.url, shell, follow_redirects=True) as face:
+        with opened(server.url, engine, follow_redirects=True) as face:
             assert said(face.tool("hi")) == "hi"
         assert [request.target for request in server.requests] == [
             "/sse",
@@ -330,14 +330,14 @@ def test_redirects_at_the_origin_are_followed_where_that_is_allowed(shell):
 
 
 @pytest.mark.parametrize("moved", ["GET", "ping"])
-def test_no_credential_follows_a_redirect(shell, moved):
+def test_no_credential_follows_a_redirect(engine, moved):
     options = {"follow_redirects": True, "headers": {"Authorization": "s3cret"}}
     with legacy_server() as server:
         server.on[moved] = lambda request, conn: (
             request.target != "/elsewhere"
             and (conn.send(reply(307, location="/elsewhere")) or True)
         )
-        with opened(server.url, shell, **options) as face:
+        with opened(server.url, engine, **options) as face:
             if moved == "GET":
                 with pytest.raises(UrlRefused, match="elsewhere"):
                     face.ready()
@@ -347,14 +347,14 @@ def test_no_credential_follows_a_redirect(shell, moved):
         assert not any(request.target == "/elsewhere" for request in server.requests)
 
 
-def test_redirects_have_an_end(shell):
+def test_redirects_have_an_end(engine):
     def script(conn):
         while conn.receive():
             conn.send(reply(307, location="/sse"))
 
     with (
         raw_server(script) as server,
-        opened(server.url, shell, follow_redirects=True) as face,
+        opened(server.url, engine, follow_redirects=True) as face,
     ):
         with pytest.raises(RemoteProtocolError, match="redirects"):
             face.ready()
@@ -362,21 +362,21 @@ def test_redirects_have_an_end(shell):
 
 
 @pytest.mark.parametrize("answer", [b"", sse_head(), sse_head() + chunk(b": ping\n\n")])
-def test_a_server_that_names_no_endpoint_is_given_up(shell, answer, monkeypatch):
+def test_a_server_that_names_no_endpoint_is_given_up(engine, answer, monkeypatch):
     monkeypatch.setattr(link, "ENDPOINT_S", 0.1)
     with (
         raw_server(answering(answer)) as server,
-        opened(server.url, shell, connect_timeout=0.5) as face,
+        opened(server.url, engine, connect_timeout=0.5) as face,
         pytest.raises(ConnectError, match=r"no endpoint event within 0\.1 s"),
     ):
         face.ready()
 
 
 @pytest.mark.fault("F19")
-def test_nobody_there_is_a_connect_error(shell):
+def test_nobody_there_is_a_connect_error(engine):
     with (
         kept_port() as port,
-        opened(f"http://127.0.0.1:{port}/sse", shell) as face,
+        opened(f"http://127.0.0.1:{port}/sse", engine) as face,
         pytest.raises(ConnectError),
     ):
         face.ready()
@@ -384,7 +384,7 @@ def test_nobody_there_is_a_connect_error(shell):
 
 @pytest.mark.fault("F21")
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200", sse_head()])
-def test_a_reset_before_the_endpoint_is_a_connect_error(shell, sent):
+def test_a_reset_before_the_endpoint_is_a_connect_error(engine, sent):
     def script(conn):
         conn.receive()
         conn.send(sent)
@@ -392,17 +392,17 @@ def test_a_reset_before_the_endpoint_is_a_connect_error(shell, sent):
 
     with (
         raw_server(script) as server,
-        opened(server.url, shell) as face,
+        opened(server.url, engine) as face,
         pytest.raises(ConnectError),
     ):
         face.ready()
 
 
-def test_a_newline_between_the_tokens_of_a_message_is_a_space(shell):
+def test_a_newline_between_the_tokens_of_a_message_is_a_space(engine):
     note = json.dumps(
         {"jsonrpc": "2.0", "method": "x", "params": {"a": [1, 2]}}, indent=1
     )
-    with legacy_server() as server, opened(server.url, shell) as face:
+    with legacy_server() as server, opened(server.url, engine) as face:
         face.ready()
         server.send("s1", sse_event(note))
         face.call("ping")

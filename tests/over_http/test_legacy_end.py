@@ -1,7 +1,6 @@
 """HTTP+SSE: how a connection ends, by the server, by us, and in between."""
 
 import asyncio
-import gc
 import os
 import threading
 from concurrent.futures import Future
@@ -11,8 +10,8 @@ import pytest
 from http_bytes import reply
 from legacy_faces import (
     BOUND_S,
+    ENGINES,
     QUICK,
-    SHELLS,
     Recorder,
     failure,
     opened,
@@ -22,23 +21,17 @@ from legacy_faces import (
 from legacy_server import legacy_server
 
 from mcpwire.errors import (
-    ConnectError,
     ConnectionClosed,
-    HTTPError,
-    LocalProtocolError,
     TransportError,
 )
-from mcpwire.protocol.deadline import Deadline
-from mcpwire.sync._http import legacy
-from mcpwire.sync._http.legacy import BlockingLegacy
 from mcpwire.transports.http.direct import DirectEngine
 from mcpwire.transports.http.legacy import link
 from mcpwire.transports.http.legacy.channel import LegacyChannel
 from mcpwire.transports.http.target import Http
 
 
-@pytest.fixture(params=SHELLS)
-def shell(request):
+@pytest.fixture(params=ENGINES)
+def engine(request):
     return request.param
 
 
@@ -61,8 +54,8 @@ def calls_seen(server):
 
 @pytest.mark.fault("F21", "F22")
 @pytest.mark.parametrize("how", [{}, {"clean": False}, {"reset": True}])
-def test_the_end_of_the_stream_ends_every_call(shell, how):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_the_end_of_the_stream_ends_every_call(engine, how):
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = silent
         calls = [face.tool() for _ in range(5)]
         server.wait_until(lambda: calls_seen(server) == 5)
@@ -81,8 +74,8 @@ def test_the_end_of_the_stream_ends_every_call(shell, how):
             face.ready()
 
 
-def test_what_had_not_left_when_the_stream_ended_did_not_run(shell, gate):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_what_had_not_left_when_the_stream_ended_did_not_run(engine, gate):
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["notifications/initialized"] = lambda _, conn: conn.wait_for(gate)
         server.on["ping"] = silent
         face.ready()
@@ -95,14 +88,13 @@ def test_what_had_not_left_when_the_stream_ended_did_not_run(shell, gate):
         server.close_streams()
         error = failure(unsent)
         assert isinstance(error, ConnectionClosed)
-        if shell != "blocking":  # it may still be on its way to the other thread
-            assert not error.sent
+        assert not error.sent
         assert "stream" in str(error)
         assert failure(first).sent
         assert calls_seen(server) == 0
 
 
-def test_last_words_are_heard(shell):
+def test_last_words_are_heard(engine):
     text = "x" * 2**20
 
     def answer_and_end(request, conn):
@@ -114,14 +106,14 @@ def test_last_words_are_heard(shell):
         server.close_streams()
         return True
 
-    with legacy_server() as server, opened(server.url, shell) as face:
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = answer_and_end
         assert said(face.tool()) == text
         assert len(face.inbound.notes) == 3
 
 
-def test_closing_ends_calls_and_streams_and_can_be_repeated(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_closing_ends_calls_and_streams_and_can_be_repeated(engine):
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = silent
         call = face.tool()
         server.wait_until(lambda: calls_seen(server) == 1)
@@ -137,8 +129,8 @@ def test_closing_ends_calls_and_streams_and_can_be_repeated(shell):
         assert isinstance(failure(face.begin("ping")), ConnectionClosed)
 
 
-def test_nothing_is_sent_after_the_end(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_nothing_is_sent_after_the_end(engine):
+    with legacy_server() as server, opened(server.url, engine) as face:
         face.ready()
         face.close()
         for headers in (None, {"X-Who": "me"}):
@@ -149,11 +141,11 @@ def test_nothing_is_sent_after_the_end(shell):
         assert len(server.requests) == 1
 
 
-def test_closing_does_not_wait_for_a_server_that_says_nothing(shell, monkeypatch):
+def test_closing_does_not_wait_for_a_server_that_says_nothing(engine, monkeypatch):
     monkeypatch.setattr(link, "CLOSE_S", 2 * BOUND_S)
     with legacy_server() as server:
         server.on["GET"] = lambda _, conn: conn.wait_closed(BOUND_S) or True
-        with opened(server.url, shell) as face:
+        with opened(server.url, engine) as face:
             call = face.begin("ping")
             server.wait_until(lambda: server.requests)
             started = monotonic()
@@ -163,10 +155,10 @@ def test_closing_does_not_wait_for_a_server_that_says_nothing(shell, monkeypatch
             assert isinstance(error, ConnectionClosed)
 
 
-def test_who_waits_for_it_to_be_ready_is_woken_by_its_end(shell):
+def test_who_waits_for_it_to_be_ready_is_woken_by_its_end(engine):
     with legacy_server() as server:
         server.on["GET"] = lambda _, conn: conn.wait_closed(BOUND_S) or True
-        with opened(server.url, shell) as face:
+        with opened(server.url, engine) as face:
             outcome = Future()
 
             def wait():
@@ -183,8 +175,8 @@ def test_who_waits_for_it_to_be_ready_is_woken_by_its_end(shell):
             waiting.join(BOUND_S)
 
 
-def test_giving_up_counts_as_a_loss(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_giving_up_counts_as_a_loss(engine):
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = silent
         call = face.tool()
         server.wait_until(lambda: calls_seen(server) == 1)
@@ -195,8 +187,8 @@ def test_giving_up_counts_as_a_loss(shell):
         server.wait_until(lambda: not server.streams)
 
 
-def test_what_is_abandoned_lets_go_at_once(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_what_is_abandoned_lets_go_at_once(engine):
+    with legacy_server() as server, opened(server.url, engine) as face:
         face.ready()
         assert face.call("ping") == {}
         face.abandon()
@@ -205,20 +197,13 @@ def test_what_is_abandoned_lets_go_at_once(shell):
 
 @pytest.mark.fault("F43")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_forked_process_refuses_and_lets_go(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_a_forked_process_refuses_and_lets_go(engine):
+    with legacy_server() as server, opened(server.url, engine) as face:
         assert face.call("ping") == {}
         here, there = os.pipe()
         pid = os.fork()
         if pid == 0:
-            code = 1
-            try:
-                if shell == "blocking":
-                    face.channel.ready()
-            except LocalProtocolError:
-                code = 0
-            if face.channel.lost is not None and shell != "blocking":
-                code = 0
+            code = 0 if face.channel.lost is not None else 1
             os.close(there)
             os.read(here, 1)  # lives until the parent is through
             os._exit(code)
@@ -265,94 +250,3 @@ def test_an_engine_of_somebody_elses_stays_open():
     with legacy_server() as server:
         asyncio.run(use(server.url))
         assert len(server.requests) == 2
-
-
-# The blocking client's thread...
-
-
-def hosts():
-    return [thread for thread in threading.enumerate() if thread.name == legacy.NAME]
-
-
-def test_the_thread_ends_with_its_connection():
-    with legacy_server() as server:
-        for _ in range(5):
-            with opened(server.url, "blocking") as face:
-                face.ready()
-                assert len(hosts()) == 1
-            wait_until(lambda: not hosts())
-
-
-def test_a_connection_that_is_forgotten_ends_its_thread():
-    with legacy_server() as server:
-        channel = BlockingLegacy.open(Http(server.url), Recorder(), QUICK)
-        channel.ready()
-        channel.abandon()
-        del channel
-        gc.collect()
-        wait_until(lambda: not hosts())
-
-
-def test_a_call_may_be_begun_and_finished_apart():
-    with legacy_server() as server, opened(server.url, "blocking") as face:
-        ended = []
-        begun = face.channel.begin(
-            "ping",
-            None,
-            deadline=Deadline(monotonic(), BOUND_S),
-            on_end=ended.append,
-            headers={"X-Who": "me"},
-        )
-        server.on["tools/list"] = lambda _, conn: conn.send(reply(500)) or True
-        failing = face.channel.begin(
-            "tools/list", None, deadline=None, on_end=ended.append
-        )
-        assert face.channel.finish(begun) == {}
-        with pytest.raises(HTTPError):
-            face.channel.finish(failing)
-        assert sorted(map(type, ended), key=str) == [dict, HTTPError]
-        server.wait_until(lambda: len(server.requests) == 3)
-        assert [r.headers.get("x-who") for r in server.requests].count("me") == 1
-
-
-def test_being_ready_is_not_waited_for_beyond_the_deadline():
-    with legacy_server() as server:
-        server.on["GET"] = lambda _, conn: conn.wait_closed(BOUND_S) or True
-        with (
-            opened(server.url, "blocking") as face,
-            pytest.raises(TimeoutError, match="no endpoint"),
-        ):
-            face.channel.ready(Deadline(monotonic(), 0.05))
-
-
-def test_a_blocking_client_of_ones_own_cannot_serve_it():
-    import httpx
-
-    with httpx.Client() as client:
-        target = Http("http://127.0.0.1:1/sse", http_client=client)
-        with pytest.raises(ConnectError, match="http_client"):
-            BlockingLegacy.open(target, Recorder(), QUICK)
-    assert hosts() == []
-
-
-def test_a_loss_that_nobody_reads_is_seen_by_the_next_call():
-    with legacy_server() as server, opened(server.url, "blocking") as face:
-        face.ready()
-        server.close_streams()
-        wait_until(lambda: not hosts())
-        error = failure(face.tool())
-        assert isinstance(error, ConnectionClosed)
-        assert not error.sent
-        assert "ended its event stream" in str(error)
-
-
-def test_an_interrupt_while_opening_leaves_nothing(monkeypatch):
-    def interrupted(host):
-        host._thread.start()
-        raise KeyboardInterrupt
-
-    with legacy_server() as server:
-        monkeypatch.setattr(legacy._Host, "start", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            BlockingLegacy.open(Http(server.url), Recorder(), QUICK)
-        wait_until(lambda: not hosts())

@@ -1,14 +1,14 @@
 """HTTP+SSE: the headers of its requests, and whose they are."""
 
 import pytest
-from legacy_faces import SHELLS, failure, opened, said
+from legacy_faces import ENGINES, failure, opened, said
 from legacy_server import legacy_server
 
 from mcpwire.errors import LocalProtocolError
 
 
-@pytest.fixture(params=SHELLS)
-def shell(request):
+@pytest.fixture(params=ENGINES)
+def engine(request):
     return request.param
 
 
@@ -17,7 +17,7 @@ def posts(server):
 
 
 @pytest.mark.pain("P27")
-def test_headers_are_asked_for_with_every_request(shell):
+def test_headers_are_asked_for_with_every_request(engine):
     names = iter("abcdef")
 
     async def async_headers():
@@ -26,7 +26,7 @@ def test_headers_are_asked_for_with_every_request(shell):
     for headers in (lambda: {"X-Name": next(names)}, async_headers):
         with (
             legacy_server() as server,
-            opened(server.url, shell, headers=headers) as face,
+            opened(server.url, engine, headers=headers) as face,
         ):
             face.call("ping")
             face.notify("notifications/initialized")
@@ -36,10 +36,10 @@ def test_headers_are_asked_for_with_every_request(shell):
 
 
 @pytest.mark.pain("P27")
-def test_one_message_may_have_headers_of_its_own(shell):
+def test_one_message_may_have_headers_of_its_own(engine):
     with (
         legacy_server() as server,
-        opened(server.url, shell, headers={"X-Who": "all", "X-Also": "1"}) as face,
+        opened(server.url, engine, headers={"X-Who": "all", "X-Also": "1"}) as face,
     ):
         assert said(face.tool("a", headers={"X-Who": "a"})) == "a"
         assert face.call("ping", headers={"X-Who": "b"}) == {}
@@ -54,8 +54,8 @@ def test_one_message_may_have_headers_of_its_own(shell):
 
 
 @pytest.mark.parametrize("name", ["X\nY", "X Y", ""])
-def test_what_is_no_header_leaves_with_nobody(shell, name):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_what_is_no_header_leaves_with_nobody(engine, name):
+    with legacy_server() as server, opened(server.url, engine) as face:
         face.ready()
         with pytest.raises(LocalProtocolError):
             face.call("ping", headers={name: "x"})
@@ -66,8 +66,8 @@ def test_what_is_no_header_leaves_with_nobody(shell, name):
 
 
 @pytest.mark.pain("P27")
-def test_headers_of_calls_at_once_do_not_mix(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_headers_of_calls_at_once_do_not_mix(engine):
+    with legacy_server() as server, opened(server.url, engine) as face:
         calls = [face.tool(str(n), headers={"X-Who": str(n)}) for n in range(40)]
         assert [said(call) for call in calls] == [str(n) for n in range(40)]
         for request in posts(server):
@@ -76,8 +76,8 @@ def test_headers_of_calls_at_once_do_not_mix(shell):
 
 
 @pytest.mark.pain("P27")
-def test_headers_of_a_message_that_did_not_leave_go_with_no_other(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_headers_of_a_message_that_did_not_leave_go_with_no_other(engine):
+    with legacy_server() as server, opened(server.url, engine) as face:
         face.ready()
         bad = {"name": "x", "arguments": {"x": object()}}
         with pytest.raises(LocalProtocolError):
@@ -93,7 +93,7 @@ def test_headers_of_a_message_that_did_not_leave_go_with_no_other(shell):
 
 
 @pytest.mark.pain("P27")
-def test_what_a_function_for_headers_raises_comes_out_of_its_call(shell):
+def test_what_a_function_for_headers_raises_comes_out_of_its_call(engine):
     class NoToken(Exception):
         pass
 
@@ -105,18 +105,18 @@ def test_what_a_function_for_headers_raises_comes_out_of_its_call(shell):
             raise token
         return token
 
-    with legacy_server() as server, opened(server.url, shell, headers=headers) as face:
+    with legacy_server() as server, opened(server.url, engine, headers=headers) as face:
         face.ready()
         assert isinstance(failure(face.begin("ping")), NoToken)
         assert face.call("ping") == {}
         assert len(posts(server)) == 1
 
 
-def test_what_it_raises_at_first_comes_out_of_ready(shell):
+def test_what_it_raises_at_first_comes_out_of_ready(engine):
     def headers():
         raise ZeroDivisionError
 
-    with legacy_server() as server, opened(server.url, shell, headers=headers) as face:
+    with legacy_server() as server, opened(server.url, engine, headers=headers) as face:
         with pytest.raises(ZeroDivisionError):
             face.ready()
         assert server.requests == []

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from http_bytes import head, json_reply, reply
-from legacy_faces import BOUND_S, SHELLS, failure, opened, said, wait_until
+from legacy_faces import BOUND_S, ENGINES, failure, opened, said, wait_until
 from legacy_server import legacy_server
 
 from mcpwire.errors import (
@@ -26,8 +26,8 @@ INITIALIZED = "notifications/initialized"
 CANCELLED = "notifications/cancelled"
 
 
-@pytest.fixture(params=SHELLS)
-def shell(request):
+@pytest.fixture(params=ENGINES)
+def engine(request):
     return request.param
 
 
@@ -58,8 +58,8 @@ def holding(event, *, accepts=False):
 # Order...
 
 
-def test_nothing_overtakes_initialized(shell, gate):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_nothing_overtakes_initialized(engine, gate):
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on[INITIALIZED] = holding(gate)
         face.ready()
         face.notify(INITIALIZED)
@@ -73,10 +73,10 @@ def test_nothing_overtakes_initialized(shell, gate):
 
 @pytest.mark.pain("P29")
 def test_a_server_that_never_accepts_initialized_is_not_waited_for(
-    shell, gate, monkeypatch
+    engine, gate, monkeypatch
 ):
     monkeypatch.setattr(link, "ORDER_S", 0.05)
-    with legacy_server() as server, opened(server.url, shell) as face:
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on[INITIALIZED] = holding(gate)
         face.notify(INITIALIZED)
         assert said(face.tool("a")) == "a"
@@ -84,8 +84,8 @@ def test_a_server_that_never_accepts_initialized_is_not_waited_for(
 
 
 @pytest.mark.pain("P29")
-def test_a_stuck_notification_delays_no_other_message(shell, gate):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_a_stuck_notification_delays_no_other_message(engine, gate):
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["notifications/roots/list_changed"] = holding(gate)
         face.ready()
         face.notify("notifications/roots/list_changed")
@@ -95,8 +95,8 @@ def test_a_stuck_notification_delays_no_other_message(shell, gate):
 
 
 @pytest.mark.pain("P29")
-def test_twenty_calls_run_at_once_whenever_their_posts_are_accepted(shell, gate):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_twenty_calls_run_at_once_whenever_their_posts_are_accepted(engine, gate):
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = holding(gate, accepts=True)
         calls = [face.tool(str(number)) for number in range(20)]
         server.wait_until(lambda: len(posts(server)) == 20)
@@ -105,9 +105,9 @@ def test_twenty_calls_run_at_once_whenever_their_posts_are_accepted(shell, gate)
         assert [said(call) for call in calls] == [str(n) for n in range(20)]
 
 
-def test_more_requests_than_connections_wait_for_their_turn(shell, gate, monkeypatch):
+def test_more_requests_than_connections_wait_for_their_turn(engine, gate, monkeypatch):
     monkeypatch.setattr(link, "REQUESTS_AT_ONCE", 4)
-    with legacy_server() as server, opened(server.url, shell) as face:
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = holding(gate, accepts=True)
         calls = [face.tool(str(number)) for number in range(12)]
         server.wait_until(lambda: len(posts(server)) == 4)
@@ -117,8 +117,8 @@ def test_more_requests_than_connections_wait_for_their_turn(shell, gate, monkeyp
         assert [said(call) for call in calls] == [str(n) for n in range(12)]
 
 
-def test_no_cancellation_overtakes_its_request(shell, gate):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_no_cancellation_overtakes_its_request(engine, gate):
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = holding(gate)
         handle = CallHandle()
         call = face.tool("x", handle=handle)
@@ -132,8 +132,8 @@ def test_no_cancellation_overtakes_its_request(shell, gate):
         assert posts(server)[-1] == CANCELLED
 
 
-def test_a_cancellation_has_the_headers_of_its_call(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_a_cancellation_has_the_headers_of_its_call(engine):
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = lambda _, conn: conn.send(reply(202)) or True
         face.ready()
         with pytest.raises(RequestTimeout):
@@ -149,10 +149,10 @@ def test_a_cancellation_has_the_headers_of_its_call(shell):
         assert told.headers["x-who"] == "me"
 
 
-def test_what_is_cancelled_before_it_left_is_not_sent(shell, gate):
+def test_what_is_cancelled_before_it_left_is_not_sent(engine, gate):
     with legacy_server() as server:
         server.on["GET"] = lambda _, conn: conn.wait_for(gate, BOUND_S)
-        with opened(server.url, shell) as face:
+        with opened(server.url, engine) as face:
             handle = CallHandle()
             call = face.tool("x", handle=handle)
             wait_until(lambda: handle.request_id)
@@ -199,9 +199,9 @@ FAILURES = {
 
 @pytest.mark.fault("F26")
 @pytest.mark.parametrize("case", FAILURES)
-def test_a_post_that_fails_ends_its_own_call_and_no_other(shell, case, gate):
+def test_a_post_that_fails_ends_its_own_call_and_no_other(engine, case, gate):
     answer, expected, text, status = FAILURES[case]
-    with legacy_server() as server, opened(server.url, shell) as face:
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = holding(gate, accepts=True)
         other = face.tool("x")
         server.wait_until(lambda: posts(server))
@@ -217,14 +217,14 @@ def test_a_post_that_fails_ends_its_own_call_and_no_other(shell, case, gate):
 
 @pytest.mark.fault("F21")
 @pytest.mark.parametrize("way", ["FIN", "RST", "in the head"])
-def test_a_post_without_answer_may_have_run(shell, way):
+def test_a_post_without_answer_may_have_run(engine, way):
     def vanish(_, conn):
         if way == "in the head":
             conn.send(b"HTTP/1.1 2")
         conn.reset() if way == "RST" else conn.close()
         raise ConnectionError
 
-    with legacy_server() as server, opened(server.url, shell) as face:
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = vanish
         error = failure(face.tool("x"))
         assert isinstance(error, ConnectionClosed)
@@ -233,8 +233,8 @@ def test_a_post_without_answer_may_have_run(shell, way):
         assert face.call("ping") == {}
 
 
-def test_a_post_that_reaches_nobody_is_a_connect_error(shell):
-    with legacy_server() as server, opened(server.url, shell) as face:
+def test_a_post_that_reaches_nobody_is_a_connect_error(engine):
+    with legacy_server() as server, opened(server.url, engine) as face:
         face.ready()
         server.raw.stop_accepting()
         assert isinstance(failure(face.tool("x")), ConnectError)
@@ -243,9 +243,9 @@ def test_a_post_that_reaches_nobody_is_a_connect_error(shell):
         assert face.inbound.losses == []
 
 
-def test_a_notification_that_is_refused_harms_nothing(shell, caplog):
+def test_a_notification_that_is_refused_harms_nothing(engine, caplog):
     caplog.set_level(logging.DEBUG, "mcpwire")
-    with legacy_server() as server, opened(server.url, shell) as face:
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on[INITIALIZED] = answering(reply(500))
         face.notify(INITIALIZED)
         assert face.call("ping") == {}
@@ -253,14 +253,14 @@ def test_a_notification_that_is_refused_harms_nothing(shell, caplog):
         assert "500" in caplog.text
 
 
-def test_what_a_post_says_after_its_answer_harms_nothing(shell, gate):
+def test_what_a_post_says_after_its_answer_harms_nothing(engine, gate):
     def answer_first(request, conn):
         server.push({"id": request.json["id"], "result": {"content": []}})
         conn.wait_for(gate, BOUND_S)
         conn.send(reply(500))
         return True
 
-    with legacy_server() as server, opened(server.url, shell) as face:
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = answer_first
         assert face.tool("x").result(BOUND_S) == {"content": []}
         gate.set()
@@ -268,7 +268,7 @@ def test_what_a_post_says_after_its_answer_harms_nothing(shell, gate):
         assert face.channel.stats.unknown == 0
 
 
-def test_a_post_that_nobody_waits_for_is_let_go(shell, gate, monkeypatch):
+def test_a_post_that_nobody_waits_for_is_let_go(engine, gate, monkeypatch):
     monkeypatch.setattr(link, "ACCEPT_S", 0.4)
     closed = []
 
@@ -276,7 +276,7 @@ def test_a_post_that_nobody_waits_for_is_let_go(shell, gate, monkeypatch):
         closed.append(conn.wait_closed(BOUND_S))
         raise ConnectionError
 
-    with legacy_server() as server, opened(server.url, shell) as face:
+    with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = holding(gate, accepts=True)
         call = face.tool("x")
         server.on["notifications/roots/list_changed"] = hold

@@ -73,7 +73,6 @@ class Connect:
 
     def __init__(self):
         self.token = uuid.uuid4().hex
-        self.make = mcpwire.Client
 
     def target(self, server: RealServer) -> mcpwire.Stdio:
         """Return how it is started so that its processes are found again."""
@@ -86,7 +85,7 @@ class Connect:
 
     @contextlib.asynccontextmanager
     async def __call__(self, server: RealServer, **options):
-        client = self.make(self.target(server), **options)
+        client = mcpwire.Client(self.target(server), **options)
         with anyio.fail_after(PATIENCE):
             async with client:
                 assert self.processes() or not HAS_PROCESSES

@@ -1,16 +1,68 @@
 """Test folders are no packages: what the tests of this one share is found by name."""
 
+import signal
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "over_http")]
 
-from mcpwire.sync import _pipes
+import checked  # noqa: E402 - found through the line above
+import echoing  # noqa: E402 - as above
+from waiting import signal_main, until  # noqa: E402 - as above
+
+posted_messages_are_checked = checked.posted_messages_are_checked
+
+
+@pytest.fixture(params=echoing.TRANSPORTS)
+def echo(request, tmp_path):
+    """Give a server of the same tools over each transport."""
+    with echoing.serving(request.param, tmp_path / "seen") as server:
+        yield server
 
 
 @pytest.fixture
-def last_words_are_awaited(monkeypatch):
-    """Let an ending server have its say, however long a loaded machine takes for it."""
-    monkeypatch.setattr(_pipes, "LAST_WORDS_S", 30.0)
+def threads():
+    """Give threads to call from."""
+    with ThreadPoolExecutor(12) as pool:
+        yield pool
+
+
+def raise_interrupt(*_):
+    """Do what Python does with Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def on_signal():
+    """Give what sets the handler of the signal that `signal_main` sends."""
+    before = signal.getsignal(signal.SIGUSR1)
+    yield lambda handler: signal.signal(signal.SIGUSR1, handler)
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.fixture
+def interrupted(on_signal):
+    """Give what calls a function, interrupts it, and returns the seconds it took."""
+
+    def interrupt(function, *conditions, after=0.0):
+        def work():
+            function()
+            until(lambda: False)  # pragma: no cover - it comes at any instruction
+
+        started = time.monotonic()
+        on_signal(raise_interrupt)
+        thread = signal_main(*conditions, after=after)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                work()
+        finally:
+            on_signal(signal.SIG_IGN)
+            thread.join()
+        return time.monotonic() - started - after
+
+    return interrupt

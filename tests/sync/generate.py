@@ -1,64 +1,414 @@
-"""Makes the blocking client from the asyncio one.
+"""Makes the blocking classes of `mcpwire/sync`: one line for each method.
 
-``python tests/sync/generate.py --write`` writes the modules; without ``--write`` it
-says which of them are not what it would write. What only awaits is made here; what
-waits (`_connection`, `_handshake`, `_handlers`, `_duplex`, ...) is written by hand.
-`blocking_tables.py` says which modules, and what is called otherwise in them.
+Signatures and docstrings are those of the asyncio classes, which are the only source of
+both. ``--write`` writes the modules; without it a difference is an error.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-sys.path.insert(0, str(Path(__file__).parent))
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
-from blocking_tables import FILES, PATCHES, TABLES, TEXTS
-from to_blocking import UntranslatableError, to_blocking
+ROOT: Final = Path(__file__).parents[2]
+SYNC: Final = ROOT / "mcpwire/sync"
+
+HEADER: Final = '''\
+# Made by `python tests/sync/generate.py --write`: change the asyncio classes instead.
+"""{title}."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+{runtime}
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+{imports}
 
-ROOT = Path(__file__).parents[2]
+__all__ = {exported}
+'''
 
-HEADER: Final = (
-    "# Made by `python tests/sync/generate.py --write`: change the source instead,\n"
-    "# {source}\n"
-)
-
-RUFF: Final = (
-    (
-        *("check", "--fix-only", "--unsafe-fixes", "--select", "F401,I001,UP028"),
-        *("--config", "lint.isort.known-first-party=['mcpwire']"),
+MODULES: Final = {
+    "_made.py": (
+        "The blocking client, and what it gives out",
+        ("EventStream", "Subscription", "ResourceWatch", "LoadedSkill", "Client"),
     ),
-    ("format",),
+    "_made_group.py": (
+        "The blocking group of servers, and its tool set",
+        ("GroupEvents", "ToolSet", "Group"),
+    ),
+}
+"""Module -> its first line, and its classes."""
+
+RUNTIME: Final = {
+    "Client": "sync._made",
+    "DEFAULT_LIMITS": "limits",
+    "DEFAULT_RECOVERY": "limits",
+    "Facade": "sync._facade",
+    "GroupBase": "group.base",
+    "Owner": "sync._facade",
+    "PendingCall": "sync._facade",
+    "Reader": "sync._facade",
+    "Reading": "tools.reading",
+    "Stream": "sync._facade",
+    "UNSET": "types",
+}
+"""What is imported when the module is: name -> where from."""
+
+CLASSES: Final = {
+    "EventStream": ("Stream", ["transports/client/streams.py:EventStream"]),
+    "Subscription": ("EventStream", ["transports/client/streams.py:Subscription"]),
+    "ResourceWatch": ("Stream", ["transports/client/streams.py:ResourceWatch"]),
+    "LoadedSkill": ("Facade", ["client/skills.py:LoadedSkill"]),
+    "Client": (
+        "Owner",
+        [
+            "client/base.py:ClientBase",
+            "client/__init__.py:Client",
+            "client/lists.py:ListVerbs",
+            "client/skills.py:SkillVerbs",
+            "client/notices.py:NoticeVerbs",
+        ],
+    ),
+    "GroupEvents": ("Stream", ["group/hearing.py:GroupEvents"]),
+    "ToolSet": (
+        "Reader, Reading",
+        ["tools/toolset.py:ToolSet", "tools/base.py:ToolSetBase"],
+    ),
+    "Group": (
+        "Owner, Reader, GroupBase[Any, Client]",
+        [
+            "group/group.py:Group",
+            "group/connecting.py:Connecting",
+            "group/verbs.py:Verbs",
+        ],
+    ),
+}
+"""Class -> its base, and the asyncio classes that it has its methods from."""
+
+SKIPPED: Final = {
+    *("EventStream.take", "EventStream.wake", "Subscription.take", "Subscription.wake"),
+    *("GroupEvents.take", "GroupEvents.end"),
+    *("Client.observe", "Client.abandon", "Group.abandon"),
+    *("Group.connected", "Group.connected_in_turn"),
+}
+"""What the asyncio classes have for each other."""
+
+ON_LOOP: Final = {
+    *("Client.events", "Client.listen", "Client.watch"),
+    *("Client.set_handlers", "Group.set_handlers", "Group.events"),
+    *("Group.notify_roots_changed", "ToolSet.accept"),
+}
+"""Plain methods that touch what belongs to the loop."""
+
+POSTED: Final = {"Client.cancel", "Group.cancel"}
+"""Plain methods that wait for nothing, and work in a signal handler."""
+
+DUNDERS: Final = {"__len__", "__iter__", "__contains__", "__getitem__", "__bool__"}
+
+NAMES: Final = {
+    "__anext__": "__next__",
+    "aclose": "close",
+    "AsyncIterator": "Iterator",
+}
+
+BACKGROUND: Final = """\
+    background: Whether a thread of its own runs the event loop, also between calls,
+        so that what the server starts is served at any time. `on_notification`,
+        `keepalive` and `start_call` begin that thread by themselves.
+"""
+
+GROUP_BACKGROUND: Final = """\
+    background: Whether a thread of its own runs the event loop, also between calls,
+        so that what the servers start is served at any time. `on_notification`,
+        `keepalive`, `restart` and `idle` begin that thread by themselves.
+"""
+
+TEXTS: Final = (
+    (
+        "as safe to cancel: the server is told, and the connection goes on.",
+        """\
+as safe to interrupt: the server is told, and the connection goes on.
+Any number of threads may share a client.""",
+    ),
+    ("to be awaited or cancelled later.", "to wait for or to cancel later."),
+    ("or: result = await call", "or: result = call.result()"),
+    ("awaiting the handle.", "its `result`."),
+    (
+        "Cancelling the task tells the server and returns at once.",
+        "Ctrl-C tells the server and raises `KeyboardInterrupt`.",
+    ),
+    (
+        "Works from any task, again after `aclose`",
+        "Works from any thread, again after `aclose`",
+    ),
+    (
+        "Cancelling the last caller undoes what had begun.",
+        "Ctrl-C undoes what had begun.",
+    ),
+    (
+        "Works from any task, in any order, twice.",
+        "Works from any thread, in any order, twice.",
+    ),
+    ("Works from any task, twice,", "Works from any thread, twice,"),
+    (
+        "When cancelled, the closing goes on by itself.",
+        "Ctrl-C ends the server's process at once.",
+    ),
+    (
+        "It is made and used on one event loop, from any task.",
+        "Any number of threads may share it.",
+    ),
+    (
+        "All its methods are to be called on the loop of its group.\n",
+        "Any number of threads may share it.\n",
+    ),
+    ("Cancelling it ends the login;", "Ctrl-C ends the login;"),
+    (
+        "Cancelling this leaves the closing under way.",
+        "Ctrl-C leaves the closing under way.",
+    ),
+    ("So it is where the caller is cancelled.", "So it is after Ctrl-C."),
+    (
+        "Cancelling the last who waits undoes what had begun.",
+        "Ctrl-C undoes what had begun.",
+    ),
+    (
+        "Cancelling ends the listings that nobody else wants.",
+        "Ctrl-C ends the listings that nobody else wants.",
+    ),
+    ("Safe\nto cancel: nothing is lost.", "Safe\nto interrupt: nothing is lost."),
+    ("is called once more for each of them. plain or async.", ""),
+    ("async with mcpwire.", "with mcpwire.sync."),
+    ("async with ", "with "),
+    ("async for ", "for "),
+    ("await ", ""),
+    ("`aclose`", "`close`"),
+    ("a function, plain or async, is", "a function is"),
+    (
+        "Called with each `GroupEvent`, plain or async.",
+        "Called with each `GroupEvent`, in a thread.",
+    ),
+    (
+        "each `Notification` that belongs to no call.",
+        "each `Notification` that belongs to no call, in a\n        thread.",
+    ),
 )
-"""What is tidied: imports nobody uses, their order, loops that only yield; layout."""
+
+FIX: Final = ("check", "--fix-only", "--select")
+
+LEFT_OVER: Final = re.compile(r"\basync|await|aclose|asyncio|coroutine|plain or async")
 
 
-def made(source: str) -> str:
-    """Return the text of the module that is made from a source file.
+class GenerateError(Exception):
+    """Something has no blocking form; the message names it."""
 
-    Raises:
-        UntranslatableError: Something in it has no blocking form.
-    """
-    text = to_blocking(
-        (ROOT / source).read_text(encoding="utf-8"),
-        source,
-        TABLES,
-        texts=TEXTS.get(source, ()),
-        patches=PATCHES.get(source, ()),
+
+def made(module: str) -> str:
+    """Return the text of a module."""
+    title, names = MODULES[module]
+    imports: list[str] = []
+    body = "\n\n".join(_class(name, imports) for name in names)
+
+    def used(name: str) -> bool:
+        return name not in names and re.search(rf"\b{name}\b", body) is not None
+
+    runtime = [
+        f"from mcpwire.{where} import {name}"
+        for name, where in RUNTIME.items()
+        if used(name)
+    ]
+    by_name = {line.split()[-1]: line for line in reversed(imports)}
+    annotations = [line for name, line in by_name.items() if used(name)]
+    text = HEADER.format(
+        title=title,
+        exported=sorted(names),
+        runtime="\n".join(runtime),
+        imports=textwrap.indent("\n".join(annotations), "    "),
     )
-    return tidied(HEADER.format(source=source) + text, FILES[source])
+    return _tidied(f"{text}\n\n{body}", module)
 
 
-def tidied(text: str, path: str) -> str:
-    """Return the text as ruff sets it."""
-    for command in RUFF:
+def _module(path: str, imports: list[str]) -> ast.Module:
+    module = ast.parse((ROOT / "mcpwire" / path).read_text(encoding="utf-8"))
+    imports += _imports(module.body)
+    return module
+
+
+def _parsed(where: str, imports: list[str]) -> ast.ClassDef:
+    path, name = where.split(":")
+    if name in CLASSES:
+        module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        imports.append(f"from mcpwire.{module} import {name} as Async{name}")
+    for node in _module(path, imports).body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return node
+    raise GenerateError(f"there is no class {where}")
+
+
+def _imports(body: list[ast.stmt]) -> Iterator[str]:
+    """Return a line for each name imported for annotations, but for our own."""
+    for node in body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from _imports(node.body)
+        elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
+            for alias in node.names:
+                if alias.name not in {*CLASSES, *RUNTIME, "Any"}:
+                    name = ast.unparse(alias).replace("AsyncIterator", "Iterator")
+                    yield f"from {node.module} import {name}"
+        elif isinstance(node, ast.Import):
+            yield ast.unparse(node)
+
+
+def _class(name: str, imports: list[str]) -> str:
+    base, sources = CLASSES[name]
+    nodes = [_parsed(each, imports) for each in sources]
+    if name == "Group":  # it reads the rest itself
+        known = _parsed("group/base.py:GroupBase", imports)
+        known.body = [
+            node
+            for node in known.body
+            if isinstance(node, ast.FunctionDef)
+            and node.name in {"client_of", "set_handlers"}
+        ]
+        nodes.append(known)
+    own = next(node for node in nodes if node.name == name)
+    inner = f"Async{name}"
+    lines = [f"class {name}({base}):{_docstring(own, 4)}", f"    _inner: {inner}"]
+    if name in {"Client", "Group"}:
+        lines.append(_constructor(name, nodes))
+    for node in nodes:
+        for item in node.body:
+            if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines += _method(name, item)
+    return "\n\n".join(lines)
+
+
+def _constructor(name: str, nodes: list[ast.ClassDef]) -> str:
+    found = [
+        item
+        for node in nodes
+        for item in node.body
+        if isinstance(item, ast.FunctionDef) and item.name == "__init__"
+    ]
+    node = found[-1] if name == "Group" else found[0]
+    given = _passed(node.args)
+    node.args.kwonlyargs.append(
+        ast.arg("background", ast.parse("bool", mode="eval").body)
+    )
+    node.args.kw_defaults.append(ast.Constant(value=False))
+    return textwrap.indent(
+        f"def __init__({ast.unparse(node.args)}) -> None:\n"
+        f"    from mcpwire.{name.lower()} import {name} as Inner\n\n"
+        f"    self._adopt(Inner, {given}, background=background)",
+        "    ",
+    )
+
+
+def _method(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """Return a method of a class, where it is public."""
+    where = f"{name}.{node.name}"
+    is_public = not node.name.startswith("_") or node.name in DUNDERS
+    if node.name == "__anext__":
+        is_public = True
+    if not is_public or where in SKIPPED:
+        return []
+    returns = _annotation(node)
+    decorators = "".join(f"@{ast.unparse(each)}\n" for each in node.decorator_list)
+    if "property" in decorators:
+        body = f"return self._inner.{node.name}"
+    else:
+        body = _body(where, node, returns)
+    text = (
+        f"{decorators}def {NAMES.get(node.name, node.name)}({ast.unparse(node.args)})"
+        f" -> {returns}:{_docstring(node, 4)}\n{textwrap.indent(body, '    ')}"
+    )
+    return [textwrap.indent(text, "    ")]
+
+
+def _body(
+    where: str, node: ast.FunctionDef | ast.AsyncFunctionDef, returns: str
+) -> str:
+    """Return the one line of a method."""
+    given = _passed(node.args)
+    inner = f"self._inner.{node.name}"
+    kind = returns.split("[", maxsplit=1)[0]
+    if node.name == "__anext__":
+        value = "self._take(self._inner)"
+    elif node.name == "aclose" and where.startswith(("Client.", "Group.")):
+        value = f"self._close({inner})"
+    elif where in POSTED:
+        value = f"self._runner.post({inner}, {given})"
+    elif isinstance(node, ast.AsyncFunctionDef):
+        value = f"self._run({inner}({given}))"
+    elif kind == "Iterator" and not node.name.startswith("__"):
+        value = f"self._iterate({inner}({given}))"
+    elif where in ON_LOOP:
+        value = f"self._on_loop({f'lambda: {inner}({given})' if given else inner})"
+    else:
+        value = f"{inner}({given})"
+    if kind in CLASSES or kind == "PendingCall":
+        value = f"self._wrap({kind}, {value})"
+    thread = "self._runner.wants_thread = True\n" if kind == "PendingCall" else ""
+    return thread + (value if returns == "None" else f"return {value}")
+
+
+def _annotation(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    assert node.returns is not None, node.name
+    text = ast.unparse(node.returns)
+    return text.replace("AsyncIterator", "Iterator").replace("ClientT", "Client")
+
+
+def _passed(arguments: ast.arguments, skip: int = 0) -> str:
+    """Return the arguments of a signature as those of a call."""
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    if names and names[0] in {"self", "cls"}:
+        skip = 1
+    parts = names[skip:]
+    if arguments.vararg is not None:
+        parts.append(f"*{arguments.vararg.arg}")
+    parts += [f"{each.arg}={each.arg}" for each in arguments.kwonlyargs]
+    if arguments.kwarg is not None:
+        parts.append(f"**{arguments.kwarg.arg}")
+    return ", ".join(parts)
+
+
+def _docstring(
+    node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, indent: int
+) -> str:
+    text = ast.get_docstring(node)
+    if text is None:
+        return ""
+    for old, new in TEXTS:
+        text = text.replace(old, new)
+    if isinstance(node, ast.ClassDef) and node.name in {"Client", "Group"}:
+        more = BACKGROUND if node.name == "Client" else GROUP_BACKGROUND
+        mark = "    options: Those of every" if node.name == "Group" else "\nRaises:\n"
+        assert text.count(mark) == 1, node.name
+        text = text.replace(mark, more + mark)
+    left = LEFT_OVER.search(text)
+    if left is not None:
+        raise GenerateError(f"{node.name}: its docstring says {left.group()!r}: {text}")
+    if "\n" in text:
+        text += "\n"
+    return "\n" + textwrap.indent(f'"""{text}"""', " " * indent)
+
+
+def _tidied(text: str, module: str) -> str:
+    for command in ((*FIX, "F401"), (*FIX, "I001"), ("format",)):
         done = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", path, "-"],
+            [
+                *(sys.executable, "-m", "ruff", *command),
+                *("--stdin-filename", str(SYNC / module), "-"),
+            ],
             cwd=ROOT,
             input=text,
             capture_output=True,
@@ -66,28 +416,21 @@ def tidied(text: str, path: str) -> str:
             check=False,
         )
         if done.returncode:
-            raise UntranslatableError(f"{path}: ruff: {done.stderr}")
+            raise GenerateError(f"ruff: {done.stderr}")
         text = done.stdout
     return text
 
 
 def main(arguments: Sequence[str]) -> str | None:
-    """Write or compare every module; return what is wrong."""
+    """Write or compare the modules; return what is wrong."""
     if list(arguments) not in ([], ["--write"]):
         return "usage: python tests/sync/generate.py [--write]"
-    stale = []
-    for source, target in FILES.items():
-        path = ROOT / target
-        text = made(source)
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        stale.append(target)
+    for module in MODULES:
+        path, text = SYNC / module, made(module)
         if arguments:
-            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            sys.stdout.write(f"{target}: written\n")
-    if stale and not arguments:
-        return f"not what would be written: {', '.join(stale)}"
+        elif path.read_text(encoding="utf-8") != text:
+            return f"{module} is not what would be written: run with --write"
     return None
 
 

@@ -1,79 +1,77 @@
-"""Users' functions run beside the reading: handlers in threads, callbacks in order."""
+"""Users' functions beside a blocking client: which thread calls them, what they may.
 
+Progress comes in the thread of its call, which has handed the loop on; handlers and
+notifications come in threads of their own; async functions run on the loop.
+"""
+
+import asyncio
+import contextlib
 import contextvars
 import sys
 import threading
-from pathlib import Path
 
 import pytest
+from asking import SAMPLE, Asking
+from fakes import FakeServer
+from mcp_server import scripted_mcp
 from scripted import ECHO_LOOP, scripted
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from waiting import BOUND_S, until
 
 import mcpwire
 import mcpwire.sync
-from mcpwire.protocol.host.sampling import Sampling
 from mcpwire.types import CreateMessageResult, TextContent
 
 WHO = contextvars.ContextVar("WHO", default="nobody")
 
-NOTIFYING = """
+TOOLS = r"""
+import itertools
 handshake()
-def log(data):
-    send({"jsonrpc": "2.0", "method": "notifications/message",
-          "params": {"level": "info", "data": data}})
+numbers, asked = itertools.count(), {}
+def notify(method, **params):
+    send({"jsonrpc": "2.0", "method": "notifications/" + method, "params": params})
 while True:
     m = recv()
-    if m["method"] == "tools/call":
-        for number in range(m["params"]["arguments"]["count"]):
-            log(number)
+    params = m.get("params", {})
+    arguments = params.get("arguments", {})
+    if "method" not in m:
+        call, left = asked.pop(m["id"])
+        left.discard(m["id"])
+        if not left:
+            text(call, json.dumps(m.get("result", m.get("error"))))
+    elif params.get("name") == "log":
+        for number in range(arguments["count"]):
+            notify("message", level="info", data=number)
         text(m, "done")
-"""
-
-ASKING = """
-handshake()
-asked = {}
-def ask(id, said):
-    send({"jsonrpc": "2.0", "id": id, "method": "sampling/createMessage", "params": {
-        "maxTokens": 5,
-        "messages": [{"role": "user", "content": {"type": "text", "text": said}}]}})
-while True:
-    m = recv()
-    if m.get("method") == "tools/call":
-        name = m["params"]["name"]
-        if name == "ping":
-            send({"jsonrpc": "2.0", "id": "p", "method": "ping"})
-            asked["p"] = m
-        elif name == "withdraw":
-            ask("w", name)
-            send({"jsonrpc": "2.0", "method": "notifications/cancelled",
-                  "params": {"requestId": "w"}})
-            text(m, "withdrawn")
-        elif name == "count":
-            text(m, str(len(asked)))
-        else:
-            for number in range(int(name)):
-                id = f"{m['id']}.{number}"
-                asked[id] = m
-                ask(id, str(number))
-    elif "method" not in m:
-        call = asked.pop(m["id"])
-        if call not in asked.values():
-            answer(call, {"content": [{"type": "text", "text": json.dumps(
-                m.get("result", m.get("error")))}]})
+    elif params.get("name") == "progress":
+        token = params.get("_meta", {}).get("progressToken")
+        for number in range(arguments["count"] if token is not None else 0):
+            notify("progress", progressToken=token, progress=number, message="m")
+        text(m, "done")
+    elif params.get("name") == "ask":
+        left = {f"q{next(numbers)}" for _ in range(arguments["count"])}
+        for id in left:
+            asked[id] = m, left
+            send({"jsonrpc": "2.0", "id": id, "method": arguments.get("method",
+                  "sampling/createMessage"), "params": {"maxTokens": 5, "messages": [
+                  {"role": "user", "content": {"type": "text", "text": "well?"}}]}})
+    elif "id" in m:
+        text(m, str(len(asked)))
 """
 
 
-def sampled(text):
-    return CreateMessageResult(
-        role="assistant", content=TextContent(text), model="mine"
-    )
+def tools():
+    """Return a server whose tools notify, report progress and ask."""
+    return scripted(TOOLS)
 
 
-def the_text(params):
-    return params.messages[0].content.text
+def sampled(said):
+    """Return what answers a request for a message."""
+    return CreateMessageResult("assistant", TextContent(said), "mine")
+
+
+def asking(client, count=1, **options):
+    """Have the server ask; return what it was answered."""
+    return client.call_tool("ask", {"count": count}, timeout=BOUND_S, **options).text
 
 
 # Notifications...
@@ -89,10 +87,10 @@ def test_notifications_come_in_order_one_at_a_time_in_the_context_of_constructio
         heard.append(notification.params.data)
 
     WHO.set("maker")
-    client = mcpwire.sync.Client(scripted(NOTIFYING), on_notification=hear)
+    client = mcpwire.sync.Client(tools(), on_notification=hear)
     WHO.set("caller")
     with client:
-        assert client.call_tool("x", {"count": 100}).text == "done"
+        assert client.call_tool("log", {"count": 100}).text == "done"
         until(lambda: len(heard) == 100)
     assert heard == list(range(100))
     assert contexts == {"maker"}
@@ -110,11 +108,11 @@ def test_a_callback_that_raises_is_logged_and_nothing_else(caplog):
         if notification.params.data == 2:
             sys.exit(3)
 
-    with mcpwire.sync.Client(scripted(NOTIFYING), on_notification=hear) as client:
-        client.call_tool("x", {"count": 5})
+    with mcpwire.sync.Client(tools(), on_notification=hear) as client:
+        client.call_tool("log", {"count": 5})
         until(lambda: len(heard) == 5)
-        assert client.call_tool("x", {"count": 0}).text == "done"
-    assert caplog.text.count("raised") == 2
+        assert client.call_tool("log", {"count": 0}).text == "done"
+    assert caplog.text.count("raised\n") == 2
     assert "mine" in caplog.text
 
 
@@ -126,133 +124,251 @@ def test_a_callback_that_blocks_holds_up_no_call_and_costs_a_bounded_queue():
         assert free.wait(BOUND_S)
         heard.append(notification.params.data)
 
-    client = mcpwire.sync.Client(
-        scripted(NOTIFYING),
-        on_notification=hear,
-        limits=mcpwire.Limits(notifications=8),
-    )
-    with client:
-        assert client.call_tool("x", {"count": 50}).text == "done"
-        assert client.call_tool("x", {"count": 50}).text == "done"
+    limits = mcpwire.Limits(notifications=8)
+    with mcpwire.sync.Client(tools(), on_notification=hear, limits=limits) as client:
+        assert client.call_tool("log", {"count": 50}).text == "done"
+        assert client.call_tool("log", {"count": 50}).text == "done"
         free.set()
         until(lambda: len(heard) + client.stats.dropped_notifications == 100)
     assert len(heard) in {8, 9}
     assert heard[-1] == 49
 
 
-def test_a_callback_may_call_the_client_it_belongs_to():
+@pytest.mark.pain("P12")
+def test_a_callback_may_call_the_client_it_belongs_to_and_close_it():
     results = []
 
     def hear(notification):
-        results.append(client.call_tool("x", {"count": 0}).text)
+        results.append(client.call_tool("log", {"count": 0}).text)
+        if len(results) == 3:
+            client.close()
 
-    client = mcpwire.sync.Client(scripted(NOTIFYING), on_notification=hear)
-    with client:
-        client.call_tool("x", {"count": 3})
-        until(lambda: len(results) == 3)
+    client = mcpwire.sync.Client(tools(), on_notification=hear)
+    client.connect()
+    client.call_tool("log", {"count": 3})
+    until(lambda: len(results) == 3 and not client.is_connected)
     assert set(results) == {"done"}
+    client.close()
 
 
-def test_with_a_reader_of_its_own_a_client_hears_while_nobody_calls():
-    target = scripted(
-        "handshake()\ntime.sleep(0.1)\n"
-        "send({'jsonrpc': '2.0', 'method': 'notifications/tools/list_changed'})\n"
-        "send({'jsonrpc': '2.0', 'id': 1, 'method': 'ping'})\n"
-        "assert recv() == {'jsonrpc': '2.0', 'id': 1, 'result': {}}\n"
-        "send({'jsonrpc': '2.0', 'method': 'notifications/prompts/list_changed'})\n"
-        + ECHO_LOOP
-    )
+def test_an_async_callback_runs_on_the_loop():
     heard = []
-    client = mcpwire.sync.Client(
-        target, background=True, on_notification=lambda n: heard.append(n.method)
-    )
-    with client:
+
+    async def hear(notification):
+        await asyncio.sleep(0)  # a turn of the loop
+        heard.append(notification.params.data)
+
+    with mcpwire.sync.Client(tools(), on_notification=hear) as client:
+        client.call_tool("log", {"count": 20})
+        until(lambda: len(heard) == 20)
+    assert heard == list(range(20))
+
+
+UNASKED = r"""
+handshake()
+time.sleep(0.1)
+send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+send({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+assert recv() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+send({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"})
+"""
+
+
+def test_who_wants_notifications_hears_and_answers_while_nobody_calls():
+    heard = []
+    with mcpwire.sync.Client(
+        scripted(UNASKED + ECHO_LOOP), on_notification=lambda n: heard.append(n.method)
+    ) as client:
         until(lambda: len(heard) == 2)
         assert client.call_tool("x", {"text": "hi"}).text == "hi"
     assert heard[1] == "notifications/prompts/list_changed"
 
 
-def test_a_reader_of_its_own_sees_the_end_of_the_server_at_once():
+def test_with_a_thread_of_its_own_it_sees_the_end_of_the_server_at_once():
     target = scripted("handshake()\nsys.exit(4)")
-    with mcpwire.sync.Client(
-        target, background=True, recovery=mcpwire.Recovery(restart=False)
-    ) as client:
+    never = mcpwire.Recovery(restart=False)
+    with mcpwire.sync.Client(target, background=True, recovery=never) as client:
         until(lambda: not client.is_connected)
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             client.ping()
     assert (caught.value.exit_code, caught.value.sent) == (4, False)
 
 
+def test_a_keepalive_begins_the_thread_that_it_needs():
+    server = FakeServer()
+    with mcpwire.sync.Client(server, keepalive=0.02):
+        until(lambda: sum(m.get("method") == "ping" for m in server.received) > 2)
+
+
 # Progress...
 
 
-def progress_server(count=3):
-    return scripted(
-        "handshake()\nwhile True:\n    m = recv()\n"
-        "    if 'id' not in m: continue\n"
-        "    token = m['params'].get('_meta', {}).get('progressToken')\n"
-        f"    for number in range({count} if token else 0):\n"
-        "        send({'jsonrpc': '2.0', 'method': 'notifications/progress',"
-        " 'params': {'progressToken': token, 'progress': number, 'message': 'm'}})\n"
-        "    text(m, 'done')"
-    )
-
-
-def test_progress_is_told_in_the_thread_that_calls_before_the_result():
+@pytest.mark.parametrize("background", [False, True])
+def test_progress_is_told_in_the_thread_that_calls_before_the_result(background):
     heard = []
 
     def hear(progress, total, message):
         heard.append((threading.current_thread(), progress, total, message))
 
-    with mcpwire.sync.Client(progress_server()) as client:
-        assert client.call_tool("x", on_progress=hear).text == "done"
+    with mcpwire.sync.Client(tools(), background=background) as client:
+        call = client.call_tool("progress", {"count": 3}, on_progress=hear)
+        assert call.text == "done"
         here = threading.current_thread()
         assert heard == [(here, number, None, "m") for number in range(3)]
 
 
 @pytest.mark.fault("F17")
-def test_a_progress_callback_that_raises_is_logged_and_may_call_the_client(caplog):
+@pytest.mark.parametrize("background", [False, True])
+def test_a_progress_callback_that_raises_is_logged_and_may_call_the_client(
+    background, caplog
+):
     answers = []
 
     def hear(progress, total, message):
-        answers.append(client.call_tool("y").text)
+        answers.append(client.call_tool("log", {"count": 0}).text)
         raise RuntimeError("mine")
 
-    with mcpwire.sync.Client(progress_server()) as client:
-        assert client.call_tool("x", on_progress=hear).text == "done"
+    with mcpwire.sync.Client(tools(), background=background) as client:
+        call = client.call_tool("progress", {"count": 3}, on_progress=hear)
+        assert call.text == "done"
     assert answers == ["done"] * 3
     assert caplog.text.count("RuntimeError: mine") == 3
+
+
+def test_progress_may_come_within_progress():
+    depths = []
+
+    def hear(depth):
+        depths.append(depth)
+        if depth < 4:
+            client.call_tool(
+                "progress", {"count": 1}, on_progress=lambda *_: hear(depth + 1)
+            )
+
+    with mcpwire.sync.Client(tools()) as client:
+        client.call_tool("progress", {"count": 1}, on_progress=lambda *_: hear(1))
+    assert depths == [1, 2, 3, 4]
 
 
 def test_a_progress_callback_that_raises_an_interrupt_ends_its_call_only():
     def hear(progress, total, message):
         raise KeyboardInterrupt
 
-    with mcpwire.sync.Client(progress_server()) as client:
+    with mcpwire.sync.Client(tools()) as client:
         with pytest.raises(KeyboardInterrupt):
-            client.call_tool("x", on_progress=hear)
-        assert client.call_tool("x").text == "done"
+            client.call_tool("progress", {"count": 3}, on_progress=hear)
+        assert client.call_tool("log", {"count": 0}).text == "done"
+        assert client.stats.connections == 1
+
+
+@pytest.mark.pain("P29")
+def test_progress_of_one_call_may_wait_for_that_of_another(threads):
+    both = threading.Barrier(2)
+    with mcpwire.sync.Client(tools()) as client:
+        calls = [
+            threads.submit(
+                client.call_tool,
+                "progress",
+                {"count": 1},
+                on_progress=lambda *_: both.wait(BOUND_S),
+            )
+            for _ in range(2)
+        ]
+        assert [call.result(BOUND_S).text for call in calls] == ["done"] * 2
+
+
+@pytest.mark.pain("P29")
+@pytest.mark.parametrize("use", ["call", "close"])
+def test_while_a_progress_callback_waits_others_call_and_close(use, threads):
+    """Its thread ran the loop and has handed it on, also where nobody took it yet."""
+    begun, free = threading.Event(), threading.Event()
+
+    def hear(*_):
+        begun.set()
+        assert free.wait(BOUND_S)
+
+    client = mcpwire.sync.Client(tools())
+    client.connect()
+    slow = threads.submit(client.call_tool, "progress", {"count": 1}, on_progress=hear)
+    assert begun.wait(BOUND_S)
+    assert client.call_tool("log", {"count": 0}).text == "done"
+    if use == "close":
+        client.close()
+        assert not client.is_connected
+    free.set()
+    slow.exception(BOUND_S)  # its answer may have come before
+    client.close()
+
+
+def test_a_progress_callback_may_close_its_client():
+    client = mcpwire.sync.Client(tools())
+    client.connect()
+    with contextlib.suppress(mcpwire.ConnectionClosed):  # its answer may have come
+        client.call_tool(
+            "progress", {"count": 1}, on_progress=lambda *_: client.close()
+        )
+    assert not client.is_connected
+    client.close()
+
+
+def test_an_async_progress_callback_runs_on_the_loop():
+    heard = []
+
+    async def hear(progress, total, message):
+        await asyncio.sleep(0)  # a turn of the loop
+        heard.append(progress)
+
+    with mcpwire.sync.Client(tools()) as client:
+        client.call_tool("progress", {"count": 3}, on_progress=hear)
+    assert heard == [0, 1, 2]
+
+
+def test_progress_of_a_started_call_comes_in_a_thread():
+    heard = []
+    with mcpwire.sync.Client(tools()) as client:
+        call = client.start_call(
+            "progress", {"count": 3}, on_progress=lambda value, *_: heard.append(value)
+        )
+        assert call.result(BOUND_S).text == "done"
+    assert heard == [0, 1, 2]
 
 
 # Requests of the server...
 
 
 @pytest.mark.fault("F18")
-def test_a_handler_runs_in_a_thread_while_the_call_it_belongs_to_waits():
+@pytest.mark.parametrize("background", [False, True])
+def test_a_handler_runs_in_a_thread_while_the_call_it_belongs_to_waits(background):
     threads = []
 
     def sample(params):
         threads.append(threading.current_thread())
-        return sampled(the_text(params))
+        return sampled("well")
 
-    with mcpwire.sync.Client(scripted(ASKING), sampling=sample) as client:
-        assert '"text": "0"' in client.call_tool("1").text
+    with mcpwire.sync.Client(tools(), sampling=sample, background=background) as client:
+        assert '"text": "well"' in asking(client)
     assert threads[0] is not threading.current_thread()
-    assert not threads[0].is_alive() or threads[0].daemon
+    assert threads[0].daemon
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_handler_answers_in_either_era_plain_or_async(version, is_async):
+    async def later(_):
+        await asyncio.sleep(0)  # a turn of the loop
+        return sampled("later")
+
+    server = Asking("sampling/createMessage", SAMPLE, version)
+    handler = later if is_async else lambda _: sampled("now")
+    with mcpwire.sync.Client(server, sampling=handler) as client:
+        assert client.call_tool("x").text == "done"
+    said = server.answered["result"]["content"]["text"]
+    assert said == ("later" if is_async else "now")
 
 
 @pytest.mark.fault("F18")
-def test_a_handler_may_call_the_client_and_others_calls_go_on_meanwhile():
+@pytest.mark.pain("P29")
+def test_a_handler_may_call_the_client_and_others_calls_go_on_meanwhile(threads):
     asked, free = threading.Event(), threading.Event()
 
     def sample(params):
@@ -260,76 +376,41 @@ def test_a_handler_may_call_the_client_and_others_calls_go_on_meanwhile():
         assert free.wait(BOUND_S)
         return sampled(client.call_tool("count").text)
 
-    with mcpwire.sync.Client(scripted(ASKING), sampling=sample) as client:
-        call = client.start_call("1")
+    with mcpwire.sync.Client(tools(), sampling=sample) as client:
+        call = threads.submit(asking, client)
         assert asked.wait(BOUND_S)
         assert client.call_tool("count").text == "1"
         free.set()
-        assert '"text": "1"' in call.result(BOUND_S).text
+        assert '"text": "1"' in call.result(BOUND_S)
 
 
-@pytest.mark.fault("F18")
-def test_at_most_so_many_handlers_run_at_once_and_all_are_answered():
-    running, most = [0], [0]
-    lock = threading.Lock()
+@pytest.mark.pain("P29")
+@pytest.mark.parametrize("over", ["post", "get"])
+@pytest.mark.parametrize("era", ["session", "stateless"])
+def test_a_handler_may_call_its_own_client_over_http(era, over):
+    said = []
 
+    def sample(_):
+        said.append(client.call_tool("echo", {"text": "in"}).text)
+        return sampled("well")
+
+    with (
+        scripted_mcp(era, replies="sse") as server,
+        mcpwire.sync.Client(server.url, sampling=sample) as client,
+    ):
+        answer = client.call_tool("ask", {"over": over}, timeout=BOUND_S)
+        assert answer.text == "well"
+    assert said == ["in"]
+
+
+@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, StopIteration])
+def test_a_handler_that_wants_to_end_the_thread_ends_no_loop(raised):
     def sample(params):
-        with lock:
-            running[0] += 1
-            most[0] = max(most[0], running[0])
-        until(lambda: most[0] >= 3)  # however late the others begin
-        threading.Event().wait(0.01)
-        with lock:
-            running[0] -= 1
-        return sampled("x")
+        raise raised
 
-    client = mcpwire.sync.Client(
-        scripted(ASKING), sampling=sample, limits=mcpwire.Limits(inbound=3)
-    )
-    with client:
-        client.call_tool("20", timeout=BOUND_S)
-    assert most == [3]
-
-
-def test_a_ping_is_answered_without_a_handler():
-    with mcpwire.sync.Client(scripted(ASKING)) as client:
-        assert client.call_tool("ping").text == "{}"
-
-
-def test_a_handler_that_fails_answers_with_an_error_that_does_not_tell_why(caplog):
-    def sample(params):
-        raise RuntimeError("secret")
-
-    with mcpwire.sync.Client(scripted(ASKING), sampling=sample) as client:
-        answer = client.call_tool("1").text
-    assert "-32603" in answer
-    assert "secret" not in answer
-    assert "secret" in caplog.text
-
-
-def test_a_handler_that_raises_an_rpc_error_answers_with_it():
-    def sample(params):
-        raise mcpwire.RPCError("no", code=-1)
-
-    with mcpwire.sync.Client(scripted(ASKING), sampling=sample) as client:
-        assert client.call_tool("1").text == '{"code": -1, "message": "no"}'
-
-
-def test_a_request_that_was_withdrawn_is_not_answered_though_its_handler_runs_on():
-    free, ended = threading.Event(), threading.Event()
-
-    def sample(params):
-        assert free.wait(BOUND_S)
-        ended.set()
-        return sampled("x")
-
-    with mcpwire.sync.Client(scripted(ASKING), sampling=sample) as client:
-        assert client.call_tool("withdraw").text == "withdrawn"
-        free.set()
-        assert ended.wait(BOUND_S)
-        # An answer would make the server fail at its `pop`.
+    with mcpwire.sync.Client(tools(), sampling=sample) as client:
+        assert "-32603" in asking(client)
         assert client.call_tool("count").text == "0"
-        assert client.call_tool("ping").text == "{}"
 
 
 def test_a_handler_closes_its_own_client():
@@ -337,18 +418,15 @@ def test_a_handler_closes_its_own_client():
         client.close()
         return sampled("x")
 
-    client = mcpwire.sync.Client(scripted(ASKING), sampling=sample)
+    client = mcpwire.sync.Client(tools(), sampling=sample)
     client.connect()
     with pytest.raises(mcpwire.ConnectionClosed):
-        client.call_tool("1")
+        asking(client)
     client.close()
     assert not client.is_connected
 
 
-def test_closing_waits_for_handlers_but_not_for_ever(monkeypatch):
-    from mcpwire.sync._shell import connection
-
-    monkeypatch.setattr(connection, "CALLBACK_END_S", 0.05)
+def test_closing_does_not_wait_for_a_handler(threads):
     free, asked = threading.Event(), threading.Event()
 
     def sample(params):
@@ -356,67 +434,40 @@ def test_closing_waits_for_handlers_but_not_for_ever(monkeypatch):
         free.wait(BOUND_S)
         return sampled("x")
 
-    client = mcpwire.sync.Client(scripted(ASKING), sampling=sample)
+    client = mcpwire.sync.Client(tools(), sampling=sample)
     client.connect()
-    call = client.start_call("1")
+    call = threads.submit(asking, client)
     assert asked.wait(BOUND_S)
     client.close()
-    with pytest.raises(mcpwire.ConnectionClosed):
-        call.result(BOUND_S)
+    assert type(call.exception(BOUND_S)) is mcpwire.ConnectionClosed
     free.set()
 
 
-# What is no plain function...
+# On the loop...
 
 
-async def coroutine_function(*_): ...
+def test_a_hook_that_closes_what_it_watches_ends_the_connecting(echo):
+    def hook(event, data):
+        if event == "agree":
+            client.close()
+
+    client = mcpwire.sync.Client(echo.target, trace=hook)
+    with contextlib.suppress(mcpwire.ConnectionClosed):  # it was through already
+        client.connect()
+    assert not client.is_connected
+    client.close()
 
 
-class AsyncCallable:
-    async def __call__(self, *_): ...
+def test_a_hook_can_not_call_the_client_in_the_middle_of_its_loop():
+    refused = []
 
+    def hook(event, data):
+        if event == "agree":
+            with pytest.raises(mcpwire.LocalProtocolError, match="can close it but"):
+                client.ping()
+            refused.append(event)
 
-@pytest.mark.parametrize("function", [coroutine_function, AsyncCallable()])
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [
-        ("on_notification", lambda f: f),
-        ("sampling", lambda f: f),
-        ("sampling", lambda f: Sampling(f, tools=True)),
-        ("elicitation", lambda f: f),
-        ("roots", lambda f: f),
-    ],
-)
-def test_an_async_function_is_refused_at_construction(name, given, function):
-    with pytest.raises(ValueError, match=rf"{name} must be a plain function"):
-        mcpwire.sync.Client("cat", **{name: given(function)})
-
-
-def test_an_async_progress_callback_is_refused_before_anything_is_sent():
-    with mcpwire.sync.Client(progress_server()) as client:
-        sent = client.stats.requests
-        with pytest.raises(ValueError, match="on_progress must be a plain function"):
-            client.call_tool("x", on_progress=coroutine_function)
-        assert client.stats.requests == sent
-
-
-def test_what_a_callback_gives_back_to_be_awaited_is_logged_and_let_go(caplog):
-    with mcpwire.sync.Client(progress_server(1)) as client:
-        client.call_tool("x", on_progress=lambda *_: coroutine_function())
-    heard = []
-
-    def hear(notification):
-        heard.append(1)
-        return coroutine_function()
-
-    with mcpwire.sync.Client(scripted(NOTIFYING), on_notification=hear) as client:
-        client.call_tool("x", {"count": 1})
-        until(lambda: caplog.text.count("no plain function") == 2)
-
-
-def test_a_handler_that_gives_back_something_to_await_answers_with_an_error(caplog):
-    with mcpwire.sync.Client(
-        scripted(ASKING), sampling=lambda _: coroutine_function()
-    ) as client:
-        assert "-32603" in client.call_tool("1").text
-    assert "handlers of mcpwire.sync are plain functions" in caplog.text
+    client = mcpwire.sync.Client(FakeServer(), trace=hook)
+    with client:
+        client.ping()
+    assert refused == ["agree"]

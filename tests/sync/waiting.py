@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -18,3 +20,19 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not become true"
         time.sleep(POLL_S)
+
+
+def signal_main(
+    *conditions: Callable[[], object], after: float = 0.0
+) -> threading.Thread:
+    """Signal the main thread once something is so, and again for each condition."""
+
+    def run() -> None:
+        for condition in conditions or (lambda: True,):
+            until(condition)
+            time.sleep(after)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread

@@ -10,7 +10,6 @@ from scripted import ECHO_LOOP, scripted
 import mcpwire
 import mcpwire.sync
 from mcpwire.protocol.many.names import NamePolicy
-from mcpwire.sync.group import Group
 from mcpwire.tools import flatten
 
 BOUND_S = 20
@@ -94,7 +93,7 @@ def test_a_host_has_its_tools_out_of_a_file_inside_a_running_loop(tmp_path):
     names = NamePolicy(charset="A-Za-z0-9_")
 
     async def host():
-        with Group.from_config(file, on_error="skip") as group:
+        with mcpwire.sync.Group.from_config(file, on_error="skip") as group:
             assert list(group.report.failed) == ["broken"]
             tools = group.tools(names=names, trusted=True)
             assert tools.names == (

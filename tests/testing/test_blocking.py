@@ -1,6 +1,7 @@
 """A blocking client is tested with the same servers and the same faults."""
 
 import queue
+import threading
 
 import pytest
 
@@ -52,6 +53,15 @@ def test_a_scripted_server_is_driven_from_the_client_s_thread():
         c.ping()
         assert told.get(timeout=30).params.data == "now"
     assert [each.id for each in server.received if each.is_answer] == ["mine"]
+
+
+def test_a_scripted_server_answers_whichever_thread_runs_the_loop():
+    answers = []
+    with client(ScriptedServer({"tools/call": text("hi")})) as c:
+        thread = threading.Thread(target=lambda: answers.append(c.call_tool("x")))
+        thread.start()
+        thread.join(30)
+    assert [answer.text for answer in answers] == ["hi"]
 
 
 def test_a_server_hangs_up_on_a_blocking_client():

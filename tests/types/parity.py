@@ -9,7 +9,7 @@ import attrs
 from parity_tables import EXCLUDED, OURS, PARAMS, RENAMED, UNIONS, WIDER
 
 from mcpwire import types
-from mcpwire.types._codec.spec import (
+from mcpwire.types._codec import (
     ANY,
     Array,
     Closed,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import sys
 
+import attrs
 import pytest
 
 from mcpwire import types
 from mcpwire.errors import InvalidMessage
 from mcpwire.types import UNSET, decode, decoder, encode, encoder
-from mcpwire.types._codec.spec import _read, spec_of, wire_name
+from mcpwire.types._codec import Codec, spec_of, wire_name
 from mcpwire.versions import find_revision
 
 TEXT = {"type": "text", "text": "hi"}
@@ -99,6 +100,21 @@ def test_values_are_compared_by_content_and_have_no_hash():
     assert types.TextContent("a") != "a"
     with pytest.raises(TypeError):
         hash(types.TextContent("a"))
+
+
+def test_fields_of_base_classes_stand_behind_a_type_s_own():
+    """Our choice: constructors, `repr` and the wire keep one order."""
+    names = [field.name for field in attrs.fields(types.ListToolsResult)]
+    assert names == [
+        *("tools", "next_cursor", "ttl_ms", "cache_scope"),
+        *("result_type", "meta", "extra", "raw"),
+    ]
+    hints = types.Annotations(priority=1)
+    assert types.TextContent("a", hints, {"m": 1}, {"x": 2}) == types.TextContent(
+        "a", annotations=hints, meta={"m": 1}, extra={"x": 2}
+    )
+    tool = types.Tool("a", annotations=types.ToolAnnotations(title="A"), icons=[])
+    assert list(encode(tool)) == ["name", "inputSchema", "annotations", "icons"]
 
 
 # --- absent and null
@@ -299,10 +315,8 @@ def test_attributes_are_camel_case_on_the_wire(attribute, name):
 
 
 def test_a_refusal_that_nobody_can_explain_is_a_fault_of_ours():
-    from mcpwire.types._codec.explain import explain_decoding
-
     with pytest.raises(AssertionError, match="nothing is wrong"):
-        explain_decoding(types.TextContent, TEXT)
+        Codec().explain(types.TextContent, TEXT)
 
 
 @pytest.mark.rule("SCH-11")
@@ -324,6 +338,6 @@ def test_schemas_keep_every_keyword():
 )
 def test_what_a_class_says_of_its_fields_is_read_anew_as_it_was_read_before(cls):
     # The first reading is kept, and anything may have been the first.
-    assert [field.wire for field in _read(cls).fields] == [
+    assert [field.wire for field in Codec().specs[cls].fields] == [
         field.wire for field in spec_of(cls).fields
     ]

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcpwire import types
-from mcpwire.types._codec.names import HOME
-
-NAMES = "mcpwire.types._codec.names"
+from mcpwire.types import HOME
 
 CALL_AND_ONE_RESULT = """
 import sys
@@ -36,16 +34,15 @@ def run(code):
 def test_importing_the_package_imports_no_types():
     code = "import sys, mcpwire.types; print(*sys.modules)"
     loaded = {name for name in run(code) if name.startswith("mcpwire.types")}
-    assert loaded == {"mcpwire.types", "mcpwire.types._codec", NAMES}
+    assert loaded == {"mcpwire.types"}
 
 
 def test_one_call_loads_tools_lifecycle_and_content_only():
     """Our choice: the import budget of a client that calls one tool."""
     loaded = {name.removeprefix("mcpwire.types.") for name in run(CALL_AND_ONE_RESULT)}
     public = {name for name in loaded if not name.startswith("_")}
-    assert public == {"capabilities", "content", "lifecycle", "tools"}
-    codec = {name.removeprefix("_codec.") for name in loaded - public}
-    assert not codec & {"convert", "explain", "one_line"}
+    assert public == {"content", "lifecycle", "tools"}
+    assert loaded - public == {"_base", "_codec"}
 
 
 def test_no_library_of_others_is_imported():
@@ -62,7 +59,7 @@ def test_each_name_is_at_home_where_it_is_looked_for():
 
 def test_each_module_s_public_names_are_exported():
     # The keys of `_meta` are for those who ask for the module.
-    for module in set(HOME.values()) - {"_codec.base", "_codec.wire", "meta"}:
+    for module in set(HOME.values()) - {"_base", "_codec", "meta"}:
         home = importlib.import_module(f"mcpwire.types.{module}")
         assert set(home.__all__) <= set(types.__all__)
 
@@ -70,16 +67,14 @@ def test_each_module_s_public_names_are_exported():
 def test_what_type_checkers_see_is_what_there_is():
     tree = ast.parse(Path(types.__file__).read_text(encoding="utf-8"))
     guard = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {
-        alias.name: node.module
-        for node in guard.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    seen = {}
+    for node in guard.body:
+        for alias in node.names:
+            module = importlib.import_module(node.module)
+            names = module.__all__ if alias.name == "*" else [alias.name]
+            seen |= dict.fromkeys(names, node.module)
     assert seen == {name: f"mcpwire.types.{home}" for name, home in HOME.items()}
-    assert set(types.__all__) == set(seen)
-    assert len(types.__all__) == len(set(types.__all__))
-    assert set(types.__all__) <= set(dir(types))
+    assert types.__all__ == sorted(seen) == dir(types)
 
 
 def test_an_unknown_name_is_an_attribute_error_that_names_it():

@@ -7,7 +7,7 @@ import pytest
 from mcpwire import types
 from mcpwire.errors import InvalidMessage
 from mcpwire.types import decode, encode, meta
-from mcpwire.wire.meta import is_meta_key, is_reserved_meta_key
+from mcpwire.types.meta import is_meta_key, is_reserved_meta_key
 
 REQUEST = {
     meta.PROTOCOL_VERSION: "2026-07-28",
@@ -77,5 +77,7 @@ def test_a_subscription_is_named_by_the_id_of_its_request(subscription):
 
 @pytest.mark.rule("META-03")
 def test_the_keys_of_the_protocol_are_spelled_right_and_reserved():
-    keys = {name: getattr(meta, name) for name in meta.__all__ if name.isupper()}
-    assert all(is_meta_key(key) and is_reserved_meta_key(key) for key in keys.values())
+    constants = [getattr(meta, name) for name in meta.__all__ if name.isupper()]
+    keys = [*(key for key in constants if isinstance(key, str)), *meta.TRACE_KEYS]
+    assert len(keys) == 11
+    assert all(is_meta_key(key) and is_reserved_meta_key(key) for key in keys)

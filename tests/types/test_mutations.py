@@ -11,8 +11,8 @@ from wirevalues import PLAIN, example, full, name_of
 
 from mcpwire.errors import InvalidMessage
 from mcpwire.types import decode, encode
-from mcpwire.types._codec.forgive import FORGIVEN
-from mcpwire.types._codec.spec import (
+from mcpwire.types._codec import (
+    LENIENCY,
     Array,
     Closed,
     Either,
@@ -132,7 +132,7 @@ def is_forgiven(place, found):
             (row.type, row.field) == (place.owner, place.wire)
             or ((row.type, row.field) == ("*", "<optional>") and place.optional)
         )
-        for row in FORGIVEN
+        for row in LENIENCY
     )
 
 

@@ -11,7 +11,7 @@ from parity_tables import EXCLUDED, OURS, RENAMED, UNIONS, WIDER
 from wirevalues import OPAQUE, PLAIN
 
 from mcpwire import types
-from mcpwire.types._codec.spec import spec_of
+from mcpwire.types._codec import spec_of
 from mcpwire.versions import REVISIONS
 
 NAMES = [revision.name for revision in REVISIONS]

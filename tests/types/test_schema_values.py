@@ -12,7 +12,7 @@ from wirevalues import PLAIN, Maker
 
 from mcpwire import types
 from mcpwire.types import decode, encode
-from mcpwire.types._codec.spec import spec_of
+from mcpwire.types._codec import spec_of
 from mcpwire.versions import REVISIONS, find_revision
 
 NAMES = [revision.name for revision in REVISIONS]

@@ -262,6 +262,24 @@ def test_a_broken_block_in_a_message_is_refused(content, path, expected):
 
 
 @pytest.mark.parametrize(
+    ("cls", "value", "path", "expected"),
+    [
+        (types.SamplingMessage, {"role": "user"}, "content", "object or array"),
+        (
+            types.CompleteRequestParams,
+            {"argument": {"name": "", "value": ""}},
+            "ref",
+            "'ref/prompt' or 'ref/resource'",
+        ),
+        (types.CompleteRequestParams, {}, "ref", "'ref/prompt' or 'ref/resource'"),
+        (types.EmbeddedResource, {"type": "resource"}, "resource", "object"),
+    ],
+)
+def test_a_missing_union_is_refused_with_all_that_it_may_be(cls, value, path, expected):
+    assert refusal(cls, value) == (f"{cls.__name__}.{path}", expected, "nothing")
+
+
+@pytest.mark.parametrize(
     ("value", "path", "expected"),
     [
         (None, "ElicitResult.content.x", "str or number or bool or array"),

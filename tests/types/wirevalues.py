@@ -8,7 +8,7 @@ import attrs
 from hypothesis import strategies as st
 
 from mcpwire import types
-from mcpwire.types._codec.spec import (
+from mcpwire.types._codec import (
     ANY,
     Array,
     Closed,
@@ -19,9 +19,9 @@ from mcpwire.types._codec.spec import (
     Nested,
     Picked,
     Tagged,
+    decoder,
     spec_of,
 )
-from mcpwire.types._codec.wire import decoder
 
 CLASSES = [
     value

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from mcpwire.cli.arguments import read_object
 from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
-from mcpwire.types.utilities import LoggingLevel
+from mcpwire.types.requests import LoggingLevel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpwire.wire.uri_matching import UriMatcher
-from mcpwire.wire.uri_templates import TemplateError, UriTemplate, encode_literal
+from mcpwire.wire.uri_template import (
+    TemplateError,
+    UriMatcher,
+    UriTemplate,
+    encode_literal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

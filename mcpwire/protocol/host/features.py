@@ -16,7 +16,6 @@ from mcpwire.protocol.host import sampling as samplings
 from mcpwire.protocol.host.completions import UrlElicitations
 from mcpwire.protocol.host.question import Question, excerpt
 from mcpwire.protocol.methods import available, is_declared
-from mcpwire.wire.meta import is_meta_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,6 +170,8 @@ def _as_extensions(
 
 
 def _checked_id(id: object) -> str:
+    from mcpwire.types.meta import is_meta_key
+
     # 2026-07-28 basic/versioning, "Extension Negotiation": the rules of `_meta` keys,
     # and the prefix is mandatory.
     if not isinstance(id, str) or "/" not in id or not is_meta_key(id):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidMessage, MessageTooLarge
 from mcpwire.protocol.http import exchange
-from mcpwire.protocol.http.exchange import BODY_SHOWN, KINDS
+from mcpwire.protocol.http.exchange import BODY_SHOWN
 from mcpwire.protocol.http.reply import ERROR_BODY_BYTES, NO_FIELDS, Owner, Reply
 from mcpwire.protocol.negotiation import ENDPOINT_EVENT
 from mcpwire.wire import jsonrpc
@@ -20,8 +20,6 @@ from mcpwire.wire.json import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mcpwire.errors import MCPError
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.wire.json import Json
@@ -130,48 +128,6 @@ class CallReply(Reply):
             self._room = BODY_SHOWN  # as much as the error shows
         else:
             self._room = min(ERROR_BODY_BYTES, self._room)
-
-    def whole(self, fields: Mapping[bytes, bytes], body: bytes) -> bool:
-        """Take a whole answer with status 200, if it is a plain result.
-
-        Else nothing is taken, and it comes by `head`, `data` and `end`: this does what
-        they do, in one call in place of four or six for most requests.
-        """
-        owner = self._owner
-        if owner.is_watched or self.is_over or len(body) > owner.limits.message:
-            return False
-        kind = KINDS.get(fields.get(b"content-type"))
-        is_stream = kind == "stream"
-        data: bytes | None = body if kind == "json" else None
-        if is_stream and not (
-            self.openings or self.resumption is not None or self.what == LISTEN
-        ):
-            data = exchange.lone_message(body)
-        if data is None or data[LARGE]:
-            return False
-        try:
-            message = loads(data)
-        except JSONDecodeError:
-            return False
-        if type(message) is dict and len(message) == 3:
-            result = message.get("result")
-            id = message.get("id")
-            if (
-                type(result) is dict
-                and type(id) is int
-                and id == self.id
-                and message.get("jsonrpc") == "2.0"
-            ):
-                owner.stats.messages += 1
-                self.status = 200
-                self.fields = fields
-                self._is_json = not is_stream
-                self._is_stream = self._is_begun = is_stream
-                self.openings += is_stream
-                self.result = result
-                self.is_over = True
-                return True
-        return False
 
     def end(self) -> None:
         """Take note that the body is complete."""

@@ -1,4 +1,4 @@
-"""Where one HTTP/1 response begins and ends; the same for both shells.
+"""Where one HTTP/1 response begins and ends.
 
 `httptools` (llhttp) reads the bytes. What it leaves to its user is decided here, in
 favour of refusing: whoever reads a response differently from the server and the proxies
@@ -10,10 +10,6 @@ One reader serves one connection. ::
                      eof()              the end of the stream
 
 Bytes behind a complete response never reach a reply; they only end the re-use.
-
-A whole response whose head came before (`KnownHeads`) is told at once, for that head
-was read and accepted: what its bytes mean does not change. `httptools` sees none of it
-and stays where it is, between two messages.
 """
 
 from __future__ import annotations
@@ -29,7 +25,6 @@ from httptools import (
 )
 
 from mcpwire.errors import MCPError, MessageTooLarge, RemoteProtocolError
-from mcpwire.wire.known_heads import KnownHeads
 
 if TYPE_CHECKING:
     from mcpwire.limits import Limits
@@ -87,12 +82,9 @@ class ResponseReader:
         "_fields",
         "_has_body",
         "_head_max",
-        "_is_alone",
-        "_is_between",
         "_is_head_done",
         "_is_muted",
         "_is_version_known",
-        "_known",
         "_parse",
         "_parser",
         "_raised",
@@ -126,11 +118,6 @@ class ResponseReader:
         # caller, where this is called while an exception is handled.
         self._raised: BaseException | None = None
         self._fields: dict[bytes, bytes] = {}
-        self._known = KnownHeads()
-        # Whether httptools was between two messages when the response was expected;
-        # and whether all that came of it came in one piece.
-        self._is_between = True
-        self._is_alone = False
         self._counted = 0
         self._tail = b""
         self._is_head_done = self._until_close = False
@@ -142,7 +129,6 @@ class ResponseReader:
     def expect(self, reply: Receiver) -> None:
         """Feed what comes next to that reply."""
         self._reply = reply
-        self._is_between = self.is_complete and self.may_reuse
         self.is_complete = self.has_begun = self._is_head_done = False
 
     @property
@@ -165,37 +151,9 @@ class ResponseReader:
         if self.is_complete:  # nobody asked: not even an empty line belongs here
             self.may_reuse = False
             return
-        if self.has_begun:
-            self._read(data)
-            return
-        self.has_begun = True
-        known = self._known.find(data) if self._is_between else None
-        if known is None:
+        if not self.has_begun:
+            self.has_begun = True
             self._begin(data)
-            self._read(data)
-            return
-        fields, self.keep_alive_s, body = known
-        reply = self._reply
-        assert reply is not None, "a response without a reply"
-        self._is_head_done = True
-        # Answers take it all in one call, where they can; others know of none.
-        whole = getattr(reply, "whole", None)
-        try:
-            if whole is not None and whole(fields, body):
-                self._reply = None
-                self.is_complete = True
-                return
-            reply.head(200, fields)
-            reply.data(body)
-            self._reply = None
-            self.is_complete = True
-            reply.end()
-        except BaseException as error:  # noqa: BLE001 - raised again where it matters
-            self.may_reuse = False
-            self._give_up(error)
-
-    def _read(self, data: bytes | memoryview) -> None:
-        """Have the next bytes read by llhttp, which calls what is at the end here."""
         was_body = self._is_head_done
         if not was_body and self._counted + len(data) > self._head_max:
             self._feed_long_head(bytes(data))
@@ -205,10 +163,7 @@ class ResponseReader:
         except HttpParserError as error:
             self._refuse(error)
         if self._reply is None:  # it is complete
-            if self._is_alone and self.may_reuse:
-                self._known.learn(len(data), self._fields, self.keep_alive_s)
             return
-        self._is_alone = False
         if was_body:
             self._count_framing(len(data))
         elif not self._is_head_done:
@@ -219,7 +174,6 @@ class ResponseReader:
             raise self._no_http(data)
         # "HTTP/1.1": llhttp checks the other characters.
         self._is_version_known = len(data) > 8 and data[7] == 0x31 and data[5] == 0x31
-        self._is_alone = self._is_between
         self._counted = 0
         self._tail = b""
 
@@ -271,7 +225,6 @@ class ResponseReader:
 
     def _feed_long_head(self, data: bytes) -> None:
         # There is more than the limit; which part of it is head must be looked for.
-        self._is_alone = False
         while not self._is_head_done:
             end = (self._tail + data).find(_END_OF_HEAD)
             size = end + len(_END_OF_HEAD) - len(self._tail)

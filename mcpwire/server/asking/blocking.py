@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from mcpwire.errors import LocalProtocolError
+from mcpwire.transports._loops import runs_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -36,14 +36,11 @@ class Blocking:
     withdrawn while its thread waits, `asyncio.CancelledError` is raised there.
     """
 
-    __slots__ = ("_context", "_loop", "_thread", "_waiting")
+    __slots__ = ("_context", "_loop", "_waiting")
 
-    def __init__(
-        self, context: Context, loop: asyncio.AbstractEventLoop, thread: int
-    ) -> None:
+    def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
         self._context = context
         self._loop = loop
-        self._thread = thread
         self._waiting: set[asyncio.Task[Any]] = set()
 
     @overload
@@ -117,7 +114,7 @@ class Blocking:
             LocalProtocolError: This is the loop's own thread, which must not wait.
             CancelledError: The request is over.
         """
-        if get_ident() == self._thread:
+        if runs_here(self._loop):
             question.close()
             raise LocalProtocolError(
                 "what `sync` has waits, which the event loop's thread must not: await "

@@ -237,7 +237,7 @@ class Context(Telling):
         if self._blocking is None:
             from mcpwire.server.asking.blocking import Blocking
 
-            self._blocking = Blocking(self, self._loop, self._thread)
+            self._blocking = Blocking(self, self._loop)
         return self._blocking
 
     # What else this server has...

@@ -8,10 +8,10 @@ logs the rest is dropped and counted.
 from __future__ import annotations
 
 from collections import deque
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.request import LEVELS
+from mcpwire.transports._loops import runs_here
 from mcpwire.types.meta import LOG_LEVEL
 
 if TYPE_CHECKING:
@@ -78,17 +78,15 @@ class Outbox:
         "_loop",
         "_progress",
         "_request",
-        "_thread",
         "_timer",
         "_waiting",
     )
 
     def __init__(
-        self, request: RequestContext, loop: asyncio.AbstractEventLoop, thread: int
+        self, request: RequestContext, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._request = request
         self._loop = loop
-        self._thread = thread
         self._progress = Pace(_PROGRESS_AT_ONCE, _PROGRESS_PER_SECOND)
         self._logs = Pace(_LOGS_AT_ONCE, _LOGS_PER_SECOND)
         self._late: tuple[Any, ...] | None = None
@@ -99,7 +97,7 @@ class Outbox:
 
     def put(self, *values: Any, is_log: bool) -> None:
         """Send progress or a log message soon; from any thread."""
-        if get_ident() == self._thread:
+        if runs_here(self._loop):
             self._take(values, is_log=is_log)
             return
         self._waiting.append((is_log, values))

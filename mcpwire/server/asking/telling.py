@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.asking.asking import can_ask
 from mcpwire.server.request import LEVELS
+from mcpwire.transports._loops import runs_here
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ class Telling:
         "_loop",
         "_outbox",
         "_services",
-        "_thread",
         "_tokens",
         "request",
     )
@@ -71,7 +71,7 @@ class Telling:
             home = services.running
             if home is None or home[0] != thread or not home[1].is_running():
                 services.running = home = (thread, get_running_loop())
-        self._thread, self._loop = home
+        self._loop = home[1]
         self._outbox: Outbox | None = None
         # The other half's, which has no constructor of its own: there is one of these
         # for each call.
@@ -258,11 +258,11 @@ class Telling:
         if self._outbox is None:
             from mcpwire.server.asking.outbox import Outbox
 
-            self._outbox = Outbox(self.request, self._loop, self._thread)
+            self._outbox = Outbox(self.request, self._loop)
         return self._outbox
 
     def _on_loop(self, function: Callable[..., object], *values: Any) -> None:
-        if get_ident() == self._thread:
+        if runs_here(self._loop):
             function(*values)
         else:
             from mcpwire.server.asking.outbox import call_soon

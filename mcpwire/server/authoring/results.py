@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.server.authoring.content import File, Media, base64_of
 from mcpwire.server.authoring.hints.foreign import is_record, plain
 from mcpwire.server.authoring.returns import WRAPPED, BadResult
-from mcpwire.types._codec.base import UNSET, WireType
+from mcpwire.types._base import UNSET, WireType
 from mcpwire.versions import LATEST, REVISIONS, Era
 from mcpwire.wire.json import encode as to_json
 

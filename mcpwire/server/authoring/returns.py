@@ -19,7 +19,7 @@ from mcpwire.server.authoring.explicit import validator_of
 from mcpwire.server.authoring.hints.foreign import STRICT, plain, with_whole_numbers
 from mcpwire.server.authoring.hints.schema import Schemas
 from mcpwire.server.authoring.hints.translate import bare, members_of, translate
-from mcpwire.types._codec.base import WireType
+from mcpwire.types._base import WireType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,7 +24,7 @@ from mcpwire.server.extensions.skill_reading import (
 )
 from mcpwire.server.features.directories import file_of
 from mcpwire.server.features.paging import check_page_size, page_of
-from mcpwire.wire.uri_templates import is_uri
+from mcpwire.wire.uri_template import is_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcpwire.server.features.resources.making import Template
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import RequestContext
-    from mcpwire.wire.uri_matching import UriMatcher
+    from mcpwire.wire.uri_template import UriMatcher
 
 __all__ = ["Completer", "Completions"]
 

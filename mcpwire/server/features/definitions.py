@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.types import encode
-from mcpwire.types._codec.base import WireType
+from mcpwire.types._base import WireType
 from mcpwire.versions import LATEST_SESSION
 
 if TYPE_CHECKING:

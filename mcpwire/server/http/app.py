@@ -123,7 +123,10 @@ class AsgiApp:
         self._is_json_only = json_only
         limits = self.limits = dispatcher.limits
         self._clocks = Clocks(
-            reading=limits.body_timeout, upgrade=stream_after, beat=heartbeat
+            reading=limits.body_timeout,
+            upgrade=stream_after,
+            beat=heartbeat,
+            unread=limits.unwritten_total,
         )
         self._door = Door(
             hosts=allowed_hosts,

@@ -14,6 +14,7 @@ from mcpwire.protocol.serving.auth.credentials import CREDENTIALS
 from mcpwire.server.http.receiving.first_step import first_step
 from mcpwire.server.http.receiving.headers import Headers, ShownFields
 from mcpwire.server.http.timers import Clocks
+from mcpwire.server.http.unread import EXTENSION
 from mcpwire.server.request import Facts
 from mcpwire.wire.json import encode
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from mcpwire.errors import RPCError
     from mcpwire.limits import Limits
     from mcpwire.server.auth.principal import Principal
+    from mcpwire.server.http.unread import Unread
     from mcpwire.server.request import Owner
 
     Scope = MutableMapping[str, Any]
@@ -201,6 +203,13 @@ class Exchange:
     def owner(self) -> Owner:
         """The client that this counts to, where clients share a pool: `Facts.owner`."""
         return self.facts.owner
+
+    @property
+    def account(self) -> Unread:
+        """Where what clients have not read is counted."""
+        extensions = self.scope.get("extensions") or {}
+        account: Unread = extensions.get(EXTENSION, self.clocks.unread)
+        return account
 
     async def body(self) -> bytes:
         """Return the whole body.

@@ -12,7 +12,7 @@ What a peer can hold, and what ends it:
   ``timeout_keep_alive`` between requests, and a share of all connections;
 - a head, or the framing and the trailers of a body: `Limits.head`;
 - an answer that it does not read: `Limits.stall_timeout` without progress, and
-  `Limits.unwritten_total` for all connections together;
+  `Limits.unwritten_total` for all connections and event streams together;
 - requests that wait for the answers before theirs: `WAITING_MOST`.
 """
 
@@ -24,7 +24,7 @@ import contextvars
 import logging
 import socket
 import struct
-from collections import Counter, deque
+from collections import deque
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, unquote
@@ -33,6 +33,7 @@ import httptools
 
 from mcpwire.protocol.serving.shares import Shares
 from mcpwire.server.http.timers import Line
+from mcpwire.server.http.unread import EXTENSION, Unread
 from mcpwire.server.log_limit import LogLimit, place_of
 from mcpwire.wire.urls import network_of
 
@@ -97,6 +98,7 @@ class Connections:
     Attributes:
         is_draining: Whether each connection ends with its answer.
         log: Bounds the log lines that a peer can cause.
+        extensions: Those of ASGI: the account of what peers have not read.
     """
 
     def __init__(self, limits: Limits, *, most: int, keep_alive: float) -> None:
@@ -109,7 +111,8 @@ class Connections:
         self.is_draining = False
         self._most = most
         self._shares: Shares[HttpConnection] = Shares()
-        self._unread: dict[HttpConnection, None] = {}
+        self._unread = Unread(limits.unwritten_total)
+        self.extensions = {EXTENSION: self._unread}
 
     def __call__(
         self,
@@ -154,26 +157,13 @@ class Connections:
         self.lingers.discard(connection.end_linger)
 
     def note_unread(self, connection: HttpConnection) -> None:
-        """Bound what all peers together have not read.
-
-        Over the bound, the largest answer of the address with the most is given up.
-        """
-        self._unread[connection] = None
+        """Bound what a peer, and all peers together, have not read."""
         self.stalls.add(connection.check_stall)
-        sizes = {each: each.unread for each in self._unread}
-        totals: Counter[str] = Counter()
-        for each, size in sizes.items():
-            totals[each.owner] += size
-        while totals.total() > self.limits.unwritten_total:
-            greediest = max(totals, key=totals.__getitem__)
-            own = [each for each in sizes if each.owner == greediest]
-            leaver = max(own, key=sizes.__getitem__)
-            totals[greediest] -= sizes.pop(leaver)
-            leaver.abort()
+        self._unread.note(connection)
 
     def note_read(self, connection: HttpConnection) -> None:
         """Take note that a peer reads again, or is gone."""
-        self._unread.pop(connection, None)
+        self._unread.discard(connection)
         self.stalls.discard(connection.check_stall)
 
 
@@ -416,6 +406,7 @@ class HttpConnection(asyncio.Protocol):
             "server": self._server,
             "client": self._client,
             "state": self._app_state.copy(),
+            "extensions": self.shared.extensions,
         }
         is_1_1 = version == "1.1"
         request = HttpRequest(

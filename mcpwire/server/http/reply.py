@@ -18,6 +18,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.http.exchange import ClientGone
+from mcpwire.server.http.unread import CHUNK, UnreadQueue
 from mcpwire.wire.json import encode
 from mcpwire.wire.jsonrpc import notification
 from mcpwire.wire.sse import encode_comment
@@ -42,7 +43,7 @@ def as_event(data: bytes) -> bytes:
     return b"event: message\ndata: " + data + b"\n\n"
 
 
-class Reply:
+class Reply(UnreadQueue):
     """Answers one request; see the module's text.
 
     Args:
@@ -55,11 +56,8 @@ class Reply:
     """
 
     __slots__ = (
-        "_exchange",
         "_is_ended",
         "_is_json_only",
-        "_queue",
-        "_size",
         "_stop",
         "_wake",
         "_watcher",
@@ -67,6 +65,8 @@ class Reply:
         "fields",
         "is_lost",
     )
+
+    _exchange: Exchange
 
     def __init__(
         self,
@@ -80,8 +80,12 @@ class Reply:
         self._stop = stop
         self._is_json_only = is_json_only
         self.fields = fields
-        self._queue: deque[tuple[bytes, bool]] = deque()
-        self._size = 0
+        # Each event, and whether it may be lost.
+        self._queue: deque[tuple[bool, bytes]] = deque()
+        self._size = self._writing_size = 0
+        self._room = room = exchange.limits.unwritten
+        self._mark = room if room < CHUNK else CHUNK  # noqa: FURB136 - a call
+        self._account = None
         self._wake: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -113,24 +117,23 @@ class Reply:
         """
         if self._is_ended or self.is_lost:
             return
-        self._queue.append((event, may_be_lost))
+        self._queue.append((may_be_lost, event))
         self._size += len(event)
-        if self._size > self._exchange.limits.unwritten and not self._make_room():
+        self.begin()
+        if self._size > self._mark and not (self._has_room() or self._make_room()):
             self._lose()
             return
-        self.begin()
         self._wake_writer()
 
     def _make_room(self) -> bool:
-        limit = self._exchange.limits.unwritten
-        kept: deque[tuple[bytes, bool]] = deque()
-        for event, may_be_lost in self._queue:
-            if may_be_lost and self._size > limit:
+        kept: deque[tuple[bool, bytes]] = deque()
+        for may_be_lost, event in self._queue:
+            if may_be_lost and self._size > self._room:
                 self._size -= len(event)
             else:
-                kept.append((event, may_be_lost))
+                kept.append((may_be_lost, event))
         self._queue = kept
-        return self._size <= limit
+        return self._size <= self._room
 
     def begin(self) -> None:
         """Answer with a stream from here on."""
@@ -176,8 +179,11 @@ class Reply:
         """Let the stream end with this; `aclose` would cut it off."""
         self.begin()
         if not (self._is_ended or self.is_lost):
-            self._queue.append((event, False))
+            self._queue.append((False, event))
+            self._size += len(event)
             self._is_ended = True
+            if self._size > self._mark:
+                self._has_room()
         self._wake_writer()
 
     async def aclose(self) -> None:
@@ -188,6 +194,7 @@ class Reply:
         clocks.upgrade.discard(self._take_time)
         clocks.beat.discard(self._beat)
         self._is_ended = True
+        self._uncount()
         tasks = [each for each in (self._writer, self._watcher) if each is not None]
         running = [task for task in tasks if not task.done()]
         if running:
@@ -212,7 +219,7 @@ class Reply:
     def _lose(self) -> None:
         if not self.is_lost:
             self.is_lost = True
-            self._queue.clear()
+            self._clear()
             self._wake_writer()
             self._stop()
 
@@ -222,39 +229,44 @@ class Reply:
         """Write what is queued until the end; says something when all is silent."""
         exchange = self._exchange
         beats, stalls = exchange.clocks.beat, exchange.clocks.stall
-        stalls.add(self._stall)
+        stalls.add(self.abort)
         try:
             await exchange.start_stream(self.fields)
             if not self._queue:
                 self._beat()  # some servers keep the head until there is a body
             while not self.is_lost:
-                data = b"".join([event for event, _ in self._queue])
-                self._queue.clear()
-                self._size = 0
+                taken = self._take_chunk() if self._size > CHUNK else self._queue
+                data = b"".join([event for _, event in taken])
+                taken.clear()
+                if taken is self._queue:
+                    self._size = 0
                 beats.discard(self._beat)
-                if self._is_ended:
+                if self._is_ended and not self._queue:
                     await exchange.end(data)
                     return
                 if data:
                     await exchange.write(data)
-                stalls.discard(self._stall)
+                if self._writing_size:
+                    self._note_written()
+                stalls.discard(self.abort)
                 if not self._queue and not self._is_ended:
                     beats.add(self._beat)
                     await self._sleep()
-                stalls.add(self._stall)
+                stalls.add(self.abort)
         except ClientGone:
             self._lose()
         finally:
-            stalls.discard(self._stall)
+            self._writing_size = 0
+            stalls.discard(self.abort)
 
-    def _stall(self) -> None:
+    def abort(self) -> None:
         """The client does not read what it is sent: it must not keep all that here."""
         self._lose()
         assert self._writer is not None  # whose write it is
         self._writer.cancel()
 
     def _beat(self) -> None:
-        self._queue.append((BEAT, True))
+        self._queue.append((True, BEAT))
         self._size += len(BEAT)
         self._wake_writer()
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.server.http.unread import Unread
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -75,13 +78,14 @@ class Line:
 
 
 class Clocks:
-    """The lines of one application.
+    """The lines of one application, and its account of what clients have not read.
 
     Attributes:
         reading: For bodies to come.
         upgrade: For calls that an event stream is to answer when they take that long.
         beat: For streams that are to say something when they were silent that long.
         stall: For writes that wait for the client to read; then it counts as gone.
+        unread: The account, where the web server has none.
     """
 
     def __init__(
@@ -91,11 +95,13 @@ class Clocks:
         upgrade: float = 0.1,
         beat: float = 15.0,
         stall: float = 60.0,
+        unread: int = DEFAULT_LIMITS.unwritten_total,
     ) -> None:
         self.reading = Line(reading)
         self.upgrade = Line(upgrade)
         self.beat = Line(beat)
         self.stall = Line(stall)
+        self.unread = Unread(unread)
 
     def close(self) -> None:
         """Forget all that waits."""

@@ -241,8 +241,7 @@ class FaultyStdio:
     def command(self) -> Stdio:
         """Return the same as a command, whose relay is a process of its own.
 
-        For whoever takes commands only, and for the blocking client's own pipes. Delays
-        go by the real clock there.
+        For whoever takes commands only. Delays go by the real clock there.
         """
         from mcpwire.testing.faults.process import relay_command
 

@@ -18,7 +18,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import attrs
 
 from mcpwire.errors import (
     CallCancelled,
@@ -32,20 +35,22 @@ from mcpwire.errors import (
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation
+from mcpwire.protocol.profile import Profile
+from mcpwire.transports._loops import runs_here
+from mcpwire.transports.callbacks import is_blocking, stay_for
 from mcpwire.transports.client.handshake import Handshake
 from mcpwire.transports.client.inbound import ClientInbound, ask
 from mcpwire.transports.client.reviver import Reviver, keep_alive
-from mcpwire.transports.client.state import ConnectionState
+from mcpwire.transports.client.stats import ClientStats
 from mcpwire.transports.failures import connect_failure
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
-    from mcpwire.errors import TransportError
-    from mcpwire.protocol.host.features import Question
+    from mcpwire.errors import MCPError, TransportError
+    from mcpwire.protocol.host.features import HostFeatures, Question
     from mcpwire.protocol.negotiation import Agreement
-    from mcpwire.protocol.profile import Profile
     from mcpwire.transports.base import CallHandle, NotifyFn
     from mcpwire.transports.client.settings import Settings
     from mcpwire.transports.client.signal import Signal
@@ -60,18 +65,39 @@ __all__ = ["Connection"]
 
 logger = logging.getLogger("mcpwire")
 
+TARGET_CHARACTERS: Final = 120
+"""How much of a command line a repr shows."""
+
 CALLBACK_END_S: Final = 2.0
 """How long callbacks and handlers may take to end once they are cancelled."""
 
 
-class Connection(ConnectionState):
+class Connection:
     """A client's one connection, over and over.
 
     Attributes:
+        settings: What the client was made with.
+        channel: Performs calls; ``None`` unless connected.
+        profile: How requests are made, by the last agreement; empty before the first.
+        negotiation: The record of the last handshake, also of one that failed.
+        inbound: Hears what the server starts.
+        time: The clock that deadlines are made from, in seconds.
+        log_level: What the server was told to log; told again to each new connection.
+        serial: Counts the connections opened so far.
+        forget: Called when the client is closed, or its loop has ended under it.
+        renewed: Called when a connection was opened: what was told may be wrong now.
         replay: Tells a new connection what the server has to know.
+        is_kept: Tells of which resources no update may get lost.
+        is_needed: Tells whether somebody waits for what the server starts.
+        hears_always: Whether somebody hears all that the server says.
     """
 
-    how_to_connect = "`async with client:` or `await client.connect()`"
+    # Of the class until they are set: with more than 30 attributes of its own an object
+    # has a dict that nothing shares, and each call looks a few of them up.
+    _doubts_era = False  # whether the remembered era may be wrong now
+    _is_noise_told = False
+    hears_always = False
+    malformed_members = 0
 
     _inbound_type: ClassVar[type[ClientInbound]] = ClientInbound
 
@@ -80,7 +106,21 @@ class Connection(ConnectionState):
     _current: OpenChannel | None
 
     def __init__(self, opener: Opener, settings: Settings) -> None:
-        super().__init__(opener.target, settings)
+        self._target = opener.target
+        self._closed_stats = ClientStats()
+        self._is_wanted = False  # connected, and not closed by us since
+        self._current = None
+        self.settings = settings
+        self.channel = None
+        self.time: Callable[[], float] = monotonic
+        self.negotiation: Negotiation | None = None
+        self.profile = Profile()
+        self.log_level: str | None = None
+        self.serial = 0
+        self.forget: Callable[[], None] = _nothing
+        self.renewed: list[Callable[[], None]] = []
+        self.is_kept: Callable[[str], bool] = _never
+        self.is_needed: Callable[[], bool] = bool
         self._trace = None
         if settings.trace is not None:
             from mcpwire.transports.tracing import Trace
@@ -92,6 +132,7 @@ class Connection(ConnectionState):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._closing_channel: OpenChannel | None = None
         self._waiters = 0
         self._taken = False  # whether anybody has been told of this connection
         self._reviver = Reviver(self)
@@ -108,6 +149,157 @@ class Connection(ConnectionState):
             settings.limits,
         )
         self.inbound.on_missed = self._missed
+
+    def __str__(self) -> str:
+        """Return target, state and revision as one readable line."""
+        state, channel = self._turn(), self.channel
+        if state is None and channel is None:
+            state = "not connected"
+        elif state is None and channel is not None:
+            lost, revision = channel.lost, channel.revision
+            state = f"lost: {lost.args[0]}" if lost else f"connected, {revision}"
+        target = self._target
+        if len(target) > TARGET_CHARACTERS:
+            target = f"{target[:TARGET_CHARACTERS]}..."
+        return f"{target!r} {state}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls can be made now."""
+        channel = self.channel  # another thread may take it away meanwhile
+        return channel is not None and channel.lost is None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it was opened and not closed by us since, lost or not."""
+        return self._is_wanted
+
+    @property
+    def stats(self) -> ClientStats:
+        """What all connections have counted so far."""
+        stats = attrs.evolve(self._closed_stats)
+        channel = self._current
+        if channel is not None:
+            stats.add(channel)
+        stats.dropped_notifications = self.inbound.dropped
+        stats.malformed_members = self.malformed_members
+        return stats
+
+    @property
+    def session_id(self) -> str | None:
+        """What an HTTP server calls the session in use, where it has one."""
+        return getattr(self.channel, "session_id", None) if self.is_open else None
+
+    def _may_reopen(self) -> bool:
+        """Tell whether what was lost may be opened again, by what lost it."""
+        recovery = self.settings.recovery
+        lost = self._current.lost if self._current is not None else None
+        if isinstance(lost, SessionExpired):
+            return recovery.reinitialize
+        return recovery.restart
+
+    def not_connected(self) -> MCPError:
+        """Build the error for a call without a connection."""
+        channel = self.channel
+        lost = channel.lost if channel is not None else None
+        if isinstance(lost, SessionExpired):
+            return SessionExpired(str(lost), target=lost.target)
+        if lost is not None:
+            return ConnectionClosed(
+                str(lost.args[0]),
+                target=lost.target,
+                exit_code=getattr(channel, "exit_code", None),
+                stderr_tail=getattr(channel, "stderr_tail", ""),
+                sent=False,
+            )
+        if self._is_wanted:
+            return ConnectionClosed(
+                f"the connection to {self._target} was lost and is not open again",
+                target=self._target,
+                sent=False,
+            )
+        return LocalProtocolError(
+            f"not connected to {self._target}: use {_how_to_connect()} first"
+        )
+
+    def hears(self) -> bool:
+        """Tell whether anybody hears what the server says unasked."""
+        return (
+            self.hears_always or self.settings.features is not None or self.is_needed()
+        )
+
+    def hear(self) -> None:
+        """Have the server's own stream open, where a session has one over HTTP."""
+        channel = self.channel
+        if channel is not None:
+            channel.hear(wanted=True)
+
+    def _missed(self) -> None:
+        """Forget what notifications would have told that may have been lost."""
+        for forget in self.renewed:
+            forget()
+
+    # What each request asks...
+
+    def compose(self, agreement: Agreement) -> Profile:
+        """Return how requests are made under an agreement."""
+        return Profile.of(agreement, self.settings.identity, log_level=self.log_level)
+
+    def set_log_level(self, level: str) -> None:
+        """Have each request from now on ask for log messages from that level on."""
+        self.log_level = level
+        if self.profile.agreement is not None:
+            self.profile = self.compose(self.profile.agreement)
+
+    def use_features(self, features: HostFeatures) -> None:
+        """Declare what these can answer, from now on."""
+        identity = attrs.evolve(
+            self.settings.identity, capabilities=features.capabilities
+        )
+        self.settings = attrs.evolve(
+            self.settings, features=features, identity=identity
+        )
+        if self.profile.agreement is not None:
+            self.profile = self.compose(self.profile.agreement)
+            self.hear()
+
+    def cancel(self, handle: CallHandle, reason: str) -> bool:
+        """End the call with that handle; return whether it waited for an answer."""
+        channel = self.channel
+        return channel is not None and bool(channel.cancel(handle, reason))
+
+    def _begin_use(self, channel: Any, profile: Profile) -> None:
+        """Take over a connection that is ready."""
+        self._current = channel
+        self.profile = profile
+        for forget in self.renewed:
+            forget()
+        self.channel = channel
+        self.serial += 1
+        self._is_wanted = True
+        self._tell_noise(channel)
+
+    def _retire(self, channel: Any) -> None:
+        """Keep what a connection has counted that is over."""
+        self._closed_stats.add(channel)
+        self._tell_noise(channel)
+
+    def _tell_noise(self, channel: Any) -> None:
+        """Warn, once, of a server that writes what are no messages."""
+        noise = channel.stats.noise_lines
+        if noise and not self._is_noise_told:
+            self._is_noise_told = True
+            logger.warning(
+                "%s wrote %d line(s) that are no messages, first: %r",
+                channel.target,
+                channel.stats.noise,
+                noise[0],
+            )
+
+    def _end_of_use(self) -> None:
+        """Forget what the server was told: the next connection begins anew."""
+        self.log_level = None
+        self.forget()
 
     def _turn(self) -> str | None:
         if self._closing is not None:
@@ -232,7 +424,9 @@ class Connection(ConnectionState):
             self._is_wanted = False  # it may have been through before it was cancelled
         channel, self._current, self.channel = self._current, None, None
         if channel is not None:
+            self._closing_channel = channel
             await channel.aclose()
+            self._closing_channel = None
             self._retire(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
@@ -251,20 +445,23 @@ class Connection(ConnectionState):
         self._loop = None
 
     def abandon(self) -> bool:
-        """Let go at once, from anywhere; return whether there was something to let go.
+        """Let go at once, from anywhere; return whether a closing had yet to begin.
 
         For finalisers: it kills what it must and waits for nothing.
         """
         self._is_wanted = False
+        self._opening = self._closing = None  # an interrupted loop may end none of them
+        closing, self._closing_channel = self._closing_channel, None
         channel, self._current, self.channel = self._current, None, None
-        if channel is None:
-            return False
         loop = self._loop
-        if loop is not None and loop.is_running() and not _runs_here(loop):
-            loop.call_soon_threadsafe(channel.abandon)
-        else:
-            channel.abandon()
-        return True
+        for each in (channel, closing):
+            if each is None:
+                continue
+            if loop is not None and loop.is_running() and not runs_here(loop):
+                loop.call_soon_threadsafe(each.abandon)
+            else:
+                each.abandon()
+        return channel is not None
 
     def _check_loop(self) -> asyncio.AbstractEventLoop:
         try:
@@ -309,6 +506,8 @@ class Connection(ConnectionState):
         handshake = Handshake(self._opener, self.inbound, started)
         try:
             async with asyncio.timeout_at(until) as scope:
+                if self._leaving:
+                    await asyncio.sleep(0)  # its time may be over: then nothing begins
                 with handshake.patient(scope):
                     agreement = await self._agree(handshake)
                     channel = handshake.channel
@@ -345,6 +544,7 @@ class Connection(ConnectionState):
         task = asyncio.get_running_loop().create_task(closing, name="mcpwire-leave")
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
+        stay_for(task)
 
     async def _left(self, until: float | None = None) -> None:
         """Wait for the end of what is being closed, until that time at most."""
@@ -530,8 +730,15 @@ class Connection(ConnectionState):
                 self._reviver.start()
 
 
-def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
+def _how_to_connect() -> str:
+    if is_blocking():
+        return "`with client:` or `client.connect()`"
+    return "`async with client:` or `await client.connect()`"
+
+
+def _nothing() -> None:
+    return None
+
+
+def _never(_: str) -> bool:
+    return False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpwire.errors import InvalidMessage, MethodNotFound, RPCError
 from mcpwire.protocol.notifications import typed_notification
-from mcpwire.transports.callbacks import Delivery
+from mcpwire.transports.callbacks import Delivery, invoke
 
 if TYPE_CHECKING:
     import asyncio
@@ -66,7 +66,7 @@ async def ask(question: Question) -> dict[str, Any]:
     """
     value = None
     if question.handler is not None:
-        value = question.handler(question.argument)
+        value = invoke(question.handler, question.argument)
         if hasattr(value, "__await__"):
             value = await value
     return question.finish(value)

@@ -1,4 +1,4 @@
-"""What a client was made with, as its connection needs it; the same for both shells."""
+"""What a client was made with, as its connection needs it."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ __all__ = ["ClientStats"]
 
 
 class _Counted(Protocol):
-    """What a channel of either shell counts."""
+    """What a channel counts."""
 
     @property
     def stats(self) -> PeerStats: ...

@@ -33,7 +33,6 @@ __all__ = [
     "allowed",
     "connect_error",
     "encode",
-    "ended_by_fin",
     "interleave",
     "is_certificate_refusal",
     "prepare",
@@ -61,9 +60,6 @@ FIRST_BYTES: Final = 65_536
 _TCP_INFO: Final[int | None] = getattr(socket, "TCP_INFO", None)
 _BYTES_ACKED: Final = slice(120, 128)
 """Where Linux keeps `tcpi_bytes_acked`, a part of its stable interface."""
-
-_CLOSE_WAIT: Final = bytes([8])
-"""The state, in the first byte."""
 
 _NODELAY: Final = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 _KEEPALIVE: Final = (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -94,14 +90,6 @@ def acknowledged(sock: socket.socket) -> int:
     connection of ours the number is one more than the bytes that arrived.
     """
     return int.from_bytes(_tcp_info(sock)[_BYTES_ACKED], sys.byteorder)
-
-
-def ended_by_fin(sock: socket.socket) -> bool:
-    """Tell whether the peer's stream has ended by FIN, and no RST came since.
-
-    False where the system does not tell. Over TLS an RST may look like a FIN.
-    """
-    return _tcp_info(sock)[:1] == _CLOSE_WAIT
 
 
 def _tcp_info(sock: socket.socket) -> bytes:

@@ -310,7 +310,7 @@ class _Exchange:
         if reply.is_over:
             self._wake(response)
         unwanted = 0
-        async for chunk in body_of(response, "a", head):
+        async for chunk in body_of(response, head):
             if self.over.done():
                 unwanted += len(chunk)
                 if unwanted > TAIL_BYTES:  # another connection costs less

@@ -14,6 +14,7 @@ from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.flow import finish, obtain, revoke
 from mcpwire.errors import AuthError
+from mcpwire.transports.callbacks import invoke
 from mcpwire.transports.oauth.fetching import Fetcher
 from mcpwire.transports.oauth.patience import Patience
 from mcpwire.transports.oauth.performing import (
@@ -231,8 +232,8 @@ class Authorizer:
         return await self._stored(vault, step)
 
     async def _told(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Return what a function of the user's says, at once or awaited."""
-        value = function(*args)
+        """Call a function of the user's and return its result."""
+        value = invoke(function, *args)
         return await value if hasattr(value, "__await__") else value
 
     async def _stored(self, vault: Vault, step: steps.Step) -> Any:
@@ -250,7 +251,7 @@ class Authorizer:
                     return returned_parameters(await self._told(grant.ask, step.url))
                 await asyncio.to_thread(desk.show, step.url, self._target.parsed)
                 assert desk.receiver is not None
-                return await desk.receiver.wait_async(step.state)
+                return await desk.receiver.wait(step.state)
         except TimeoutError as error:
             raise too_late(grant.timeout) from error
         finally:

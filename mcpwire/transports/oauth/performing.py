@@ -1,4 +1,4 @@
-"""What both shells do alike for the steps of an authorization."""
+"""What the steps of an authorization take beside requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcpwire.auth.records import (
     load_pending,
     pending_key,
 )
-from mcpwire.errors import LocalProtocolError, MCPError
+from mcpwire.errors import MCPError
 from mcpwire.transports.oauth.browser import open_browser
 from mcpwire.transports.oauth.receiver import LoopbackReceiver
 from mcpwire.transports.oauth.storage import (
@@ -42,7 +42,6 @@ __all__ = [
     "Desk",
     "Vault",
     "keeps_on",
-    "plain",
     "quick",
     "raise_again",
     "returned_parameters",
@@ -263,22 +262,6 @@ def supplied(value: object, what: str) -> str:
             f"{what}: the function gave {type(value).__name__}, not a text"
         )
     return value.strip()
-
-
-def plain(value: Any, what: str) -> Any:
-    """Return what a function of the user's gave; nothing here can await it.
-
-    Raises:
-        LocalProtocolError: It would have to be awaited.
-    """
-    if hasattr(value, "__await__"):
-        close = getattr(value, "close", None)
-        if close is not None:
-            close()
-        raise LocalProtocolError(
-            f"{what}: a blocking client cannot await; give a plain function"
-        )
-    return value
 
 
 def keeps_on(step: steps.Step, before: bool) -> bool:  # noqa: FBT001 - a fold over steps

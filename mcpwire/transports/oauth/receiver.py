@@ -3,7 +3,7 @@
 Any program on this machine, and any page in the browser, can knock here. Only who knows
 the `state` of the login is heard, and once; everybody else is turned away and changes
 nothing (RFC 8252, 8.3 and 8.10; 2026-07-28 basic/authorization/security-considerations,
-"Open Redirection"). A thread serves both shells: ::
+"Open Redirection"). A thread serves it: ::
 
     bound ──── wait ───► listening ──── the one with the state ────► answered ─► closed
                              │  ▲                                               ▲
@@ -120,19 +120,7 @@ class LoopbackReceiver:
         self._is_closed = False
         let_go_after_fork(self)
 
-    def wait(self, state: str, timeout: float | None) -> dict[str, str]:
-        """Wait for the way back; return its parameters.
-
-        Raises:
-            TimeoutError: Nobody came back in that time.
-            ConsentDenied: The receiver was closed meanwhile.
-        """
-        try:
-            return self._listen(state).result(timeout)
-        finally:
-            self.close()
-
-    async def wait_async(self, state: str) -> dict[str, str]:
+    async def wait(self, state: str) -> dict[str, str]:
         """Wait for the way back; return its parameters. May be cancelled.
 
         Raises:

@@ -408,7 +408,6 @@ class Filtered:
         error: Why there is none, where something said so.
         data: Takes the next bytes of the body.
         end: Takes note that the body is complete.
-        whole: Takes an answer as a whole, where the reply can do that.
     """
 
     __slots__ = (
@@ -421,7 +420,6 @@ class Filtered:
         "end",
         "error",
         "wanted",
-        "whole",
     )
 
     def __init__(
@@ -439,8 +437,6 @@ class Filtered:
         self.attempt = attempt
         self.data: Callable[[bytes], None] = reply.data
         self.end: Callable[[], None] = reply.end
-        # A first answer that is a success says nothing of tokens.
-        self.whole = None if attempt is not None else getattr(reply, "whole", None)
         self.wanted: TokenRequest | None = None
         self.error: MCPError | None = None
         self._is_last = is_last

@@ -1,4 +1,4 @@
-"""What goes wrong over HTTP, tried on every shell."""
+"""Servers of what goes wrong over HTTP."""
 
 from __future__ import annotations
 

@@ -61,11 +61,11 @@ def once(handler: Callable[..., Any]) -> Any:
 
 @contextlib.asynccontextmanager
 async def connected(
-    shell: Any, server: ScriptedMcp | str, *, bound: float = BOUND_S, **options: Any
+    server: ScriptedMcp | str, *, bound: float = BOUND_S, **options: Any
 ) -> AsyncIterator[Any]:
     """Connect a client; nothing in the body takes longer than the bound."""
     target = server if isinstance(server, (str, mcpwire.Http)) else server.url
-    async with asyncio.timeout(bound), shell(target, **options) as client:
+    async with asyncio.timeout(bound), mcpwire.Client(target, **options) as client:
         yield client
 
 

@@ -96,17 +96,15 @@ HOPELESS = {
 
 
 @pytest.mark.system("U20", "V30")
-@pytest.mark.grounds(2, "shell", "era")
+@pytest.mark.grounds(1, "era")
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("case", HOPELESS)
 @pytest.mark.fault("F21", "F22", "F24", "F25", "F31")
 @pytest.mark.pain("P02")
-async def test_an_answer_that_completes_nothing_fails_the_call_at_once(
-    shell, era, case
-):
+async def test_an_answer_that_completes_nothing_fails_the_call_at_once(era, case):
     (data, then), expected, named = HOPELESS[case]
     with scripted_mcp(era) as server:
-        async with connected(shell, server, recovery=ONCE) as client:
+        async with connected(server, recovery=ONCE) as client:
             server.on["tools/call"] = answering(data, then)
             error = await outcome(client.call_tool("echo"))
             assert type(error) is expected, error
@@ -126,9 +124,9 @@ STATUSES = (400, 401, 403, 405, 406, 409, 410, 413, 415, 421, 429, 431, 500, 501
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.fault("F26")
 @pytest.mark.pain("P02")
-async def test_each_status_is_told_with_its_body_and_headers(shell, status):
+async def test_each_status_is_told_with_its_body_and_headers(status):
     with scripted_mcp(session_ids=False) as server:
-        async with connected(shell, server, recovery=ONCE) as client:
+        async with connected(server, recovery=ONCE) as client:
             server.on["tools/call"] = answering(
                 reply(status, b"because", content_type="text/plain", x_why="so")
             )
@@ -143,10 +141,10 @@ async def test_each_status_is_told_with_its_body_and_headers(shell, status):
 @pytest.mark.system("O85", "U33")
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 422, 500, 503])
 @pytest.mark.fault("F26")
-async def test_a_json_rpc_error_in_the_body_wins_over_its_status(shell, status):
+async def test_a_json_rpc_error_in_the_body_wins_over_its_status(status):
     error = {"code": -32602, "message": "no such tool", "data": {"a": 1}}
     with scripted_mcp(session_ids=False) as server:
-        async with connected(shell, server, recovery=ONCE) as client:
+        async with connected(server, recovery=ONCE) as client:
             server.on["tools/call"] = lambda request, conn: (
                 conn.send(
                     json_reply(
@@ -172,7 +170,7 @@ async def test_a_json_rpc_error_in_the_body_wins_over_its_status(shell, status):
     ],
 )
 @pytest.mark.fault("F24")
-async def test_a_content_type_may_be_written_in_any_way(shell, content_type):
+async def test_a_content_type_may_be_written_in_any_way(content_type):
     def handler(request, conn):
         result = {"content": [{"type": "text", "text": "fine"}]}
         answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
@@ -180,7 +178,7 @@ async def test_a_content_type_may_be_written_in_any_way(shell, content_type):
         return True
 
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.on["tools/call"] = handler
             assert (await client.call_tool("echo")).text == "fine"
 
@@ -192,14 +190,14 @@ async def test_a_content_type_may_be_written_in_any_way(shell, content_type):
     ids=["200", "202", "204", "json", "text"],
 )
 @pytest.mark.fault("F24", "F25")
-async def test_a_notification_is_accepted_by_any_success(shell, data):
+async def test_a_notification_is_accepted_by_any_success(data):
     with scripted_mcp() as server:
         server.on["notifications/initialized"] = answering(data)
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-async def quickest(shell, data, then):
+async def quickest(data, then):
     """Return how long the end of a call with 20 beside it takes, at best of twelve.
 
     Others may keep the machine from any one attempt.
@@ -207,7 +205,7 @@ async def quickest(shell, data, then):
     found = []
     for _ in range(12):
         with scripted_mcp() as server:
-            async with connected(shell, server, recovery=ONCE) as client:
+            async with connected(server, recovery=ONCE) as client:
                 server.on["tools/call"] = answering(data, then)
                 started = time.monotonic()
                 errors = await asyncio.gather(
@@ -239,14 +237,14 @@ async def quickest(shell, data, then):
     ids=["rst in sse", "fin in json", "500", "405", "202", "html", "sse without"],
 )
 @pytest.mark.pain("P02")
-async def test_all_calls_end_within_a_quarter_second(shell, case):
+async def test_all_calls_end_within_a_quarter_second(case):
     data, then = case
-    assert await quickest(shell, data, then) < PROMPT_S
+    assert await quickest(data, then) < PROMPT_S
 
 
 @pytest.mark.fault("F37")
 @pytest.mark.parametrize("part", ["head", "json", "stream"])
-async def test_a_dripping_answer_is_bounded_by_the_deadline(shell, part):
+async def test_a_dripping_answer_is_bounded_by_the_deadline(part):
     begun = {
         "head": b"HTTP/1.1 200 OK\r\nx-slow: ",
         "json": head(200, content_type="application/json", content_length=9999),
@@ -260,7 +258,7 @@ async def test_a_dripping_answer_is_bounded_by_the_deadline(shell, part):
         return True
 
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.on["tools/call"] = handler
             with pytest.raises(mcpwire.RequestTimeout) as caught:
                 await client.call_tool("echo", timeout=0.2)
@@ -272,10 +270,10 @@ async def test_a_dripping_answer_is_bounded_by_the_deadline(shell, part):
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("replies", ["json", "sse"])
 @pytest.mark.pain("P13")
-async def test_a_large_answer_arrives_whole(shell, era, replies):
+async def test_a_large_answer_arrives_whole(era, replies):
     text = "0123456789abcdef" * (4 * 2**20 // 16)
     with scripted_mcp(era, replies=replies) as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             result = await client.call_tool("echo", {"text": text})
             assert result.text == text
 
@@ -283,10 +281,10 @@ async def test_a_large_answer_arrives_whole(shell, era, replies):
 @pytest.mark.system("U22", "V30")
 @pytest.mark.parametrize("replies", ["json", "sse"])
 @pytest.mark.pain("P13")
-async def test_an_answer_over_the_limit_fails_its_call_alone(shell, replies):
+async def test_an_answer_over_the_limit_fails_its_call_alone(replies):
     limits = mcpwire.Limits(message=100_000)
     with scripted_mcp(replies=replies) as server:
-        async with connected(shell, server, limits=limits) as client:
+        async with connected(server, limits=limits) as client:
             other = asyncio.ensure_future(client.call_tool("slow"))
             with pytest.raises(MessageTooLarge) as caught:
                 await client.call_tool("echo", {"text": "x" * 200_000})
@@ -297,7 +295,7 @@ async def test_an_answer_over_the_limit_fails_its_call_alone(shell, replies):
 
 @pytest.mark.attack("X12")
 @pytest.mark.parametrize("replies", ["json", "sse"])
-async def test_an_answer_of_too_many_values_fails_its_call_alone(shell, replies):
+async def test_an_answer_of_too_many_values_fails_its_call_alone(replies):
     def many(request, conn):
         result = {"a": [{}] * limits.values}
         answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
@@ -309,7 +307,7 @@ async def test_an_answer_of_too_many_values_fails_its_call_alone(shell, replies)
 
     limits = mcpwire.Limits(values=600_000)
     with scripted_mcp(replies=replies) as server:
-        async with connected(shell, server, limits=limits) as client:
+        async with connected(server, limits=limits) as client:
             other = asyncio.ensure_future(client.call_tool("slow"))
             await until(lambda: server.verbs().count("tools/call") == 1)
             server.on["tools/call"] = many
@@ -324,9 +322,7 @@ async def test_an_answer_of_too_many_values_fails_its_call_alone(shell, replies)
 @pytest.mark.fault("F14")
 @pytest.mark.attack("S31")
 @pytest.mark.parametrize("wrong", ["other", "text", "null", "missing"])
-async def test_an_answer_to_something_else_fails_the_call_whose_stream_it_is(
-    shell, wrong
-):
+async def test_an_answer_to_something_else_fails_the_call_whose_stream_it_is(wrong):
     """Each stream has its own answer; one cannot take another's place."""
     ids = []
 
@@ -343,7 +339,7 @@ async def test_an_answer_to_something_else_fails_the_call_whose_stream_it_is(
         return False
 
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.on["tools/call"] = handler
             first = asyncio.ensure_future(client.call_tool("slow"))
             await until(lambda: server.executed)
@@ -355,7 +351,7 @@ async def test_an_answer_to_something_else_fails_the_call_whose_stream_it_is(
 
 @pytest.mark.fault("F14")
 @pytest.mark.attack("S31")
-async def test_the_first_answer_wins_and_the_second_is_counted(shell):
+async def test_the_first_answer_wins_and_the_second_is_counted():
     def handler(request, conn):
         message = {"jsonrpc": "2.0", "id": request.json["id"]}
         texts = ({"content": [{"type": "text", "text": t}]} for t in ("one", "two"))
@@ -364,13 +360,13 @@ async def test_the_first_answer_wins_and_the_second_is_counted(shell):
         return True
 
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.on["tools/call"] = handler
             assert (await client.call_tool("echo")).text == "one"
 
 
 @pytest.mark.fault("F14")
-async def test_an_answer_in_bytes_that_are_no_utf8_is_an_invalid_message(shell):
+async def test_an_answer_in_bytes_that_are_no_utf8_is_an_invalid_message():
     def handler(request, conn):
         body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": {}})
         data = body.encode()[:-1] + b', "x": "\xff"}'
@@ -378,16 +374,16 @@ async def test_an_answer_in_bytes_that_are_no_utf8_is_an_invalid_message(shell):
         return True
 
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.on["tools/call"] = handler
             with pytest.raises(InvalidMessage):
                 await client.call_tool("echo")
 
 
 @pytest.mark.fault("F21")
-async def test_a_connection_that_broke_is_not_used_again(shell):
+async def test_a_connection_that_broke_is_not_used_again():
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=ONCE) as client:
+        async with connected(server, recovery=ONCE) as client:
             server.on["tools/call"] = answering(b"HTTP/1.1 200 OK\r\n", "reset")
             await outcome(client.call_tool("echo"))
             del server.on["tools/call"]
@@ -405,7 +401,7 @@ STALLED = {
 
 @pytest.mark.fault("F26", "F37")
 @pytest.mark.parametrize("case", STALLED)
-async def test_a_body_that_only_says_why_is_not_waited_for(shell, case):
+async def test_a_body_that_only_says_why_is_not_waited_for(case):
     status, content_type, expected = STALLED[case]
 
     def stall(request, conn):
@@ -415,7 +411,7 @@ async def test_a_body_that_only_says_why_is_not_waited_for(shell, case):
 
     with scripted_mcp(session_ids=False) as server:
         server.on["tools/call"] = stall
-        async with connected(shell, server, timeout=None) as client:
+        async with connected(server, timeout=None) as client:
             error = await outcome(client.call_tool("echo"))
             assert isinstance(error, expected), error
             assert str(status) in str(error)
@@ -424,7 +420,7 @@ async def test_a_body_that_only_says_why_is_not_waited_for(shell, case):
 
 
 @pytest.mark.fault("F27")
-async def test_a_forgotten_session_is_renewed_though_its_404_stalls(shell):
+async def test_a_forgotten_session_is_renewed_though_its_404_stalls():
     def stall(request, conn):
         if stalled:
             return False
@@ -436,6 +432,6 @@ async def test_a_forgotten_session_is_renewed_though_its_404_stalls(shell):
     stalled = []
     with scripted_mcp() as server:
         server.on["tools/call"] = stall
-        async with connected(shell, server, timeout=None) as client:
+        async with connected(server, timeout=None) as client:
             assert not isinstance(await outcome(client.call_tool("echo")), Exception)
         assert server.verbs().count("initialize") == 2

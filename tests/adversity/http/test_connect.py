@@ -40,11 +40,11 @@ def no_environment(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-async def refused(shell, target, **options):
+async def refused(target, **options):
     """Return the error of a connect that must fail."""
     options.setdefault("recovery", ONCE)
     async with asyncio.timeout(BOUND_S):
-        client = shell(target, **options)
+        client = mcpwire.Client(target, **options)
         with pytest.raises(MCPError) as caught:
             await client.connect()
         await client.aclose()
@@ -55,8 +55,8 @@ async def refused(shell, target, **options):
 
 
 @pytest.mark.fault("F19")
-async def test_a_name_that_does_not_exist_is_told(shell):
-    error = await refused(shell, "http://nowhere.invalid/mcp")
+async def test_a_name_that_does_not_exist_is_told():
+    error = await refused("http://nowhere.invalid/mcp")
     assert type(error) is ConnectError
     assert error.reason == "dns"
     assert "nowhere.invalid" in str(error)
@@ -64,16 +64,16 @@ async def test_a_name_that_does_not_exist_is_told(shell):
 
 @pytest.mark.system("O81")
 @pytest.mark.fault("F19")
-async def test_a_refused_connection_is_told(shell):
+async def test_a_refused_connection_is_told():
     with kept_port() as port:
-        error = await refused(shell, f"http://127.0.0.1:{port}/mcp")
+        error = await refused(f"http://127.0.0.1:{port}/mcp")
     assert type(error) is ConnectError
     assert (error.reason, error.errno) == ("refused", errno.ECONNREFUSED)
     assert str(port) in str(error)
 
 
 @pytest.mark.fault("F20")
-async def test_a_black_hole_is_bounded_by_the_connect_timeout_of_the_target(shell):
+async def test_a_black_hole_is_bounded_by_the_connect_timeout_of_the_target():
     """Its queue is full: the system answers no more knocks."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -88,7 +88,7 @@ async def test_a_black_hole_is_bounded_by_the_connect_timeout_of_the_target(shel
             url = f"http://127.0.0.1:{port}/mcp"
             started = time.monotonic()
             target = mcpwire.Http(url, connect_timeout=0.2)
-            error = await refused(shell, target)
+            error = await refused(target)
             assert time.monotonic() - started < SOON_S
         finally:
             for knock in knocks:
@@ -98,10 +98,10 @@ async def test_a_black_hole_is_bounded_by_the_connect_timeout_of_the_target(shel
 
 
 @pytest.mark.fault("F20")
-async def test_a_server_that_accepts_and_says_nothing_is_bounded(shell):
+async def test_a_server_that_accepts_and_says_nothing_is_bounded():
     with raw_server(lambda conn: conn.wait_closed(None)) as server:
         started = time.monotonic()
-        error = await refused(shell, server.url, connect_timeout=0.4, probe_timeout=0.1)
+        error = await refused(server.url, connect_timeout=0.4, probe_timeout=0.1)
         assert time.monotonic() - started < SOON_S
     assert isinstance(error, (ConnectError, TimeoutError)), error
 
@@ -147,12 +147,12 @@ DISTRUSTED = {
 @pytest.mark.fault("F19")
 @pytest.mark.pain("P28")
 async def test_a_certificate_that_is_not_to_be_trusted_is_told_by_its_check(
-    shell, ca_file, case
+    ca_file, case
 ):
     make, named = DISTRUSTED[case]
     with raw_server(echo, ssl_context=make()) as server:
         target = mcpwire.Http(server.url, ca_file=ca_file)
-        error = await refused(shell, target, recovery=QUICK)
+        error = await refused(target, recovery=QUICK)
     assert type(error) is ConnectError
     assert error.reason == "tls"
     assert named in str(error)
@@ -163,28 +163,28 @@ async def test_a_certificate_that_is_not_to_be_trusted_is_told_by_its_check(
 
 @pytest.mark.fault("F19")
 @pytest.mark.pain("P28")
-async def test_a_missing_client_certificate_is_told(shell, ca_file):
+async def test_a_missing_client_certificate_is_told(ca_file):
     context = tls("127.0.0.1")
     AUTHORITY.configure_trust(context)
     context.verify_mode = ssl.CERT_REQUIRED
     # With TLS 1.3 the refusal comes after the handshake, and a reset may overtake it.
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with raw_server(echo, ssl_context=context) as server:
-        error = await refused(shell, mcpwire.Http(server.url, ca_file=ca_file))
+        error = await refused(mcpwire.Http(server.url, ca_file=ca_file))
     assert type(error) is ConnectError, error
     assert error.reason == "tls"
     assert "certificate" in str(error)
 
 
 @pytest.mark.fault("F19")
-async def test_plain_http_behind_an_https_url_is_told(shell, ca_file):
+async def test_plain_http_behind_an_https_url_is_told(ca_file):
     def script(conn):
         conn.read_some()
         conn.send(reply(400))
 
     with raw_server(script) as server:
         url = server.url.replace("http:", "https:")
-        error = await refused(shell, mcpwire.Http(url, ca_file=ca_file))
+        error = await refused(mcpwire.Http(url, ca_file=ca_file))
     assert type(error) is ConnectError
     assert error.reason == "tls"
 
@@ -193,7 +193,7 @@ async def test_plain_http_behind_an_https_url_is_told(shell, ca_file):
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.usefixtures("kept_for_long")
 async def test_a_private_authority_and_our_own_certificate_are_all_it_takes(
-    shell, ca_file, tmp_path, era
+    ca_file, tmp_path, era
 ):
     context = tls("127.0.0.1")
     AUTHORITY.configure_trust(context)
@@ -205,7 +205,7 @@ async def test_a_private_authority_and_our_own_certificate_are_all_it_takes(
     with scripted_mcp(era, ssl_context=context) as server:
         options = {"ca_file": ca_file, "client_cert": own, "server_stream": "never"}
         target = mcpwire.Http(server.url, **options)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert server.connections == 1
 
@@ -218,10 +218,10 @@ async def test_a_private_authority_and_our_own_certificate_are_all_it_takes(
 @pytest.mark.parametrize("body", ["", "Bad Request", '{"error": "no"}', "<html>"])
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-34")
-async def test_a_4xx_to_the_probe_leads_to_initialize(shell, status, body):
+async def test_a_4xx_to_the_probe_leads_to_initialize(status, body):
     with scripted_mcp() as server:
         server.on["server/discover"] = answering(reply(status, body.encode()))
-        async with connected(shell, server, recovery=ONCE) as client:
+        async with connected(server, recovery=ONCE) as client:
             assert client.protocol_version == "2025-11-25"
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert server.verbs()[:2] == ["server/discover", "initialize"]
@@ -229,17 +229,17 @@ async def test_a_4xx_to_the_probe_leads_to_initialize(shell, status, body):
 
 @pytest.mark.parametrize("status", [500, 501, 502, 503, 504])
 @pytest.mark.pain("P26")
-async def test_a_5xx_says_nothing_of_the_era(shell, status):
+async def test_a_5xx_says_nothing_of_the_era(status):
     with scripted_mcp() as server:
         server.on["server/discover"] = answering(reply(status, b"down"))
-        error = await refused(shell, server.url)
+        error = await refused(server.url)
     assert str(status) in str(error)
     assert 'mode="session" connects without this probe' in str(error)
     assert "initialize" not in server.verbs()
 
 
 @pytest.mark.pain("P26")
-async def test_a_program_that_fails_at_the_probe_is_asked_to_initialize(shell):
+async def test_a_program_that_fails_at_the_probe_is_asked_to_initialize():
     def fails(request, conn):
         error = {"code": -32603, "message": "Internal server error"}
         body = {"jsonrpc": "2.0", "id": None, "error": error}
@@ -248,7 +248,7 @@ async def test_a_program_that_fails_at_the_probe_is_asked_to_initialize(shell):
 
     with scripted_mcp() as server:
         server.on["server/discover"] = fails
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             assert client.protocol_version == "2025-11-25"
 
 
@@ -261,29 +261,29 @@ PROBE_FAILS = {
 @pytest.mark.pain("P26")
 @pytest.mark.parametrize("case", PROBE_FAILS)
 @pytest.mark.parametrize("mode", ["auto", "stateless"])
-async def test_who_fails_at_the_probe_is_told_how_to_leave_it_out(shell, case, mode):
+async def test_who_fails_at_the_probe_is_told_how_to_leave_it_out(case, mode):
     with scripted_mcp() as server:
         server.on["server/discover"] = PROBE_FAILS[case]
-        error = await refused(shell, server.url, mode=mode, connect_timeout=0.5)
+        error = await refused(server.url, mode=mode, connect_timeout=0.5)
     assert ('mode="session"' in str(error)) == (mode == "auto")
 
 
 @pytest.mark.pain("P26")
-async def test_nobody_there_has_nothing_to_do_with_the_mode(shell):
+async def test_nobody_there_has_nothing_to_do_with_the_mode():
     with scripted_mcp() as server:
         url = server.url
-    assert "mode=" not in str(await refused(shell, url))
+    assert "mode=" not in str(await refused(url))
 
 
 @pytest.mark.pain("P26")
-async def test_a_probe_that_is_let_hang_does_not_decide(shell):
+async def test_a_probe_that_is_let_hang_does_not_decide():
     def hangs(request, conn):
         conn.wait_closed(HANG_S)
         return True
 
     with scripted_mcp() as server:
         server.on["server/discover"] = hangs
-        async with connected(shell, server, probe_timeout=0.05) as client:
+        async with connected(server, probe_timeout=0.05) as client:
             assert client.protocol_version == "2025-11-25"
 
 
@@ -293,11 +293,11 @@ async def test_a_probe_that_is_let_hang_does_not_decide(shell):
 )
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-29")
-async def test_each_revision_is_spoken_by_its_own_rules(shell, version):
+async def test_each_revision_is_spoken_by_its_own_rules(version):
     """`ScriptedMcp` complains of any header that is missing, early or wrong."""
     era = "stateless" if version == "2026-07-28" else "session"
     with scripted_mcp(era, version=version) as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             assert client.protocol_version == version
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             await client.ping()
@@ -311,19 +311,19 @@ async def test_each_revision_is_spoken_by_its_own_rules(shell, version):
 @pytest.mark.system("A15", "L-A5", "L-U11")
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-34")
-async def test_the_transport_of_2024_is_found_behind_a_refused_initialize(shell):
+async def test_the_transport_of_2024_is_found_behind_a_refused_initialize():
     with legacy_server() as server:
-        async with connected(shell, server.url) as client:
+        async with connected(server.url) as client:
             assert client.protocol_version == "2024-11-05"
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.pain("P26")
-async def test_the_era_is_remembered_with_the_target(shell):
+async def test_the_era_is_remembered_with_the_target():
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url)
         for _ in range(3):
-            async with connected(shell, target) as client:
+            async with connected(target) as client:
                 await client.call_tool("echo")
         assert target.memory.era is Era.SESSION
     assert server.verbs().count("server/discover") == 1
@@ -335,10 +335,10 @@ async def test_the_era_is_remembered_with_the_target(shell):
 @pytest.mark.fault("F50")
 @pytest.mark.pain("P26")
 async def test_a_server_that_changes_its_era_between_calls_is_asked_once_again(
-    shell, before, after
+    before, after
 ):
     with scripted_mcp(before) as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             await client.call_tool("echo", {"text": "before"})
             server.switch(after)
             results = await asyncio.gather(
@@ -358,14 +358,14 @@ async def test_a_server_that_changes_its_era_between_calls_is_asked_once_again(
 )
 @pytest.mark.fault("F50")
 async def test_a_server_that_changed_its_era_between_connections_is_asked_again(
-    shell, before, after
+    before, after
 ):
     with scripted_mcp(before) as server:
         target = mcpwire.Http(server.url)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             await client.call_tool("echo")
         server.switch(after)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert target.memory.era is (Era.STATELESS if after == "stateless" else Era.SESSION)
 
@@ -383,13 +383,13 @@ HANDSHAKES = {
 @pytest.mark.parametrize("case", HANDSHAKES)
 @pytest.mark.fault("F26")
 @pytest.mark.pain("P02")
-async def test_a_server_that_is_no_mcp_server_is_told_of_at_once(shell, case):
+async def test_a_server_that_is_no_mcp_server_is_told_of_at_once(case):
     def script(conn):
         while conn.receive(None):
             conn.send(HANDSHAKES[case])
 
     with raw_server(script) as server:
-        error = await refused(shell, server.url)
+        error = await refused(server.url)
     assert not isinstance(error, TimeoutError), error
     assert isinstance(error, (ConnectError, NegotiationError, HTTPError, MCPError))
     assert str(error)
@@ -397,19 +397,19 @@ async def test_a_server_that_is_no_mcp_server_is_told_of_at_once(shell, case):
 
 @pytest.mark.parametrize("how", ["close", "reset"])
 @pytest.mark.pain("P02")
-async def test_a_server_that_hangs_up_on_everything_is_told_of_at_once(shell, how):
+async def test_a_server_that_hangs_up_on_everything_is_told_of_at_once(how):
     def script(conn):
         conn.receive(None)
         getattr(conn, how)()
 
     with raw_server(script) as server:
-        error = await refused(shell, server.url)
+        error = await refused(server.url)
     assert not isinstance(error, TimeoutError), error
     assert str(error)
 
 
 @pytest.mark.pain("P20")
-async def test_connecting_waits_for_no_stream(shell):
+async def test_connecting_waits_for_no_stream():
     def hangs(request, conn):
         conn.wait_closed(HANG_S)
         return True
@@ -417,7 +417,7 @@ async def test_connecting_waits_for_no_stream(shell):
     with scripted_mcp() as server:
         server.on["GET"] = hangs
         target = mcpwire.Http(server.url, server_stream="always")
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             await until(lambda: "GET" in server.verbs())
             assert await outcome(client.ping()) is not None

@@ -29,11 +29,11 @@ FLOODS = {
 
 @pytest.mark.parametrize("case", FLOODS)
 @pytest.mark.attack("S15")
-async def test_an_answer_without_end_is_cut_at_the_limit(shell, case):
+async def test_an_answer_without_end_is_cut_at_the_limit(case):
     begin, piece, expected = FLOODS[case]
     handler = endless(begin, piece)
     with scripted_mcp() as server:
-        async with connected(shell, server, limits=LIMITS, recovery=ONCE) as client:
+        async with connected(server, limits=LIMITS, recovery=ONCE) as client:
             server.on["tools/call"] = handler
             error = await outcome(client.call_tool("echo"))
             assert isinstance(error, expected), error
@@ -42,7 +42,7 @@ async def test_an_answer_without_end_is_cut_at_the_limit(shell, case):
 
 @pytest.mark.timeout(180)
 @pytest.mark.attack("S28")
-async def test_a_flood_of_questions_is_answered_over_a_few_connections(shell):
+async def test_a_flood_of_questions_is_answered_over_a_few_connections():
     async def elicitation(request):
         return {}
 
@@ -61,10 +61,10 @@ async def test_a_flood_of_questions_is_answered_over_a_few_connections(shell):
         return True
 
     with scripted_mcp() as server:
-        options = {"elicitation": shell.callback(elicitation)}
+        options = {"elicitation": elicitation}
         options |= {"bound": FLOOD_S, "timeout": FLOOD_S}
         options |= {"limits": mcpwire.Limits(questions=2_000)}
-        async with connected(shell, server, **options) as client:
+        async with connected(server, **options) as client:
             server.on["tools/call"] = floods
             assert (await client.call_tool("echo")).text == "fine"
             await until(lambda: server.verbs().count("answer") == 2000, FLOOD_S)

@@ -22,11 +22,11 @@ def headers_of(server, name):
 
 @pytest.mark.system("A15", "L-A5")
 @pytest.mark.pain("P27")
-async def test_headers_of_the_target_go_with_every_request(shell):
+async def test_headers_of_the_target_go_with_every_request():
     with scripted_mcp() as server:
         options = {"headers": {"X-Tenant": "a"}, "server_stream": "always"}
         target = mcpwire.Http(server.url, **options)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             await client.call_tool("echo")
             await until(lambda: server.streams)
     assert set(headers_of(server, "x-tenant")) == {"a"}
@@ -35,7 +35,7 @@ async def test_headers_of_the_target_go_with_every_request(shell):
 
 @pytest.mark.system("O90")
 @pytest.mark.pain("P27")
-async def test_a_function_is_asked_for_headers_before_each_request(shell):
+async def test_a_function_is_asked_for_headers_before_each_request():
     numbers = itertools.count()
 
     def headers():
@@ -43,7 +43,7 @@ async def test_a_function_is_asked_for_headers_before_each_request(shell):
 
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers, server_stream="never")
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             for _ in range(5):
                 await client.call_tool("echo")
     sent = headers_of(server, "x-number")
@@ -60,14 +60,14 @@ async def test_on_asyncio_the_function_may_be_async():
 
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers, server_stream="never")
-        async with connected(mcpwire.Client, target) as client:
+        async with connected(target) as client:
             await client.call_tool("echo")
     sent = headers_of(server, "x-number")
     assert sent == [str(n) for n in range(len(server.requests))]
 
 
 @pytest.mark.pain("P27")
-async def test_a_function_that_raises_stops_the_request_before_a_byte(shell):
+async def test_a_function_that_raises_stops_the_request_before_a_byte():
     class NoTokenError(Exception):
         pass
 
@@ -81,7 +81,7 @@ async def test_a_function_that_raises_stops_the_request_before_a_byte(shell):
 
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             before = len(server.requests)
             with pytest.raises(NoTokenError):
                 await client.call_tool("echo")
@@ -92,11 +92,11 @@ async def test_a_function_that_raises_stops_the_request_before_a_byte(shell):
 
 @pytest.mark.system("A15", "O80")
 @pytest.mark.pain("P27")
-async def test_headers_of_one_call_go_with_that_call_only(shell):
+async def test_headers_of_one_call_go_with_that_call_only():
     with scripted_mcp() as server:
         headers = {"X-A": "all", "X-B": "all"}
         target = mcpwire.Http(server.url, headers=headers, server_stream="never")
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             await client.call_tool("echo", headers={"x-a": "one"})
             await client.call_tool("echo")
     sent = [(r.method, r.headers["x-a"], r.headers["x-b"]) for r in server.requests]
@@ -106,13 +106,13 @@ async def test_headers_of_one_call_go_with_that_call_only(shell):
 
 
 @pytest.mark.pain("P27")
-async def test_a_thousand_calls_with_headers_of_their_own_never_mix(shell):
+async def test_a_thousand_calls_with_headers_of_their_own_never_mix():
     async def ask(client, number):
         name = str(number)
         await client.call_tool("echo", {"text": name}, headers={"X-Tenant": name})
 
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             for start in range(0, 1000, 20):
                 numbers = range(start, start + 20)
                 await asyncio.gather(*(ask(client, number) for number in numbers))
@@ -123,22 +123,22 @@ async def test_a_thousand_calls_with_headers_of_their_own_never_mix(shell):
 
 
 @pytest.mark.pain("P27")
-async def test_the_answer_to_a_question_goes_with_its_calls_headers(shell):
+async def test_the_answer_to_a_question_goes_with_its_calls_headers():
     async def elicitation(request):
         return None
 
     with scripted_mcp() as server:
-        options = {"sampling": shell.callback(elicitation)}
-        async with connected(shell, server, **options) as client:
+        options = {"sampling": elicitation}
+        async with connected(server, **options) as client:
             await client.call_tool("ask", headers={"X-Tenant": "mine"})
     answers = [r for r in server.requests if r.verb == "POST" and r.method is None]
     assert [r.headers.get("x-tenant") for r in answers] == ["mine"]
 
 
 @pytest.mark.pain("P27")
-async def test_headers_of_a_call_may_not_take_the_protocols_place(shell):
+async def test_headers_of_a_call_may_not_take_the_protocols_place():
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             for name in ("Mcp-Session-Id", "Content-Length", "Host"):
                 error = await outcome(client.call_tool("echo", headers={name: "1"}))
                 assert isinstance(error, LocalProtocolError), (name, error)
@@ -166,14 +166,14 @@ def places(own, other):
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.attack("S02")
-async def test_no_redirect_leads_to_another_origin(shell, status, follow):
+async def test_no_redirect_leads_to_another_origin(status, follow):
     """Neither the call, nor the server's stream, nor the end of the session."""
     with raw_server(canary) as other, scripted_mcp() as server:
         headers = {"X-API-Key": "secret"}
         target = mcpwire.Http(server.url, headers=headers, follow_redirects=follow)
         for place in places(server.raw.port, other.port).values():
             location = answering(reply(status, location=place + "?token=secret"))
-            async with connected(shell, target, recovery=ONCE) as client:
+            async with connected(target, recovery=ONCE) as client:
                 server.on["tools/call"] = location
                 server.on["GET"] = server.on["DELETE"] = location
                 error = await outcome(client.call_tool("echo"))
@@ -187,13 +187,11 @@ async def test_no_redirect_leads_to_another_origin(shell, status, follow):
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("method", ["server/discover", "initialize"])
 @pytest.mark.attack("S02")
-async def test_no_redirect_of_the_handshake_leads_to_another_origin(
-    shell, status, method
-):
+async def test_no_redirect_of_the_handshake_leads_to_another_origin(status, method):
     with raw_server(canary) as other, scripted_mcp() as server:
         server.on[method] = answering(reply(status, location=other.url))
         target = mcpwire.Http(server.url, headers={"X-API-Key": "secret"})
-        client = shell(target, recovery=ONCE)
+        client = mcpwire.Client(target, recovery=ONCE)
         await outcome(client.connect())
         await client.aclose()
         assert other.connections == 0
@@ -201,7 +199,7 @@ async def test_no_redirect_of_the_handshake_leads_to_another_origin(
 
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.attack("S02")
-async def test_a_redirect_at_the_origin_is_followed_only_where_allowed(shell, status):
+async def test_a_redirect_at_the_origin_is_followed_only_where_allowed(status):
     def moved(request, conn):
         if request.target == "/mcp":
             conn.send(reply(status, location="/elsewhere"))
@@ -211,7 +209,7 @@ async def test_a_redirect_at_the_origin_is_followed_only_where_allowed(shell, st
     with scripted_mcp() as server:
         for follow in (False, True):
             target = mcpwire.Http(server.url, follow_redirects=follow)
-            async with connected(shell, target, recovery=ONCE) as client:
+            async with connected(target, recovery=ONCE) as client:
                 server.on["tools/call"] = moved
                 answer = await outcome(client.call_tool("echo", {"text": "x"}))
                 if follow and status in {307, 308}:
@@ -224,10 +222,10 @@ async def test_a_redirect_at_the_origin_is_followed_only_where_allowed(shell, st
 
 
 @pytest.mark.attack("S02")
-async def test_a_redirect_in_a_circle_ends(shell):
+async def test_a_redirect_in_a_circle_ends():
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, follow_redirects=True)
-        async with connected(shell, target, recovery=ONCE) as client:
+        async with connected(target, recovery=ONCE) as client:
             server.on["tools/call"] = answering(reply(307, location="/mcp"))
             error = await outcome(client.call_tool("echo"))
             assert isinstance(error, MCPError), error

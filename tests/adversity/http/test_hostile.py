@@ -45,9 +45,7 @@ LIMITS = mcpwire.Limits(message=LIMIT, head=16_384)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("replies", REPLIES)
 @pytest.mark.attack("S10")
-async def test_two_clients_that_count_alike_never_get_each_others_answers(
-    shell, era, replies
-):
+async def test_two_clients_that_count_alike_never_get_each_others_answers(era, replies):
     async def ask(client, name):
         for turn in range(25):
             calls = [
@@ -59,7 +57,7 @@ async def test_two_clients_that_count_alike_never_get_each_others_answers(
             assert texts == [f"{name} {turn} {n}" for n in range(8)]
 
     with scripted_mcp(era, replies=replies) as server:
-        async with connected(shell, server) as one, connected(shell, server) as two:
+        async with connected(server) as one, connected(server) as two:
             await asyncio.gather(ask(one, "one"), ask(two, "two"))
     ids = [id for _, _, id in server.executed]
     assert len(ids) == 400
@@ -67,10 +65,10 @@ async def test_two_clients_that_count_alike_never_get_each_others_answers(
 
 
 @pytest.mark.attack("S31")
-async def test_an_answer_on_the_servers_own_stream_completes_no_call(shell):
+async def test_an_answer_on_the_servers_own_stream_completes_no_call():
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, server_stream="always")
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             await until(lambda: server.streams)
             call = asyncio.ensure_future(client.call_tool("slow"))
             await until(lambda: server.executed)
@@ -85,7 +83,7 @@ async def test_an_answer_on_the_servers_own_stream_completes_no_call(shell):
 
 @pytest.mark.attack("S31")
 @pytest.mark.parametrize("id", [0, 99, "1", None])
-async def test_an_answer_to_another_request_is_no_answer_to_initialize(shell, id):
+async def test_an_answer_to_another_request_is_no_answer_to_initialize(id):
     def handler(request, conn):
         result = {
             "protocolVersion": "2025-11-25",
@@ -98,7 +96,7 @@ async def test_an_answer_to_another_request_is_no_answer_to_initialize(shell, id
     with scripted_mcp() as server:
         server.on["initialize"] = handler
         async with asyncio.timeout(BOUND_S):
-            client = shell(server.url, recovery=ONCE)
+            client = mcpwire.Client(server.url, recovery=ONCE)
             error = await outcome(client.connect())
             await client.aclose()
     assert isinstance(error, MCPError), error
@@ -165,11 +163,11 @@ FLOODS = {
 
 @pytest.mark.parametrize("case", FLOODS)
 @pytest.mark.attack("S15")
-async def test_an_answer_without_end_is_cut_at_the_limit(shell, case):
+async def test_an_answer_without_end_is_cut_at_the_limit(case):
     begin, piece, expected = FLOODS[case]
     handler = endless(begin, piece)
     with scripted_mcp() as server:
-        async with connected(shell, server, limits=LIMITS, recovery=ONCE) as client:
+        async with connected(server, limits=LIMITS, recovery=ONCE) as client:
             server.on["tools/call"] = handler
             error = await outcome(client.call_tool("echo"))
             assert isinstance(error, expected), error
@@ -180,11 +178,11 @@ async def test_an_answer_without_end_is_cut_at_the_limit(shell, case):
 
 
 @pytest.mark.attack("S15")
-async def test_no_compression_is_asked_for_and_a_bomb_is_not_unpacked(shell):
+async def test_no_compression_is_asked_for_and_a_bomb_is_not_unpacked():
     bomb = gzip.compress(b" " * 50_000_000)
     answer = reply(200, bomb, content_type="application/json", content_encoding="gzip")
     with scripted_mcp() as server:
-        async with connected(shell, server, limits=LIMITS, recovery=ONCE) as client:
+        async with connected(server, limits=LIMITS, recovery=ONCE) as client:
             server.on["tools/call"] = answering(answer)
             error = await outcome(client.call_tool("echo"))
             assert isinstance(error, MCPError), error
@@ -193,7 +191,7 @@ async def test_no_compression_is_asked_for_and_a_bomb_is_not_unpacked(shell):
 
 
 @pytest.mark.attack("S15")
-async def test_notifications_without_end_are_heard_within_bounds(shell):
+async def test_notifications_without_end_are_heard_within_bounds():
     """10,000 of them before the answer: the answer comes, and nothing piles up."""
     event = sse_event(
         {
@@ -213,7 +211,7 @@ async def test_notifications_without_end_are_heard_within_bounds(shell):
         return True
 
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.on["tools/call"] = handler
             assert (await client.call_tool("echo")).text == "fine"
 
@@ -236,7 +234,7 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("method", QUESTIONS)
 @pytest.mark.attack("S28")
-async def test_a_question_that_was_not_declared_is_refused(shell, method):
+async def test_a_question_that_was_not_declared_is_refused(method):
     with scripted_mcp() as server:
 
         def asks(request, conn):
@@ -249,7 +247,7 @@ async def test_a_question_that_was_not_declared_is_refused(shell, method):
             conn.send(chunk(sse_event(answer)) + LAST_CHUNK)
             return True
 
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.on["tools/call"] = asks
             assert (await client.call_tool("echo")).text == "fine"
     assert server.answered["q"]["error"]["code"] == -32601
@@ -258,7 +256,7 @@ async def test_a_question_that_was_not_declared_is_refused(shell, method):
 @pytest.mark.parametrize("method", QUESTIONS)
 @pytest.mark.attack("S28")
 @pytest.mark.rule("TR-HTTP-09")
-async def test_a_question_of_the_stateless_era_is_not_answered(shell, method):
+async def test_a_question_of_the_stateless_era_is_not_answered(method):
     """No answer is ever POSTed there: nothing may ask."""
     asked = []
 
@@ -276,8 +274,8 @@ async def test_a_question_of_the_stateless_era_is_not_answered(shell, method):
         return True
 
     with scripted_mcp("stateless") as server:
-        options = {"sampling": shell.callback(sampling)}
-        async with connected(shell, server, **options) as client:
+        options = {"sampling": sampling}
+        async with connected(server, **options) as client:
             server.on["tools/call"] = asks
             await client.call_tool("echo")
             await client.list_tools()
@@ -286,7 +284,7 @@ async def test_a_question_of_the_stateless_era_is_not_answered(shell, method):
 
 
 @pytest.mark.attack("S28")
-async def test_a_flood_of_questions_is_answered_by_a_few_at_once(shell):
+async def test_a_flood_of_questions_is_answered_by_a_few_at_once():
     most, running = 0, 0
 
     async def elicitation(request):
@@ -315,9 +313,9 @@ async def test_a_flood_of_questions_is_answered_by_a_few_at_once(shell):
         return True
 
     with scripted_mcp() as server:
-        options = {"elicitation": shell.callback(elicitation)}
+        options = {"elicitation": elicitation}
         options |= {"limits": mcpwire.Limits(questions=200)}
-        async with connected(shell, server, **options) as client:
+        async with connected(server, **options) as client:
             server.on["tools/call"] = floods
             assert (await client.call_tool("echo")).text == "fine"
             del server.on["tools/call"]

@@ -24,7 +24,6 @@ from raw_server import (
     sse_event,
     sse_head,
 )
-from shells import blocking_later
 
 import mcpwire
 
@@ -67,11 +66,11 @@ NO_STREAM = {
 @pytest.mark.parametrize("case", NO_STREAM)
 @pytest.mark.fault("F29")
 @pytest.mark.pain("P20")
-async def test_a_server_without_a_stream_is_asked_for_it_once(shell, case):
+async def test_a_server_without_a_stream_is_asked_for_it_once(case):
     sessions = {} if case != "404" else {"session_ids": False}
     with scripted_mcp(**sessions) as server:
         server.on["GET"] = NO_STREAM[case]
-        async with connected(shell, always(server), recovery=QUICK) as client:
+        async with connected(always(server), recovery=QUICK) as client:
             await until(lambda: "GET" in server.verbs())
             for _ in range(30):
                 await client.call_tool("echo")
@@ -82,11 +81,11 @@ async def test_a_server_without_a_stream_is_asked_for_it_once(shell, case):
 
 @pytest.mark.fault("F29")
 @pytest.mark.pain("P20")
-async def test_a_stream_whose_head_never_comes_delays_nothing(shell):
+async def test_a_stream_whose_head_never_comes_delays_nothing():
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
         started = time.monotonic()
-        async with connected(shell, always(server)) as client:
+        async with connected(always(server)) as client:
             await client.call_tool("echo")
             # The promise is 100 ms; a loaded machine is given far more.
             assert time.monotonic() - started < SOON_S
@@ -95,7 +94,7 @@ async def test_a_stream_whose_head_never_comes_delays_nothing(shell):
 
 @pytest.mark.fault("F29")
 @pytest.mark.pain("P23")
-async def test_a_stream_of_nothing_but_heartbeats_is_left_open(shell):
+async def test_a_stream_of_nothing_but_heartbeats_is_left_open():
     def beats(request, conn):
         conn.send(sse_head())
         while not conn.wait_closed(0.01):
@@ -104,7 +103,7 @@ async def test_a_stream_of_nothing_but_heartbeats_is_left_open(shell):
 
     with scripted_mcp() as server:
         server.on["GET"] = beats
-        async with connected(shell, always(server)) as client:
+        async with connected(always(server)) as client:
             await until(lambda: "GET" in server.verbs())
             for _ in range(20):
                 await client.call_tool("echo")
@@ -115,13 +114,11 @@ async def test_a_stream_of_nothing_but_heartbeats_is_left_open(shell):
 @pytest.mark.system("O72", "U16", "L-U1")
 @pytest.mark.pain("P21", "P22")
 @pytest.mark.rule("LHTTP-21")
-async def test_the_servers_stream_goes_on_at_its_place_and_loses_nothing(shell):
+async def test_the_servers_stream_goes_on_at_its_place_and_loses_nothing():
     heard = []
     with scripted_mcp(resumable=True, retry=0) as server:
         options = {"on_notification": lambda note: heard.append(note.params.data)}
-        async with connected(
-            shell, always(server), recovery=QUICK, **options
-        ) as client:
+        async with connected(always(server), recovery=QUICK, **options) as client:
             stream = None
             for number in range(5):
                 await until(lambda: server.streams)
@@ -138,14 +135,12 @@ async def test_the_servers_stream_goes_on_at_its_place_and_loses_nothing(shell):
 @pytest.mark.system("U16")
 @pytest.mark.pain("P22")
 @pytest.mark.rule("LHTTP-21")
-async def test_what_is_said_while_the_stream_is_down_comes_with_the_next(shell):
+async def test_what_is_said_while_the_stream_is_down_comes_with_the_next():
     heard = []
     is_said = threading.Event()
     with scripted_mcp(resumable=True, retry=0) as server:
         options = {"on_notification": lambda note: heard.append(note.params.data)}
-        async with connected(
-            shell, always(server), recovery=QUICK, **options
-        ) as client:
+        async with connected(always(server), recovery=QUICK, **options) as client:
             await until(lambda: server.streams)
             stream = server.streams[-1]
             server.push({"method": LOG, "params": log(0)["params"]})
@@ -164,7 +159,7 @@ async def test_what_is_said_while_the_stream_is_down_comes_with_the_next(shell):
 
 @pytest.mark.pain("P21")
 @pytest.mark.rule("LHTTP-21")
-async def test_an_event_that_comes_again_after_its_own_id_is_heard_once(shell):
+async def test_an_event_that_comes_again_after_its_own_id_is_heard_once():
     heard = []
 
     def repeats(request, conn):
@@ -181,7 +176,7 @@ async def test_an_event_that_comes_again_after_its_own_id_is_heard_once(shell):
     with scripted_mcp() as server:
         server.on["GET"] = repeats
         options = {"on_notification": lambda note: heard.append(note.params.data)}
-        async with connected(shell, always(server), recovery=QUICK, **options):
+        async with connected(always(server), recovery=QUICK, **options):
             await until(lambda: 2 in heard)
     # Two in a row of one id are two events, in the way of the HTML standard.
     assert heard == [0, 1, 2]
@@ -189,12 +184,10 @@ async def test_an_event_that_comes_again_after_its_own_id_is_heard_once(shell):
 
 @pytest.mark.pain("P22")
 @pytest.mark.parametrize("resumable", [False, True])
-async def test_what_a_stream_without_a_place_has_missed_may_be_any_change(
-    shell, resumable
-):
+async def test_what_a_stream_without_a_place_has_missed_may_be_any_change(resumable):
     """What is known of the tools is read again; from a place on nothing is missed."""
     with scripted_mcp(resumable=resumable, retry=0) as server:
-        async with connected(shell, always(server), recovery=QUICK) as client:
+        async with connected(always(server), recovery=QUICK) as client:
             await until(lambda: server.streams)
             await client.call_tool("echo", validate="warn")
             await client.call_tool("echo", validate="warn")
@@ -225,15 +218,11 @@ def asks_first(server, method, timeout):
 
 @pytest.mark.pain("P20")
 @pytest.mark.parametrize("method", ASKED)
-@blocking_later
-async def test_a_server_may_ask_on_its_own_stream_although_nobody_listens(
-    shell, method
-):
+async def test_a_server_may_ask_on_its_own_stream_although_nobody_listens(method):
     with scripted_mcp() as server:
-        # Where it hangs, that is soon known.
-        timeout = 30 if shell.name == "asyncio" else 0.2
+        timeout = 30
         server.on["tools/call"] = asks_first(server, method, timeout)
-        async with connected(shell, server, timeout=timeout) as client:
+        async with connected(server, timeout=timeout) as client:
             result = await client.call_tool("echo", {"text": "x"})
             assert result.text == "x"
     answer = server.answered["asked"]
@@ -250,7 +239,7 @@ async def test_no_call_waits_for_the_servers_stream():
     """
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
-        async with connected(mcpwire.Client, server) as client:
+        async with connected(server) as client:
             for _ in range(5):
                 await client.call_tool("echo")
             seen = [(r.verb, r.method, r.connection) for r in server.requests]
@@ -266,15 +255,15 @@ async def test_no_call_waits_for_the_servers_stream():
 async def test_405_is_remembered_for_as_long_as_nobody_listens():
     with scripted_mcp(get_stream=False) as server:
         target = mcpwire.Http(server.url)
-        async with connected(mcpwire.Client, target) as client, client.events():
+        async with connected(target) as client, client.events():
             pass  # entering it waits for the verdict
-        async with connected(mcpwire.Client, target) as client:
+        async with connected(target) as client:
             await client.call_tool("echo")
             server.forget_sessions()
             await client.call_tool("echo")
         assert server.verbs().count("initialize") == 3
         assert server.verbs().count("GET") == 1
-        async with connected(mcpwire.Client, target) as client, client.events():
+        async with connected(target) as client, client.events():
             await until(lambda: server.verbs().count("GET") == 2)
 
 
@@ -282,12 +271,12 @@ async def test_405_is_remembered_for_as_long_as_nobody_listens():
 async def test_a_server_that_has_the_stream_by_now_is_asked_for_it_again():
     with scripted_mcp(get_stream=False) as server:
         target = mcpwire.Http(server.url)
-        async with connected(mcpwire.Client, target) as client, client.events():
+        async with connected(target) as client, client.events():
             pass  # entering it waits for the verdict
         server.get_stream = True
-        async with connected(mcpwire.Client, target) as client, client.events():
+        async with connected(target) as client, client.events():
             await until(lambda: server.streams)
-        async with connected(mcpwire.Client, target):
+        async with connected(target):
             await until(lambda: server.streams)
 
 
@@ -295,22 +284,21 @@ async def test_a_server_that_has_the_stream_by_now_is_asked_for_it_again():
 async def test_a_client_that_wants_no_stream_opens_none():
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, server_stream="never")
-        async with connected(mcpwire.Client, target) as client:
+        async with connected(target) as client:
             for _ in range(5):
                 await client.call_tool("echo")
     assert "GET" not in server.verbs()
 
 
 @pytest.mark.pain("P22")
-async def test_a_broken_listen_comes_back_under_a_new_id(shell):
+async def test_a_broken_listen_comes_back_under_a_new_id():
     heard = []
     changed = {"method": "notifications/tools/list_changed"}
     with scripted_mcp("stateless") as server:
         options = {
             "on_notification": lambda note: heard.append(note.method),
-            **shell.listening,
         }
-        async with connected(shell, server, recovery=QUICK, **options) as client:
+        async with connected(server, recovery=QUICK, **options) as client:
             await until(lambda: server.streams)
             first = server.streams[-1].request_id
             server.raw.close_connections(reset=True)
@@ -325,11 +313,11 @@ async def test_a_broken_listen_comes_back_under_a_new_id(shell):
 @pytest.mark.system("U24", "L-U9")
 @pytest.mark.fault("F29")
 @pytest.mark.pain("P21")
-async def test_a_stream_that_ends_at_once_is_no_storm(shell):
+async def test_a_stream_that_ends_at_once_is_no_storm():
     """At most eight times within its first minute, whatever the back-off."""
     with scripted_mcp() as server:
         server.on["GET"] = answering(sse_head() + LAST_CHUNK)
-        async with connected(shell, always(server), recovery=QUICK) as client:
+        async with connected(always(server), recovery=QUICK) as client:
             await until(lambda: server.verbs().count("GET") == 8)
             for _ in range(50):
                 await client.call_tool("echo")
@@ -338,7 +326,7 @@ async def test_a_stream_that_ends_at_once_is_no_storm(shell):
 
 
 @pytest.mark.pain("P21")
-async def test_a_listen_that_is_closed_at_once_is_no_storm(shell):
+async def test_a_listen_that_is_closed_at_once_is_no_storm():
     counter = itertools.count()
 
     def closes(request, conn):
@@ -356,8 +344,8 @@ async def test_a_listen_that_is_closed_at_once_is_no_storm(shell):
 
     with scripted_mcp("stateless") as server:
         server.on["subscriptions/listen"] = closes
-        options = {"on_notification": lambda note: None, **shell.listening}
-        async with connected(shell, server, recovery=QUICK, **options) as client:
+        options = {"on_notification": lambda note: None}
+        async with connected(server, recovery=QUICK, **options) as client:
             await until(lambda: server.verbs().count("subscriptions/listen") >= 2)
             for _ in range(100):
                 await client.call_tool("echo")

@@ -51,11 +51,11 @@ def run(server, request):
 @pytest.mark.fault("F23")
 @pytest.mark.pain("P24")
 async def test_a_server_that_closes_after_each_answer_loses_no_call_and_runs_none_twice(
-    shell, era, replies
+    era, replies
 ):
     """Each next call meets a connection that is closed, or about to be."""
     with scripted_mcp(era, replies=replies, closes=True) as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             for number in range(CALLS):
                 result = await client.call_tool("echo", {"text": str(number)})
                 assert result.text == str(number)
@@ -65,10 +65,10 @@ async def test_a_server_that_closes_after_each_answer_loses_no_call_and_runs_non
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.fault("F35")
 @pytest.mark.pain("P23")
-async def test_a_connection_cut_while_idle_costs_nobody_anything(shell, era):
+async def test_a_connection_cut_while_idle_costs_nobody_anything(era):
     with scripted_mcp(era) as server, cutting_proxy(server.raw.port) as proxy:
         url = proxy.url_of(server.url)
-        async with connected(shell, url, recovery=ONCE) as client:
+        async with connected(url, recovery=ONCE) as client:
             for number in range(10):
                 text = (await client.call_tool("echo", {"text": str(number)})).text
                 assert text == str(number)
@@ -77,10 +77,10 @@ async def test_a_connection_cut_while_idle_costs_nobody_anything(shell, era):
 
 
 @pytest.mark.fault("F35")
-async def test_a_connection_reset_while_idle_costs_nobody_anything(shell):
+async def test_a_connection_reset_while_idle_costs_nobody_anything():
     with scripted_mcp() as server, cutting_proxy(server.raw.port) as proxy:
         url = proxy.url_of(server.url)
-        async with connected(shell, url, recovery=ONCE) as client:
+        async with connected(url, recovery=ONCE) as client:
             for number in range(10):
                 await client.call_tool("echo", {"text": str(number)})
                 proxy.cut(reset=True)
@@ -99,7 +99,7 @@ READS = {
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("how", ["close", "reset"])
 @pytest.mark.pain("P24")
-async def test_what_only_reads_is_asked_again(shell, name, how):
+async def test_what_only_reads_is_asked_again(name, how):
     methods = {
         "list_tools": "tools/list",
         "list_resources": "resources/list",
@@ -107,21 +107,21 @@ async def test_what_only_reads_is_asked_again(shell, name, how):
         "ping": "ping",
     }
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             server.on[methods[name]] = once(answering(b"", how))
             await getattr(client, name)(*READS[name])
     assert server.verbs().count(methods[name]) == 2
 
 
 @pytest.mark.pain("P24")
-async def test_a_call_that_its_caller_calls_idempotent_is_made_again(shell):
+async def test_a_call_that_its_caller_calls_idempotent_is_made_again():
     def handler(request, conn):
         run(server, request)
         conn.close()
         return True
 
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             server.on["tools/call"] = once(handler)
             result = await client.call_tool("echo", {"text": "x"}, idempotent=True)
             assert result.text == "x"
@@ -145,9 +145,9 @@ DECLINED = {
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.fault("F36")
 @pytest.mark.pain("P24")
-async def test_a_call_that_the_server_declines_is_made_again(shell, era, case):
+async def test_a_call_that_the_server_declines_is_made_again(era, case):
     with scripted_mcp(era) as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             server.on["tools/call"] = once(answering(DECLINED[case]))
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert texts(server) == Counter(x=1)
@@ -158,10 +158,10 @@ async def test_a_call_that_the_server_declines_is_made_again(shell, era, case):
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
 @pytest.mark.fault("F26", "F36")
 @pytest.mark.pain("P24")
-async def test_an_error_that_does_not_say_whether_it_ran_ends_the_call(shell, status):
+async def test_an_error_that_does_not_say_whether_it_ran_ends_the_call(status):
     """A gateway answers so after its server has run the call, too."""
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             server.on["tools/call"] = answering(reply(status))
             with pytest.raises(HTTPError) as caught:
                 await client.call_tool("echo")
@@ -171,9 +171,9 @@ async def test_an_error_that_does_not_say_whether_it_ran_ends_the_call(shell, st
 
 @pytest.mark.parametrize("status", [502, 503, 504])
 @pytest.mark.pain("P24")
-async def test_a_gateways_error_to_what_reads_is_asked_again(shell, status):
+async def test_a_gateways_error_to_what_reads_is_asked_again(status):
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             server.on["tools/list"] = once(answering(reply(status)))
             assert await client.list_tools()
     assert server.verbs().count("tools/list") == 2
@@ -182,7 +182,7 @@ async def test_a_gateways_error_to_what_reads_is_asked_again(shell, status):
 @pytest.mark.system("L-U16")
 @pytest.mark.fault("F36")
 @pytest.mark.parametrize("form", ["seconds", "date"])
-async def test_the_time_to_come_back_is_waited_for(shell, form):
+async def test_the_time_to_come_back_is_waited_for(form):
     at = []
 
     def handler(request, conn):
@@ -195,7 +195,7 @@ async def test_the_time_to_come_back_is_waited_for(shell, form):
         return True
 
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             server.on["tools/call"] = handler
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert at[1] - at[0] >= (0.3 if form == "seconds" else 0.9)
@@ -204,9 +204,9 @@ async def test_the_time_to_come_back_is_waited_for(shell, form):
 @pytest.mark.system("L-U16")
 @pytest.mark.fault("F36")
 @pytest.mark.parametrize("wait", ["40", "1000000000", "99999999999999999999"])
-async def test_a_time_beyond_the_deadline_is_not_waited_for(shell, wait):
+async def test_a_time_beyond_the_deadline_is_not_waited_for(wait):
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.on["tools/call"] = answering(reply(503, b"", retry_after=wait))
             started = time.monotonic()
             error = await outcome(client.call_tool("echo"))
@@ -218,7 +218,7 @@ async def test_a_time_beyond_the_deadline_is_not_waited_for(shell, wait):
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.pain("P24")
 async def test_a_stream_that_breaks_after_a_call_has_begun_is_no_reason_to_run_it_again(
-    shell, era
+    era,
 ):
     def handler(request, conn):
         run(server, request)
@@ -227,7 +227,7 @@ async def test_a_stream_that_breaks_after_a_call_has_begun_is_no_reason_to_run_i
         return True
 
     with scripted_mcp(era) as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             server.on["tools/call"] = handler
             with pytest.raises(ConnectionClosed) as caught:
                 await client.call_tool("echo", {"text": "x"})
@@ -236,7 +236,7 @@ async def test_a_stream_that_breaks_after_a_call_has_begun_is_no_reason_to_run_i
 
 
 @pytest.mark.pain("P24")
-async def test_50_calls_on_a_server_that_dies_at_random_ran_at_most_once(shell):
+async def test_50_calls_on_a_server_that_dies_at_random_ran_at_most_once():
     """Whatever was told: who got an answer ran once, and nobody ran twice."""
     turns = iter(range(10_000))
 
@@ -259,7 +259,7 @@ async def test_50_calls_on_a_server_that_dies_at_random_ran_at_most_once(shell):
         return True
 
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             server.on["tools/call"] = handler
             calls = [client.call_tool("echo", {"text": str(n)}) for n in range(50)]
             outcomes = await asyncio.gather(*(outcome(call) for call in calls))
@@ -274,10 +274,10 @@ async def test_50_calls_on_a_server_that_dies_at_random_ran_at_most_once(shell):
 
 
 @pytest.mark.fault("F36")
-async def test_a_server_that_always_declines_is_asked_a_few_times(shell):
+async def test_a_server_that_always_declines_is_asked_a_few_times():
     recovery = mcpwire.Recovery(attempts=3, backoff_initial=0.001, backoff_max=0.01)
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=recovery) as client:
+        async with connected(server, recovery=recovery) as client:
             server.on["tools/call"] = answering(reply(429, b"later"))
             with pytest.raises(HTTPError) as caught:
                 await client.call_tool("echo")
@@ -290,14 +290,14 @@ async def test_a_server_that_always_declines_is_asked_a_few_times(shell):
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.fault("F21", "F23")
 @pytest.mark.pain("P24")
-async def test_a_call_that_ran_and_got_no_byte_is_never_run_again(shell, era, how):
+async def test_a_call_that_ran_and_got_no_byte_is_never_run_again(era, how):
     def handler(request, conn):
         run(server, request)
         getattr(conn, how)()
         return True
 
     with scripted_mcp(era) as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             for _ in range(5):  # the connection is in use, and quick to be acknowledged
                 await client.call_tool("echo", {"text": "before"})
             server.on["tools/call"] = handler
@@ -316,10 +316,10 @@ async def test_a_call_that_ran_and_got_no_byte_is_never_run_again(shell, era, ho
 @pytest.mark.parametrize("after", [0, 1, 100])
 @pytest.mark.fault("F21")
 @pytest.mark.pain("P24")
-async def test_a_call_whose_answer_is_cut_on_the_way_ran_once(shell, after, reset):
+async def test_a_call_whose_answer_is_cut_on_the_way_ran_once(after, reset):
     with scripted_mcp() as server, cutting_proxy(server.raw.port) as proxy:
         url = proxy.url_of(server.url)
-        async with connected(shell, url) as client:
+        async with connected(url) as client:
             await client.call_tool("echo", {"text": "before"})
             proxy.cut_after(down=after, reset=reset)
             with pytest.raises(ConnectionClosed) as caught:
@@ -332,11 +332,11 @@ async def test_a_call_whose_answer_is_cut_on_the_way_ran_once(shell, after, rese
 
 @pytest.mark.system("V32")
 @pytest.mark.pain("P24")
-async def test_a_server_that_is_not_there_for_a_while_is_waited_for(shell):
+async def test_a_server_that_is_not_there_for_a_while_is_waited_for():
     """A refused connection took up nothing: even a call may go out again."""
     recovery = mcpwire.Recovery(attempts=1000, backoff_initial=0.02, backoff_max=0.02)
     with scripted_mcp() as first:
-        client = shell(first.url, recovery=recovery)
+        client = mcpwire.Client(first.url, recovery=recovery)
         async with asyncio.timeout(BOUND_S):
             await client.connect()
     async with asyncio.timeout(BOUND_S), client:

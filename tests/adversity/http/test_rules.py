@@ -1,4 +1,4 @@
-"""What a client of either shell puts on the wire of HTTP, rule by rule."""
+"""What a client puts on the wire of HTTP, rule by rule."""
 
 import asyncio
 import logging
@@ -53,10 +53,10 @@ def posts(server, method):
 @pytest.mark.system("O83", "U09", "L-V4")
 @pytest.mark.rule("LIFE-10", "LHTTP-03", "LHTTP-05")
 @pytest.mark.parametrize("replies", ["json", "sse"])
-async def test_after_initialize_each_request_names_revision_and_session(shell, replies):
+async def test_after_initialize_each_request_names_revision_and_session(replies):
     with scripted_mcp(replies=replies) as server:
         target = mcpwire.Http(server.url, server_stream="always")
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             await until(lambda: server.streams)
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
         probe, initialize, *rest = server.requests
@@ -76,9 +76,9 @@ async def test_after_initialize_each_request_names_revision_and_session(shell, r
 
 @pytest.mark.system("U28", "V30")
 @pytest.mark.rule("TR-HTTP-06", "TR-HTTP-08")
-async def test_without_sessions_each_message_is_a_post_with_its_own_metadata(shell):
+async def test_without_sessions_each_message_is_a_post_with_its_own_metadata():
     with scripted_mcp("stateless") as server:
-        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
             calls = (client.call_tool("echo", {"text": str(n)}) for n in range(8))
             await asyncio.gather(*calls)
         assert len(posts(server, "tools/call")) == 8
@@ -92,7 +92,7 @@ async def test_without_sessions_each_message_is_a_post_with_its_own_metadata(she
 
 
 @pytest.mark.rule("TR-CUST-04")
-async def test_without_sessions_a_server_that_asks_all_the_same_is_not_answered(shell):
+async def test_without_sessions_a_server_that_asks_all_the_same_is_not_answered():
     asked = []
 
     def ask(request, conn):
@@ -112,7 +112,7 @@ async def test_without_sessions_a_server_that_asks_all_the_same_is_not_answered(
         server.on["tools/call"] = ask
         async with (
             asyncio.timeout(BOUND_S),
-            shell(server.url, sampling=asked.append) as client,
+            mcpwire.Client(server.url, sampling=asked.append) as client,
         ):
             assert (await client.call_tool("echo")).text == "ok"
             await client.ping()
@@ -124,7 +124,7 @@ async def test_without_sessions_a_server_that_asks_all_the_same_is_not_answered(
 @pytest.mark.system("U26", "U27")
 @pytest.mark.rule("HDR-14", "HDR-15", "HDR-16", "HDR-17", "HDR-18", "HDR-19", "HDR-27")
 @pytest.mark.parametrize(("arguments", "expected"), VALUES)
-async def test_method_name_and_arguments_are_mirrored(shell, arguments, expected):
+async def test_method_name_and_arguments_are_mirrored(arguments, expected):
     with scripted_mcp("stateless", tools=[MIRRORED]) as server:
         server.on["tools/call"] = lambda request, conn: (
             conn.send(
@@ -138,7 +138,7 @@ async def test_method_name_and_arguments_are_mirrored(shell, arguments, expected
             )
             or True
         )
-        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
             await client.list_tools()
             await client.call_tool("place", arguments)
         [call] = posts(server, "tools/call")
@@ -160,7 +160,7 @@ async def test_method_name_and_arguments_are_mirrored(shell, arguments, expected
 
 @pytest.mark.rule("HDR-29")
 @pytest.mark.parametrize("knows", [False, True], ids=["once", "again and again"])
-async def test_a_refused_header_has_the_tools_listed_anew_once(shell, knows):
+async def test_a_refused_header_has_the_tools_listed_anew_once(knows):
     def refuse(request, conn):
         if not knows and "mcp-param-region" in request.headers:
             return False
@@ -171,7 +171,7 @@ async def test_a_refused_header_has_the_tools_listed_anew_once(shell, knows):
 
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = refuse
-        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
             calling = client.call_tool("mirrored", {"region": "eu"})
             if knows:
                 with pytest.raises(mcpwire.HeaderMismatch):
@@ -185,9 +185,9 @@ async def test_a_refused_header_has_the_tools_listed_anew_once(shell, knows):
 @pytest.mark.system("L-U6")
 @pytest.mark.rule("LHTTP-13")
 @pytest.mark.parametrize("how", ["timeout", "cancel", "id"])
-async def test_a_session_is_told_that_a_call_is_given_up(shell, how):
+async def test_a_session_is_told_that_a_call_is_given_up(how):
     with scripted_mcp() as server:
-        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
             await give_up(client, server, how)
             await until(lambda: len(server.cancelled) == len(calls(server)))
             server.release()
@@ -197,7 +197,7 @@ async def test_a_session_is_told_that_a_call_is_given_up(shell, how):
 @pytest.mark.system("L-U6")
 @pytest.mark.rule("TR-HTTP-24", "TR-HTTP-33")
 @pytest.mark.parametrize("how", ["timeout", "cancel", "id"])
-async def test_without_sessions_a_call_is_given_up_by_closing_its_stream(shell, how):
+async def test_without_sessions_a_call_is_given_up_by_closing_its_stream(how):
     closed = []
 
     def hold(request, conn):
@@ -207,7 +207,7 @@ async def test_without_sessions_a_call_is_given_up_by_closing_its_stream(shell, 
 
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = hold
-        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
             await give_up(client, server, how)
             await until(lambda: closed)
         assert "notifications/cancelled" not in server.verbs()
@@ -235,7 +235,7 @@ async def give_up(client, server, how):
 
 
 @pytest.mark.rule("TR-HTTP-22")
-async def test_without_sessions_a_broken_stream_is_asked_for_again_by_a_new_id(shell):
+async def test_without_sessions_a_broken_stream_is_asked_for_again_by_a_new_id():
     cut = []
 
     def break_off(request, conn):
@@ -248,7 +248,7 @@ async def test_without_sessions_a_broken_stream_is_asked_for_again_by_a_new_id(s
 
     with scripted_mcp("stateless") as server:
         server.on["tools/list"] = break_off
-        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
             assert await client.list_tools()
         first, second = (r.json["id"] for r in posts(server, "tools/list"))
         assert first != second
@@ -256,9 +256,9 @@ async def test_without_sessions_a_broken_stream_is_asked_for_again_by_a_new_id(s
 
 
 @pytest.mark.rule("SUB-10")
-async def test_a_subscription_ends_by_closing_its_stream(shell):
+async def test_a_subscription_ends_by_closing_its_stream():
     with scripted_mcp("stateless") as server:
-        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
             await client.subscribe("file:///a")
             await until(lambda: server.streams)
             await client.unsubscribe("file:///a")
@@ -268,9 +268,7 @@ async def test_a_subscription_ends_by_closing_its_stream(shell):
 
 @pytest.mark.rule("HDR-34")
 @pytest.mark.parametrize("status", [413, 431])
-async def test_a_request_that_is_too_large_says_so_and_the_next_one_goes_on(
-    shell, status
-):
+async def test_a_request_that_is_too_large_says_so_and_the_next_one_goes_on(status):
     def refuse(request, conn):
         if request.json["params"]["arguments"]["text"] == "x":
             return False
@@ -279,7 +277,7 @@ async def test_a_request_that_is_too_large_says_so_and_the_next_one_goes_on(
 
     with scripted_mcp() as server:
         server.on["tools/call"] = refuse
-        async with asyncio.timeout(BOUND_S), shell(server.url) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
             with pytest.raises(mcpwire.HTTPError) as raised:
                 await client.call_tool("echo", {"text": "xx"})
             assert raised.value.status == status
@@ -291,7 +289,7 @@ async def test_a_request_that_is_too_large_says_so_and_the_next_one_goes_on(
     ("code", "data"),
     [(-32020, None), (-32021, {}), (-32022, {"supported": ["2099-01-01"]})],
 )
-async def test_a_modern_error_is_read_before_anything_older_is_tried(shell, code, data):
+async def test_a_modern_error_is_read_before_anything_older_is_tried(code, data):
     def refuse(request, conn):
         error = {"code": code, "message": "no", "data": data}
         answer = {"jsonrpc": "2.0", "id": request.json["id"], "error": error}
@@ -300,7 +298,7 @@ async def test_a_modern_error_is_read_before_anything_older_is_tried(shell, code
 
     with scripted_mcp("stateless") as server:
         server.on["server/discover"] = refuse
-        client = shell(server.url)
+        client = mcpwire.Client(server.url)
         async with asyncio.timeout(BOUND_S):
             with pytest.raises(mcpwire.NegotiationError):
                 await client.connect()
@@ -309,10 +307,10 @@ async def test_a_modern_error_is_read_before_anything_older_is_tried(shell, code
 
 
 @pytest.mark.rule("LHTTP-18")
-async def test_streams_of_calls_and_of_the_server_stand_beside_each_other(shell):
+async def test_streams_of_calls_and_of_the_server_stand_beside_each_other():
     heard = []
     with scripted_mcp(replies="sse") as server:
-        client = shell(server.url, on_notification=heard.append, **shell.listening)
+        client = mcpwire.Client(server.url, on_notification=heard.append)
         async with asyncio.timeout(BOUND_S), client:
             slow = asyncio.create_task(client.call_tool("slow", {}))
             changed = {"method": "notifications/tools/list_changed"}
@@ -328,7 +326,7 @@ async def test_streams_of_calls_and_of_the_server_stand_beside_each_other(shell)
 
 @pytest.mark.system("L-O12")
 @pytest.mark.rule("LHTTP-32")
-async def test_no_log_no_repr_and_no_error_shows_the_session_id(shell, caplog):
+async def test_no_log_no_repr_and_no_error_shows_the_session_id(caplog):
     caplog.set_level(logging.DEBUG)
     told = []
 
@@ -338,9 +336,9 @@ async def test_no_log_no_repr_and_no_error_shows_the_session_id(shell, caplog):
 
     with scripted_mcp() as server:
         server.on["tools/call"] = refuse
-        client = shell(server.url, trace=lambda *event: told.append(event))
+        client = mcpwire.Client(server.url, trace=lambda *event: told.append(event))
         async with asyncio.timeout(BOUND_S), client:
-            secret = getattr(client, "blocking", client).session_id
+            secret = client.session_id
             assert secret
             with pytest.raises(mcpwire.HTTPError) as raised:
                 await client.call_tool("echo", {"text": "x"})

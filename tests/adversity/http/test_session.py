@@ -45,7 +45,7 @@ STUCK = "notifications/roots/list_changed"
 @pytest.mark.fault("F27")
 @pytest.mark.rule("LHTTP-27")
 async def test_50_calls_in_flight_when_the_session_is_forgotten_share_one_initialize(
-    shell, replies
+    replies,
 ):
     """They run when it comes back, each once; none of them ran before."""
     waiting = []
@@ -63,7 +63,7 @@ async def test_50_calls_in_flight_when_the_session_is_forgotten_share_one_initia
                 other.nudge()
             return False
 
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.on["tools/call"] = forgets
             results = await asyncio.gather(
                 *(client.call_tool("echo", {"text": str(n)}) for n in range(50))
@@ -83,9 +83,9 @@ async def test_50_calls_in_flight_when_the_session_is_forgotten_share_one_initia
 
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
-async def test_a_session_forgotten_twice_for_one_call_is_told(shell):
+async def test_a_session_forgotten_twice_for_one_call_is_told():
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             server.on["tools/call"] = FORGOTTEN
             with pytest.raises(SessionExpired):
                 await client.call_tool("echo")
@@ -97,7 +97,7 @@ async def test_a_session_forgotten_twice_for_one_call_is_told(shell):
 
 
 @pytest.mark.pain("P05")
-async def test_a_session_that_served_others_and_was_forgotten_is_renewed_again(shell):
+async def test_a_session_that_served_others_and_was_forgotten_is_renewed_again():
     """Twice for one call: each 404 says that it did not run, and a session answered."""
     tries = []
 
@@ -114,7 +114,7 @@ async def test_a_session_that_served_others_and_was_forgotten_is_renewed_again(s
             return False
 
         server.on["tools/call"] = forgets
-        async with asyncio.timeout(BOUND_S), connected(shell, server) as client:
+        async with asyncio.timeout(BOUND_S), connected(server) as client:
             unlucky = asyncio.ensure_future(
                 client.call_tool("echo", {"text": "unlucky"})
             )
@@ -131,9 +131,9 @@ async def test_a_session_that_served_others_and_was_forgotten_is_renewed_again(s
 @pytest.mark.system("U12")
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
-async def test_404_without_a_session_is_not_its_end(shell):
+async def test_404_without_a_session_is_not_its_end():
     with scripted_mcp(session_ids=False) as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.on["tools/call"] = FORGOTTEN
             with pytest.raises(HTTPError) as caught:
                 await client.call_tool("echo")
@@ -143,9 +143,9 @@ async def test_404_without_a_session_is_not_its_end(shell):
 
 @pytest.mark.system("O85")
 @pytest.mark.fault("F27")
-async def test_no_session_is_opened_again_when_that_is_not_wanted(shell):
+async def test_no_session_is_opened_again_when_that_is_not_wanted():
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=ONCE) as client:
+        async with connected(server, recovery=ONCE) as client:
             server.forget_sessions()
             with pytest.raises(SessionExpired):
                 await client.call_tool("echo")
@@ -155,9 +155,9 @@ async def test_no_session_is_opened_again_when_that_is_not_wanted(shell):
 
 @pytest.mark.fault("F27")
 @pytest.mark.parametrize("again", [404, 500])
-async def test_a_server_that_opens_no_new_session_is_told_of_soon(shell, again):
+async def test_a_server_that_opens_no_new_session_is_told_of_soon(again):
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             server.forget_sessions()
             server.on["initialize"] = answering(reply(again))
             server.on["server/discover"] = answering(reply(again))
@@ -170,9 +170,9 @@ async def test_a_server_that_opens_no_new_session_is_told_of_soon(shell, again):
 
 
 @pytest.mark.fault("F27")
-async def test_a_notification_to_a_forgotten_session_opens_another(shell):
+async def test_a_notification_to_a_forgotten_session_opens_another():
     with scripted_mcp() as server:
-        async with connected(shell, server, roots=[]) as client:
+        async with connected(server, roots=[]) as client:
             server.forget_sessions()
             await outcome(client.notify_roots_changed())
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
@@ -181,11 +181,11 @@ async def test_a_notification_to_a_forgotten_session_opens_another(shell):
 
 
 @pytest.mark.fault("F27")
-async def test_the_get_stream_of_a_forgotten_session_opens_another(shell):
+async def test_the_get_stream_of_a_forgotten_session_opens_another():
     target_options = {"server_stream": "always"}
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, **target_options)
-        async with connected(shell, target, recovery=QUICK) as client:
+        async with connected(target, recovery=QUICK) as client:
             await until(lambda: server.streams)
             server.forget_sessions()
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
@@ -195,9 +195,9 @@ async def test_the_get_stream_of_a_forgotten_session_opens_another(shell):
 
 
 @pytest.mark.fault("F27")
-async def test_a_late_answer_of_the_old_session_does_not_bring_it_back(shell):
+async def test_a_late_answer_of_the_old_session_does_not_bring_it_back():
     with scripted_mcp() as server:
-        async with connected(shell, unheard(server)) as client:
+        async with connected(unheard(server)) as client:
             late = asyncio.ensure_future(client.call_tool("slow"))
             await until(lambda: server.executed)
             server.sessions.clear()
@@ -213,7 +213,7 @@ async def test_a_late_answer_of_the_old_session_does_not_bring_it_back(shell):
 
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F48")
-async def test_a_listing_begins_anew_in_a_new_session(shell):
+async def test_a_listing_begins_anew_in_a_new_session():
     """Cursors are of the session that gave them."""
 
     def pages(request, conn):
@@ -238,7 +238,7 @@ async def test_a_listing_begins_anew_in_a_new_session(shell):
 
     with scripted_mcp() as server:
         server.on["tools/list"] = pages
-        async with connected(shell, unheard(server)) as client:
+        async with connected(unheard(server)) as client:
             names = [tool.name for tool in await client.list_tools()]
     assert names == ["session-2-0", "session-2-1", "session-2-2"]
 
@@ -246,7 +246,7 @@ async def test_a_listing_begins_anew_in_a_new_session(shell):
 @pytest.mark.system("U08")
 @pytest.mark.fault("F28")
 @pytest.mark.rule("LHTTP-24")
-async def test_a_session_id_that_comes_later_or_in_another_case_changes_nothing(shell):
+async def test_a_session_id_that_comes_later_or_in_another_case_changes_nothing():
     def handler(request, conn):
         result = {"content": []}
         answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
@@ -254,7 +254,7 @@ async def test_a_session_id_that_comes_later_or_in_another_case_changes_nothing(
         return True
 
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.on["tools/call"] = handler
             for _ in range(3):
                 await client.call_tool("echo")
@@ -265,9 +265,9 @@ async def test_a_session_id_that_comes_later_or_in_another_case_changes_nothing(
 
 @pytest.mark.system("O82")
 @pytest.mark.fault("F28")
-async def test_a_server_without_session_ids_is_one_without_delete(shell):
+async def test_a_server_without_session_ids_is_one_without_delete():
     with scripted_mcp(session_ids=False) as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             await client.call_tool("echo")
             assert client.session_id is None
     assert "DELETE" not in server.verbs()
@@ -294,10 +294,10 @@ DELETE_ANSWERS = {
 @pytest.mark.pain("P25")
 @pytest.mark.fault("F27")
 @pytest.mark.rule("LHTTP-28")
-async def test_closing_tells_the_server_once_whatever_it_says(shell, case, caplog):
+async def test_closing_tells_the_server_once_whatever_it_says(case, caplog):
     with scripted_mcp() as server:
         server.on["DELETE"] = DELETE_ANSWERS[case]
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             await client.call_tool("echo")
         await client.aclose()
     assert server.verbs().count("DELETE") == 1
@@ -309,14 +309,14 @@ async def test_closing_tells_the_server_once_whatever_it_says(shell, case, caplo
 
 @pytest.mark.system("U13")
 @pytest.mark.pain("P25")
-async def test_a_server_that_does_not_answer_delete_costs_two_seconds(shell):
+async def test_a_server_that_does_not_answer_delete_costs_two_seconds():
     def hangs(request, conn):
         conn.wait_closed(HANG_S)
         return True
 
     with scripted_mcp() as server:
         server.on["DELETE"] = hangs
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             started = time.monotonic()
             await client.aclose()
             assert time.monotonic() - started < SOON_S
@@ -324,9 +324,9 @@ async def test_a_server_that_does_not_answer_delete_costs_two_seconds(shell):
 
 
 @pytest.mark.pain("P25")
-async def test_the_stateless_era_has_no_delete(shell):
+async def test_the_stateless_era_has_no_delete():
     with scripted_mcp("stateless") as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             await client.call_tool("echo")
     assert server.verbs() == ["server/discover", "tools/call"]
 
@@ -334,9 +334,9 @@ async def test_the_stateless_era_has_no_delete(shell):
 @pytest.mark.parametrize("replies", REPLIES)
 @pytest.mark.pain("P30")
 @pytest.mark.usefixtures("kept_for_long")
-async def test_a_thousand_calls_are_a_thousand_posts_on_one_connection(shell, replies):
+async def test_a_thousand_calls_are_a_thousand_posts_on_one_connection(replies):
     with scripted_mcp(replies=replies) as server:
-        async with connected(shell, unheard(server)) as client:
+        async with connected(unheard(server)) as client:
             for number in range(1000):
                 result = await client.call_tool("echo", {"text": str(number)})
                 assert result.text == str(number)
@@ -354,11 +354,9 @@ async def test_a_thousand_calls_are_a_thousand_posts_on_one_connection(shell, re
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("replies", REPLIES)
 @pytest.mark.pain("P29")
-async def test_20_calls_run_beside_each_other_and_shorter_ones_overtake(
-    shell, era, replies
-):
+async def test_20_calls_run_beside_each_other_and_shorter_ones_overtake(era, replies):
     with scripted_mcp(era, replies=replies) as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(20)]
             await until(lambda: len(server.executed) == 20)
             # While all of them wait, others are answered.
@@ -368,13 +366,13 @@ async def test_20_calls_run_beside_each_other_and_shorter_ones_overtake(
 
 
 @pytest.mark.pain("P29")
-async def test_a_stuck_notification_delays_nothing(shell):
+async def test_a_stuck_notification_delays_nothing():
     def sticks(request, conn):
         conn.wait_while(lambda: not server.is_released, HANG_S)
         return False
 
     with scripted_mcp() as server:
-        async with connected(shell, server, roots=[]) as client:
+        async with connected(server, roots=[]) as client:
             server.on[STUCK] = sticks
             notifying = asyncio.ensure_future(client.notify_roots_changed())
             await until(lambda: STUCK in server.verbs())
@@ -384,7 +382,7 @@ async def test_a_stuck_notification_delays_nothing(shell):
 
 
 @pytest.mark.pain("P29")
-async def test_20_questions_of_the_server_are_answered_beside_each_other(shell):
+async def test_20_questions_of_the_server_are_answered_beside_each_other():
     """Each on the stream of its own call; a limit of inbound requests holds."""
     most, running = 0, 0
     beside = asyncio.Event()
@@ -401,8 +399,8 @@ async def test_20_questions_of_the_server_are_answered_beside_each_other(shell):
         return ANSWER
 
     with scripted_mcp() as server:
-        options = {"sampling": shell.callback(sampling)}
-        async with connected(shell, server, **options) as client:
+        options = {"sampling": sampling}
+        async with connected(server, **options) as client:
             calls = (client.call_tool("ask") for _ in range(20))
             results = await asyncio.gather(*calls)
             assert {result.text for result in results} == {"fine"}
@@ -410,21 +408,21 @@ async def test_20_questions_of_the_server_are_answered_beside_each_other(shell):
 
 
 @pytest.mark.fault("F27")
-async def test_404_to_the_probe_leads_to_initialize(shell):
+async def test_404_to_the_probe_leads_to_initialize():
     with scripted_mcp() as server:
         server.on["server/discover"] = answering(reply(404))
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             assert client.protocol_version == "2025-11-25"
             await client.call_tool("echo")
 
 
 @pytest.mark.fault("F27")
-async def test_a_session_forgotten_before_its_first_call_does_not_connect(shell):
+async def test_a_session_forgotten_before_its_first_call_does_not_connect():
     with scripted_mcp() as server:
         server.on["notifications/initialized"] = once(
             lambda request, conn: server.sessions.clear()
         )
-        client = shell(server.url)
+        client = mcpwire.Client(server.url)
         async with asyncio.timeout(BOUND_S):
             with pytest.raises(
                 (mcpwire.ConnectError, SessionExpired), match="forgotten"
@@ -434,9 +432,9 @@ async def test_a_session_forgotten_before_its_first_call_does_not_connect(shell)
                 assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-async def test_a_session_that_is_forgotten_has_no_id_any_more(shell):
+async def test_a_session_that_is_forgotten_has_no_id_any_more():
     with scripted_mcp() as server:
-        async with connected(shell, unheard(server), recovery=ONCE) as client:
+        async with connected(unheard(server), recovery=ONCE) as client:
             assert client.session_id == "session-1"
             server.forget_sessions()
             assert isinstance(await outcome(client.call_tool("echo")), SessionExpired)

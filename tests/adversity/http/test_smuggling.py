@@ -68,11 +68,11 @@ def heads_are_clean(server):
 @pytest.mark.parametrize("case", NASTY)
 @pytest.mark.attack("S19")
 @pytest.mark.rule("HDR-17", "HDR-18")
-async def test_what_is_mirrored_into_headers_cannot_leave_them(shell, case):
+async def test_what_is_mirrored_into_headers_cannot_leave_them(case):
     value = NASTY[case]
     with scripted_mcp("stateless") as server:
         server.tools.append(tool(f"tool {value}"))
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             await client.list_tools()
             result = await client.call_tool("mirrored", {"region": value})
             assert result.text == value
@@ -88,13 +88,11 @@ async def test_what_is_mirrored_into_headers_cannot_leave_them(shell, case):
 )
 @pytest.mark.attack("S19")
 @pytest.mark.rule("HDR-11")
-async def test_a_tool_with_an_impossible_header_is_dropped_and_the_rest_stay(
-    shell, name
-):
+async def test_a_tool_with_an_impossible_header_is_dropped_and_the_rest_stay(name):
     with scripted_mcp("stateless") as server:
         evil = {"type": "string", "x-mcp-header": name}
         server.tools.append(tool("evil", region=evil))
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             names = [each.name for each in await client.list_tools()]
             assert "evil" not in names
             assert "mirrored" in names
@@ -108,7 +106,7 @@ async def test_a_tool_with_an_impossible_header_is_dropped_and_the_rest_stay(
 )
 @pytest.mark.attack("S19")
 @pytest.mark.rule("LHTTP-23")
-async def test_a_session_id_that_is_not_visible_ascii_is_never_sent(shell, id):
+async def test_a_session_id_that_is_not_visible_ascii_is_never_sent(id):
     def handler(request, conn):
         result = {
             "protocolVersion": "2025-11-25",
@@ -122,7 +120,7 @@ async def test_a_session_id_that_is_not_visible_ascii_is_never_sent(shell, id):
     with scripted_mcp() as server:
         server.on["initialize"] = handler
         async with asyncio.timeout(BOUND_S):
-            client = shell(server.url, recovery=ONCE)
+            client = mcpwire.Client(server.url, recovery=ONCE)
             error = await outcome(client.connect())
             await client.aclose()
     assert isinstance(error, MCPError), error
@@ -134,13 +132,13 @@ async def test_a_session_id_that_is_not_visible_ascii_is_never_sent(shell, id):
     "id", ["a\x01b", "ä", "\x1b[2J", "x" * 70_000, "a\tb"], ids=shown
 )
 @pytest.mark.attack("S19")
-async def test_an_event_id_that_is_no_header_value_is_not_sent(shell, id):
+async def test_an_event_id_that_is_no_header_value_is_not_sent(id):
     def breaks(request, conn):
         conn.send(sse_head() + chunk(sse_event("", id=id)) + LAST_CHUNK)
         return True
 
     with scripted_mcp(resumable=True) as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.on["tools/call"] = breaks
             await outcome(client.call_tool("echo", timeout=1))
     assert heads_are_clean(server)
@@ -159,11 +157,9 @@ async def test_an_event_id_that_is_no_header_value_is_not_sent(shell, id):
     ],
 )
 @pytest.mark.attack("S19")
-async def test_a_header_that_is_none_is_refused_before_a_byte_is_sent(
-    shell, name, value
-):
+async def test_a_header_that_is_none_is_refused_before_a_byte_is_sent(name, value):
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             before = len(server.requests)
             with pytest.raises(LocalProtocolError):
                 await client.call_tool("echo", headers={name: value})
@@ -202,7 +198,7 @@ def test_every_sign_that_is_no_token_is_refused_in_a_name(name):
 )
 @pytest.mark.attack("S27")
 @pytest.mark.rule("SSE-07")
-async def test_an_endpoint_elsewhere_gets_nothing(shell, endpoint):
+async def test_an_endpoint_elsewhere_gets_nothing(endpoint):
     def canary(conn):
         conn.read_some()
 
@@ -215,7 +211,7 @@ async def test_an_endpoint_elsewhere_gets_nothing(shell, endpoint):
             headers = {"X-API-Key": "secret"}
             target = mcpwire.Http(server.url, headers=headers)
             async with asyncio.timeout(BOUND_S):
-                client = shell(target, recovery=ONCE)
+                client = mcpwire.Client(target, recovery=ONCE)
                 error = await outcome(client.connect())
                 await client.aclose()
         assert isinstance(error, MCPError), error
@@ -227,13 +223,15 @@ async def test_an_endpoint_elsewhere_gets_nothing(shell, endpoint):
 
 @pytest.mark.attack("S30")
 @pytest.mark.parametrize("name", ["Authorization", "authorization", "X-API-Key"])
-async def test_credentials_do_not_travel_in_the_clear(shell, name):
+async def test_credentials_do_not_travel_in_the_clear(name):
     secret = {name: "Bearer secret"}
     for url in ("http://example.org/mcp", "http://10.0.0.1/", "http://[fe80::1]/"):
         with pytest.raises(ValueError, match="unencrypted") as caught:
             mcpwire.Http(url, headers=secret)
         assert "secret" not in str(caught.value)
-        client = shell(mcpwire.Http(url, headers=lambda: secret), recovery=ONCE)
+        client = mcpwire.Client(
+            mcpwire.Http(url, headers=lambda: secret), recovery=ONCE
+        )
         async with asyncio.timeout(BOUND_S):
             error = await outcome(client.connect())
             await client.aclose()

@@ -72,7 +72,7 @@ WRITTEN = {
 @pytest.mark.fault("F30")
 @pytest.mark.pain("P19")
 @pytest.mark.rule("TR-HTTP-20")
-async def test_an_answer_is_read_however_its_stream_is_written(shell, case, end):
+async def test_an_answer_is_read_however_its_stream_is_written(case, end):
     """Byte by byte, and across the pieces that a network makes of it."""
 
     def handler(request, conn):
@@ -84,21 +84,21 @@ async def test_an_answer_is_read_however_its_stream_is_written(shell, case, end)
         return True
 
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=ONCE) as client:
+        async with connected(server, recovery=ONCE) as client:
             server.on["tools/call"] = handler
             assert (await client.call_tool("echo")).content == []
 
 
 @pytest.mark.fault("F30")
 @pytest.mark.pain("P19")
-async def test_an_event_without_its_empty_line_is_not_one(shell):
+async def test_an_event_without_its_empty_line_is_not_one():
     def handler(request, conn):
         event = sse_event(text_answer(request)).rstrip(b"\n")
         conn.send(sse_head() + chunk(event + b"\n") + LAST_CHUNK)
         return True
 
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=ONCE) as client:
+        async with connected(server, recovery=ONCE) as client:
             server.on["tools/call"] = handler
             with pytest.raises(ConnectionClosed):
                 await client.call_tool("echo")
@@ -112,7 +112,7 @@ async def test_an_event_without_its_empty_line_is_not_one(shell):
 @pytest.mark.fault("F31")
 @pytest.mark.pain("P22")
 @pytest.mark.rule("LHTTP-21")
-async def test_a_stream_with_a_place_goes_on_where_it_broke(shell, end):
+async def test_a_stream_with_a_place_goes_on_where_it_broke(end):
     def breaks(request, conn):
         conn.send(sse_head() + chunk(sse_event("", id="place 7")))
         if end == "clean":
@@ -131,7 +131,7 @@ async def test_a_stream_with_a_place_goes_on_where_it_broke(shell, end):
     calls = []
     with scripted_mcp() as server:
         server.on["GET"] = resumes
-        async with connected(shell, unheard(server)) as client:
+        async with connected(unheard(server)) as client:
             server.on["tools/call"] = breaks
             assert (await client.call_tool("echo")).text == "fine"
     assert server.verbs().count("GET") == 1
@@ -143,13 +143,13 @@ async def test_a_stream_with_a_place_goes_on_where_it_broke(shell, end):
 
 @pytest.mark.fault("F31")
 @pytest.mark.rule("TR-HTTP-21")
-async def test_the_stateless_era_resumes_nothing(shell):
+async def test_the_stateless_era_resumes_nothing():
     def breaks(request, conn):
         conn.send(sse_head() + chunk(sse_event("", id="7")) + LAST_CHUNK)
         return True
 
     with scripted_mcp("stateless") as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             server.on["tools/call"] = breaks
             with pytest.raises(ConnectionClosed) as caught:
                 await client.call_tool("echo")
@@ -161,9 +161,9 @@ async def test_the_stateless_era_resumes_nothing(shell):
 @pytest.mark.fault("F32")
 @pytest.mark.pain("P22")
 @pytest.mark.rule("LHTTP-08")
-async def test_a_polling_server_is_asked_until_it_answers(shell):
+async def test_a_polling_server_is_asked_until_it_answers():
     with scripted_mcp(replies="sse", resumable=True, polls=4, retry=100) as server:
-        async with connected(shell, unheard(server)) as client:
+        async with connected(unheard(server)) as client:
             started = time.monotonic()
             result = await client.call_tool("echo", {"text": "x"})
             # Each time after `retry`, which has a floor of that much.
@@ -179,7 +179,7 @@ async def test_a_polling_server_is_asked_until_it_answers(shell):
 @pytest.mark.timeout(120)
 @pytest.mark.fault("F32")
 @pytest.mark.pain("P22")
-async def test_500_polling_cycles_cost_what_one_costs(shell, monkeypatch):
+async def test_500_polling_cycles_cost_what_one_costs(monkeypatch):
     """Memory, descriptors, connections and stack stay as they are."""
     from mcpwire.protocol.http import backoff
 
@@ -197,7 +197,7 @@ async def test_500_polling_cycles_cost_what_one_costs(shell, monkeypatch):
     try:
         with scripted_mcp(replies="sse", resumable=True, polls=500, retry=0) as server:
             server.on["GET"] = look
-            async with connected(shell, unheard(server)) as client:
+            async with connected(unheard(server)) as client:
                 call = client.call_tool("echo", {"text": "x"}, timeout=BOUND_S)
                 assert (await call).text == "x"
             assert server.connections <= 2
@@ -211,7 +211,7 @@ async def test_500_polling_cycles_cost_what_one_costs(shell, monkeypatch):
 @pytest.mark.fault("F33")
 @pytest.mark.pain("P22")
 @pytest.mark.rule("LHTTP-22")
-async def test_what_is_replayed_is_delivered_once_and_nothing_of_other_streams(shell):
+async def test_what_is_replayed_is_delivered_once_and_nothing_of_other_streams():
     def breaks(request, conn):
         calls.append(request)
         events = [sse_event(log(n), id=str(n)) for n in (1, 2)]
@@ -239,7 +239,7 @@ async def test_what_is_replayed_is_delivered_once_and_nothing_of_other_streams(s
             "server_stream": "never",
         }
         target = mcpwire.Http(server.url, server_stream=options.pop("server_stream"))
-        async with connected(shell, target, **options) as client:
+        async with connected(target, **options) as client:
             server.on["tools/call"] = breaks
             assert (await client.call_tool("echo")).text == "fine"
             await until(lambda: len(heard) == 3)
@@ -248,7 +248,7 @@ async def test_what_is_replayed_is_delivered_once_and_nothing_of_other_streams(s
 
 @pytest.mark.fault("F33")
 @pytest.mark.pain("P22")
-async def test_places_never_leak_from_one_stream_to_another(shell):
+async def test_places_never_leak_from_one_stream_to_another():
     """20 calls break off at once, each at a place of its own."""
     begun = {}
 
@@ -270,7 +270,7 @@ async def test_places_never_leak_from_one_stream_to_another(shell):
 
     with scripted_mcp() as server:
         server.on["GET"] = resumes
-        async with connected(shell, unheard(server)) as client:
+        async with connected(unheard(server)) as client:
             server.on["tools/call"] = breaks
             calls = [client.call_tool("echo", {"text": str(n)}) for n in range(20)]
             results = await asyncio.gather(*calls)
@@ -278,7 +278,7 @@ async def test_places_never_leak_from_one_stream_to_another(shell):
 
 
 @pytest.mark.pain("P22")
-async def test_a_resumed_stream_that_dies_empty_is_asked_for_by_the_same_place(shell):
+async def test_a_resumed_stream_that_dies_empty_is_asked_for_by_the_same_place():
     places = []
 
     def breaks(request, conn):
@@ -298,7 +298,7 @@ async def test_a_resumed_stream_that_dies_empty_is_asked_for_by_the_same_place(s
     calls = []
     with scripted_mcp() as server:
         server.on["GET"] = resumes
-        async with connected(shell, unheard(server), recovery=QUICK) as client:
+        async with connected(unheard(server), recovery=QUICK) as client:
             server.on["tools/call"] = breaks
             assert (await client.call_tool("echo")).text == "fine"
     assert places == ["1", "1", "1"]
@@ -318,14 +318,14 @@ ENDED = (ConnectionClosed, mcpwire.RemoteProtocolError, mcpwire.SessionExpired)
 
 @pytest.mark.parametrize("case", REFUSALS)
 @pytest.mark.fault("F31")
-async def test_a_server_that_does_not_resume_ends_the_call(shell, case):
+async def test_a_server_that_does_not_resume_ends_the_call(case):
     def breaks(request, conn):
         conn.send(sse_head() + chunk(sse_event("", id="1")) + LAST_CHUNK)
         return True
 
     with scripted_mcp() as server:
         server.on["GET"] = answering(REFUSALS[case])
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             server.on["tools/call"] = breaks
             error = await outcome(client.call_tool("echo"))
             assert isinstance(error, ENDED), error
@@ -334,14 +334,14 @@ async def test_a_server_that_does_not_resume_ends_the_call(shell, case):
 
 @pytest.mark.system("U23")
 @pytest.mark.fault("F31")
-async def test_a_server_that_never_lets_it_go_on_is_bounded_by_the_deadline(shell):
+async def test_a_server_that_never_lets_it_go_on_is_bounded_by_the_deadline():
     def breaks(request, conn):
         conn.send(sse_head() + chunk(sse_event("", id="1")) + LAST_CHUNK)
         return True
 
     with scripted_mcp() as server:
         server.on["GET"] = answering(sse_head() + LAST_CHUNK)
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.on["tools/call"] = breaks
             with pytest.raises(RequestTimeout):
                 await client.call_tool("echo", timeout=0.5)
@@ -352,12 +352,12 @@ async def test_a_server_that_never_lets_it_go_on_is_bounded_by_the_deadline(shel
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.fault("F34")
 @pytest.mark.pain("P23")
-async def test_a_black_hole_in_a_stream_ends_at_the_deadline(shell, era):
+async def test_a_black_hole_in_a_stream_ends_at_the_deadline(era):
     with (
         scripted_mcp(era, replies="sse") as server,
         cutting_proxy(server.raw.port) as proxy,
     ):
-        async with connected(shell, proxy.url_of(server.url)) as client:
+        async with connected(proxy.url_of(server.url)) as client:
             while not server.executed:  # a loaded machine may not get there in time
                 call = asyncio.ensure_future(
                     outcome(client.call_tool("slow", timeout=0.4))

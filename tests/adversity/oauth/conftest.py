@@ -1,4 +1,4 @@
-"""What is done against logins, tried on every shell, with all that reached anybody."""
+"""What is done against logins, with all that reached anybody."""
 
 from __future__ import annotations
 

@@ -160,11 +160,11 @@ def stolen(good: AuthorizationServer, *others: bytes) -> list[tuple[bytes, bytes
     ]
 
 
-async def use(shell: Any, url: str, grant: Any, **options: Any) -> Any:
+async def use(url: str, grant: Any, **options: Any) -> Any:
     """Connect and call a tool; return the error in place of a result."""
     target = mcpwire.Http(url, auth=grant, **options)
     try:
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             return await client.call_tool("echo", {"text": "hi"})
     except mcpwire.MCPError as error:
         return error

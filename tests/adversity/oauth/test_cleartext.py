@@ -59,10 +59,10 @@ def test_on_this_machine_and_encrypted_they_are(url, kind):
     assert mcpwire.Http(url, auth=AUTH[kind]())
 
 
-async def test_who_allows_it_logs_in_without_encryption(shell, internet):
+async def test_who_allows_it_logs_in_without_encryption(internet):
     with public_servers(internet) as (_, auth):
         grant = oauth(ask=browse_out_there)
-        outcome = await use(shell, URL, grant, allow_insecure=True, trust_env=False)
+        outcome = await use(URL, grant, allow_insecure=True, trust_env=False)
         assert outcome.text == "hi"
         assert auth.grants == ["authorization_code"]
 
@@ -73,9 +73,7 @@ ISSUER = "http://login.example"
 
 @pytest.mark.parametrize("allowed", [False, True])
 @pytest.mark.parametrize("field", [*ENDPOINTS, "authorization_servers"])
-async def test_what_came_encrypted_never_goes_on_without(
-    shell, internet, field, allowed
-):
+async def test_what_came_encrypted_never_goes_on_without(internet, field, allowed):
     """Not even where somebody said that it may."""
     context = certificates.server_context()
     with (
@@ -98,7 +96,6 @@ async def test_what_came_encrypted_never_goes_on_without(
         )
         asked = []
         outcome = await use(
-            shell,
             server.url,
             oauth(ask=asked.append),
             ssl=certificates.client_context(),
@@ -115,13 +112,13 @@ async def test_what_came_encrypted_never_goes_on_without(
 
 @pytest.mark.parametrize("host", [HOST, "10.0.0.1"])
 async def test_a_server_on_this_machine_has_no_login_without_encryption_elsewhere(
-    shell, internet, host
+    internet, host
 ):
     with good_and_evil() as (good, _), protected_server(good) as server:
         internet.hosts["127.0.0.1"] = server.raw.port
         says = {"resource": server.url, "authorization_servers": [f"http://{host}"]}
         server.on_metadata = lambda request: json_answer(says)
-        outcome = await use(shell, server.url, oauth(), trust_env=False)
+        outcome = await use(server.url, oauth(), trust_env=False)
         assert isinstance(outcome, mcpwire.UrlRefused), outcome
     assert set(internet.connects) == {"127.0.0.1"}
 

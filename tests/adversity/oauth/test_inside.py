@@ -52,9 +52,9 @@ IGNORED = (
 )
 
 
-async def log_in(shell, grant=None, url=URL):
+async def log_in(grant=None, url=URL):
     grant = grant or oauth(ask=browse_out_there)
-    return await use(shell, url, grant, allow_insecure=True, trust_env=False)
+    return await use(url, grant, allow_insecure=True, trust_env=False)
 
 
 def both(host):
@@ -65,38 +65,32 @@ def batches(hosts, size):
     return [hosts[start : start + size] for start in range(0, len(hosts), size)]
 
 
-def half(shell, field):
-    """Share the spellings out, so that each field sees each, and each shell half."""
-    first = (shell.name == "asyncio") ^ (ENDPOINTS.index(field) % 2)
-    return LITERALS[first::2]
-
-
 @pytest.mark.case("G07")
-async def test_a_server_out_there_is_logged_in_to(shell, internet):
+async def test_a_server_out_there_is_logged_in_to(internet):
     """Otherwise what follows would show nothing."""
     with public_servers(internet):
-        assert (await log_in(shell)).text == "hi"
+        assert (await log_in()).text == "hi"
     assert set(internet.connects) == OUTSIDE
 
 
-async def test_where_a_user_is_inside_a_server_may_be_too(shell, internet):
+async def test_where_a_user_is_inside_a_server_may_be_too(internet):
     """What is noted below is noted."""
     with public_servers(internet) as (server, auth):
         internet.names[HOST] = [["10.0.0.1"]]
         internet.names["login.example"] = [["10.0.0.2"]]
         internet.hosts = {"10.0.0.1": server.raw.port, "10.0.0.2": auth.raw.port}
-        assert (await log_in(shell)).text == "hi"
+        assert (await log_in()).text == "hi"
     assert set(internet.connects) == {"10.0.0.1", "10.0.0.2"}
 
 
 @pytest.mark.case("G07")
 @pytest.mark.rule("SEC-04", "SEC-05")
 @pytest.mark.parametrize("hosts", [LITERALS, NAMES], ids=["literals", "names"])
-async def test_no_challenge_leads_inside(shell, internet, hosts):
+async def test_no_challenge_leads_inside(internet, hosts):
     with public_servers(internet) as (server, auth):
         for url in (f"{each}/x" for host in hosts for each in both(host)):
             server._challenge = lambda _, url=url: f'Bearer resource_metadata="{url}"'
-            outcome = await log_in(shell)
+            outcome = await log_in()
             assert isinstance(outcome, mcpwire.UrlRefused), (url, outcome)
         assert auth.requests == []
     assert set(internet.connects) == {SERVER_ADDRESS}
@@ -107,13 +101,13 @@ async def test_no_challenge_leads_inside(shell, internet, hosts):
 @pytest.mark.rule("SEC-04", "SEC-05")
 @pytest.mark.parametrize("path", ["", "/tenant"])
 @pytest.mark.parametrize("hosts", [LITERALS, NAMES], ids=["literals", "names"])
-async def test_no_issuer_is_inside(shell, internet, hosts, path):
+async def test_no_issuer_is_inside(internet, hosts, path):
     with public_servers(internet) as (server, auth):
         for four in batches([*hosts], 4):
             named = [f"{each}{path}" for host in four for each in both(host)]
             says = {"resource": URL, "authorization_servers": named}
             server.on_metadata = lambda request, says=says: json_answer(says)
-            outcome = await log_in(shell)
+            outcome = await log_in()
             assert isinstance(outcome, mcpwire.UrlRefused), (four, outcome)
         assert auth.requests == []
     assert set(internet.connects) == {SERVER_ADDRESS}
@@ -122,15 +116,15 @@ async def test_no_issuer_is_inside(shell, internet, hosts, path):
 @pytest.mark.case("G07")
 @pytest.mark.rule("SEC-04", "SEC-05")
 @pytest.mark.parametrize("field", ENDPOINTS)
-async def test_no_endpoint_is_spelled_inside(shell, internet, field):
+async def test_no_endpoint_is_spelled_inside(internet, field):
     asked = []
     with public_servers(internet) as (server, auth):
-        for host in half(shell, field):
+        for host in LITERALS:
             bad = {field: f"https://{host}/x?SENTINEL=1"}
             auth.edit["metadata"] = lambda document, bad=bad: (
                 out_there(document, server, auth) | bad
             )
-            outcome = await log_in(shell, oauth(ask=asked.append))
+            outcome = await log_in(oauth(ask=asked.append))
             assert isinstance(outcome, mcpwire.UrlRefused), (host, outcome)
             assert "SENTINEL" not in str(outcome) + outcome.url
         assert {request.verb for request in auth.requests} == {"GET"}
@@ -140,14 +134,14 @@ async def test_no_endpoint_is_spelled_inside(shell, internet, field):
 @pytest.mark.case("G07")
 @pytest.mark.rule("SEC-04", "SEC-05")
 @pytest.mark.parametrize("field", ["token_endpoint", "registration_endpoint"])
-async def test_no_endpoint_leads_inside(shell, internet, field):
+async def test_no_endpoint_leads_inside(internet, field):
     with public_servers(internet) as (server, auth):
         for host in NAMES:
             bad = {field: f"https://{host}/x"}
             auth.edit["metadata"] = lambda document, bad=bad: (
                 out_there(document, server, auth) | bad
             )
-            outcome = await log_in(shell)
+            outcome = await log_in()
             assert isinstance(outcome, mcpwire.UrlRefused), (host, outcome)
         assert auth.token_requests == []
     assert set(internet.connects) == OUTSIDE
@@ -155,7 +149,7 @@ async def test_no_endpoint_leads_inside(shell, internet, field):
 
 
 @pytest.mark.rule("SEC-04")
-async def test_nobody_is_told_inside_that_a_token_is_no_more(shell, internet):
+async def test_nobody_is_told_inside_that_a_token_is_no_more(internet):
     with public_servers(internet) as (server, auth):
         for host in NAMES:
             bad = {"revocation_endpoint": f"https://{host}/x"}
@@ -163,19 +157,16 @@ async def test_nobody_is_told_inside_that_a_token_is_no_more(shell, internet):
                 out_there(document, server, auth) | bad
             )
             grant = oauth(ask=browse_out_there)
-            assert (await log_in(shell, grant)).text == "hi"
+            assert (await log_in(grant)).text == "hi"
             target = mcpwire.Http(URL, auth=grant, allow_insecure=True, trust_env=False)
-            if shell.name == "asyncio":
-                assert await mcpwire.logout(target)
-            else:
-                assert mcpwire.sync.logout(target)
+            assert await mcpwire.logout(target)
             assert mcpwire.login_status(target) is None
     assert set(internet.connects) == OUTSIDE
     assert set(internet.asked) >= {*NAMES}
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "127.0.0.1", "a4.example"])
-async def test_what_is_named_for_nothing_is_asked_for_nothing(shell, internet, host):
+async def test_what_is_named_for_nothing_is_asked_for_nothing(internet, host):
     with public_servers(internet) as (server, auth):
         extra = dict.fromkeys(IGNORED, f"https://{host}/x")
         for key in ("metadata", "register"):
@@ -183,16 +174,15 @@ async def test_what_is_named_for_nothing_is_asked_for_nothing(shell, internet, h
         server.on_metadata = lambda request: json_answer(
             out_there(server.metadata(), server, auth) | extra
         )
-        assert (await log_in(shell)).text == "hi"
+        assert (await log_in()).text == "hi"
     assert set(internet.connects) == OUTSIDE
     assert host not in internet.asked
 
 
-@pytest.mark.grounds(1, "shell")
 @pytest.mark.rule("SEC-05")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("of", ["resource", "metadata", "register", "token"])
-async def test_no_redirect_leads_inside(shell, internet, of, status):
+async def test_no_redirect_leads_inside(internet, of, status):
     with public_servers(internet) as (server, auth):
         for place in ("http://169.254.169.254/x", "//127.0.0.1/x", "http://a4.example"):
             moved = (status, {"location": place}, b"")
@@ -200,7 +190,7 @@ async def test_no_redirect_leads_inside(shell, internet, of, status):
                 server.on_metadata = lambda request, moved=moved: moved
             else:
                 auth.on[of] = lambda request, moved=moved: moved
-            outcome = await log_in(shell)
+            outcome = await log_in()
             assert isinstance(outcome, mcpwire.AuthError), outcome
     assert set(internet.connects) <= OUTSIDE
 
@@ -208,14 +198,14 @@ async def test_no_redirect_leads_inside(shell, internet, of, status):
 @pytest.mark.rule("SEC-04")
 @pytest.mark.parametrize("later", ["10.0.0.1", "127.0.0.1", "169.254.169.254"])
 async def test_a_name_that_leads_inside_in_the_next_moment_gets_nobody_there(
-    shell, internet, later
+    internet, later
 ):
     for public in (1, 2, 3):
         with public_servers(internet):
             answers = [[LOGIN_ADDRESS]] * public
             internet.names["login.example"] = [*answers, [later]]
             # What a browser does is not ours to watch.
-            outcome = await log_in(shell, oauth(ask=returned))
+            outcome = await log_in(oauth(ask=returned))
             assert isinstance(outcome, mcpwire.AuthError), outcome
     assert set(internet.connects) <= OUTSIDE
 

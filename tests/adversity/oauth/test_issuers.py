@@ -100,25 +100,24 @@ def name(server, good, evil, how):
     server.auth = evil
 
 
-async def log_in(shell, server, good):
+async def log_in(server, good):
     """Return a grant whose storage holds tokens, and a secret, of the good server."""
     grant = oauth()
-    result = await use(shell, server.url, grant)
+    result = await use(server.url, grant)
     assert result.text == "hi"
     [client] = good.clients.values()
     assert client.secret is not None
     return grant
 
 
-@pytest.mark.grounds(1, "shell")
 @pytest.mark.rule("REG-10", "REG-11")
 @pytest.mark.parametrize("how", NAMED)
-async def test_what_is_stored_never_reaches_another(shell, how):
+async def test_what_is_stored_never_reaches_another(how):
     options = {"path": TENANT, "auth_methods": ["client_secret_basic"]}
     with good_and_evil(**options) as (good, evil), protected_server(good) as server:
-        grant = await log_in(shell, server, good)
+        grant = await log_in(server, good)
         name(server, good, evil, how)
-        outcome = await use(shell, server.url, grant)
+        outcome = await use(server.url, grant)
         assert stolen(good, evil.bodies) == []
         if isinstance(outcome, mcpwire.MCPError):
             assert isinstance(outcome, mcpwire.AuthError), outcome
@@ -128,16 +127,15 @@ async def test_what_is_stored_never_reaches_another(shell, how):
             assert evil.grants == ["authorization_code"]
 
 
-@pytest.mark.grounds(1, "shell")
 @pytest.mark.rule("REG-10")
 @pytest.mark.parametrize("how", NAMED)
 @pytest.mark.parametrize("kind", SECRETS)
-async def test_what_is_configured_never_reaches_another(shell, kind, how):
+async def test_what_is_configured_never_reaches_another(kind, how):
     with good_and_evil(path=TENANT) as (good, evil), protected_server(good) as server:
         knows_client(good, kind)
         grant = SECRETS[kind](good, issuer=good.issuer)
         name(server, good, evil, how)
-        outcome = await use(shell, server.url, grant)
+        outcome = await use(server.url, grant)
         assert stolen(good, evil.bodies, server.bodies) == []
         assert isinstance(outcome, (mcpwire.DiscoveryError, mcpwire.UrlRefused))
         assert {request.verb for request in evil.requests} <= {"GET"}
@@ -146,42 +144,41 @@ async def test_what_is_configured_never_reaches_another(shell, kind, how):
 
 
 @pytest.mark.parametrize("kind", SECRETS)
-async def test_what_is_configured_reaches_its_own(shell, kind):
+async def test_what_is_configured_reaches_its_own(kind):
     with good_and_evil(path=TENANT) as (good, _), protected_server(good) as server:
         knows_client(good, kind)
         grant = SECRETS[kind](good, issuer=good.issuer)
-        result = await use(shell, server.url, grant)
+        result = await use(server.url, grant)
         assert result.text == "hi"
         assert stolen(good, good.bodies)
 
 
 @pytest.mark.parametrize("kind", SECRETS)
-async def test_only_who_says_so_trusts_whoever_is_named(shell, kind):
+async def test_only_who_says_so_trusts_whoever_is_named(kind):
     """And what would have been stolen is found where it is."""
     with good_and_evil(path=TENANT) as (good, evil), protected_server(good) as server:
         knows_client(evil, kind)
         knows_client(good, kind)
         grant = SECRETS[kind](good, issuer="discovered")
         name(server, good, evil, "it")
-        await use(shell, server.url, grant)
+        await use(server.url, grant)
         assert stolen(good, evil.bodies)
 
 
-@pytest.mark.grounds(1, "shell")
 @pytest.mark.parametrize("era", ["session", "stateless"])
 @pytest.mark.parametrize(
     "missing", [(), ("metadata", "openid")], ids=["404", "all 404"]
 )
 @pytest.mark.parametrize("kind", SECRETS)
 async def test_a_server_that_names_nobody_gets_nothing_that_is_configured(
-    shell, kind, missing, era
+    kind, missing, era
 ):
     with good_and_evil() as (good, _), household(good, era) as server:
         for key in missing:
             server.own.on[key] = lambda request: (404, {}, b"")
         server.turn()
         grant = SECRETS[kind](good, issuer=good.issuer)
-        outcome = await use(shell, server.url, grant)
+        outcome = await use(server.url, grant)
         assert stolen(good, server.bodies) == []
         assert isinstance(outcome, mcpwire.DiscoveryError), outcome
         assert {request.verb for request in server.own.requests} <= {"GET"}
@@ -193,16 +190,14 @@ async def test_a_server_that_names_nobody_gets_nothing_that_is_configured(
 @pytest.mark.parametrize(
     "missing", [(), ("metadata", "openid")], ids=["404", "all 404"]
 )
-async def test_a_server_that_names_nobody_gets_nothing_that_is_stored(
-    shell, missing, era
-):
+async def test_a_server_that_names_nobody_gets_nothing_that_is_stored(missing, era):
     options = {"auth_methods": ["client_secret_post"]}
     with good_and_evil(**options) as (good, _), household(good, era) as server:
-        grant = await log_in(shell, server, good)
+        grant = await log_in(server, good)
         for key in missing:
             server.own.on[key] = lambda request: (404, {}, b"")
         server.turn()
-        result = await use(shell, server.url, grant)
+        result = await use(server.url, grant)
         assert result.text == "hi"
         # The access token is the server's own.
         said = re.sub(rb"SENTINEL-GOOD-access-\d+", b"", server.bodies)
@@ -211,12 +206,12 @@ async def test_a_server_that_names_nobody_gets_nothing_that_is_stored(
 
 
 @pytest.mark.parametrize("kind", ["refresh", *SECRETS])
-async def test_a_good_server_that_cannot_be_found_out_about_is_waited_for(shell, kind):
+async def test_a_good_server_that_cannot_be_found_out_about_is_waited_for(kind):
     """What it names is right: nobody is asked in its place, and nothing is lost."""
     options = {"path": TENANT, "auth_methods": ["client_secret_basic"]}
     with good_and_evil(**options) as (good, _), household(good, "session") as server:
         if kind == "refresh":
-            grant = await log_in(shell, server, good)
+            grant = await log_in(server, good)
             good.forget_all()
         else:
             knows_client(good, kind)
@@ -224,7 +219,7 @@ async def test_a_good_server_that_cannot_be_found_out_about_is_waited_for(shell,
         for key in ("metadata", "openid"):
             good.on[key] = lambda request: (404, {}, b"")
         good.on["token"] = good.on["metadata"]
-        outcome = await use(shell, server.url, grant)
+        outcome = await use(server.url, grant)
         assert isinstance(outcome, mcpwire.DiscoveryError), outcome
         said = re.sub(rb"SENTINEL-GOOD-access-\d+", b"", server.bodies)
         assert stolen(good, said) == []

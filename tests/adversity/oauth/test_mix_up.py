@@ -65,16 +65,15 @@ def saying(change, seen, *, failed):
     return ask
 
 
-@pytest.mark.grounds(1, "shell")
 @pytest.mark.attack("S06")
 @pytest.mark.rule("FLOW-05", "FLOW-06", "FLOW-07")
 @pytest.mark.parametrize("failed", [False, True], ids=["code", "error"])
 @pytest.mark.parametrize("said", SAID)
-async def test_a_code_of_another_issuer_is_never_redeemed(shell, said, failed):
+async def test_a_code_of_another_issuer_is_never_redeemed(said, failed):
     with good_and_evil(path="/tenant") as (good, _), protected_server(good) as server:
         seen = []
         grant = oauth(ask=saying(SAID[said], seen, failed=failed))
-        outcome = await use(shell, server.url, grant)
+        outcome = await use(server.url, grant)
         assert isinstance(outcome, ResponseRefused), outcome
         assert (outcome.parameter, len(seen)) == ("iss", 1)
         assert good.token_requests == []
@@ -82,12 +81,12 @@ async def test_a_code_of_another_issuer_is_never_redeemed(shell, said, failed):
 
 
 @pytest.mark.attack("S06")
-async def test_a_code_of_the_issuer_is_redeemed(shell):
+async def test_a_code_of_the_issuer_is_redeemed():
     with good_and_evil(path="/tenant") as (good, _), protected_server(good) as server:
         grant = oauth(ask=saying(lambda issuer: issuer, [], failed=False))
-        assert (await use(shell, server.url, grant)).text == "hi"
+        assert (await use(server.url, grant)).text == "hi"
         denied = oauth(ask=saying(lambda issuer: issuer, [], failed=True))
-        outcome = await use(shell, server.url, denied)
+        outcome = await use(server.url, denied)
         assert isinstance(outcome, mcpwire.ConsentDenied)
         assert outcome.error == "access_denied"
         assert good.grants == ["authorization_code"]
@@ -95,12 +94,12 @@ async def test_a_code_of_the_issuer_is_redeemed(shell):
 
 @pytest.mark.attack("S06")
 @pytest.mark.parametrize("said", ["another", "a slash more", "blank", "twice"])
-async def test_who_does_not_promise_an_issuer_must_not_say_another(shell, said):
+async def test_who_does_not_promise_an_issuer_must_not_say_another(said):
     with good_and_evil(path="/tenant") as (good, _), protected_server(good) as server:
         name = "authorization_response_iss_parameter_supported"
         good.edit["metadata"] = lambda document: document | {name: False}
         grant = oauth(ask=saying(SAID[said], [], failed=False))
-        outcome = await use(shell, server.url, grant)
+        outcome = await use(server.url, grant)
         if said == "twice":  # which says nothing
             assert outcome.text == "hi"
             return
@@ -110,16 +109,14 @@ async def test_who_does_not_promise_an_issuer_must_not_say_another(shell, said):
 
 @pytest.mark.attack("S01", "S06")
 @pytest.mark.parametrize("promises", [True, False])
-async def test_a_code_of_the_good_one_never_reaches_who_sent_the_user_there(
-    shell, promises
-):
+async def test_a_code_of_the_good_one_never_reaches_who_sent_the_user_there(promises):
     """The other server knows a client of the good one, and sends its users there."""
     with good_and_evil() as (good, evil), protected_server(evil) as server:
         good.add_client("client-1")
         evil.iss = promises
         there = {"authorization_endpoint": good.issuer + "/authorize"}
         evil.edit["metadata"] = lambda document: document | there
-        outcome = await use(shell, server.url, oauth())
+        outcome = await use(server.url, oauth())
         assert isinstance(outcome, ResponseRefused), outcome
         assert len(good.authorizations) == 1
         assert evil.token_requests == []
@@ -127,22 +124,19 @@ async def test_a_code_of_the_good_one_never_reaches_who_sent_the_user_there(
 
 
 @pytest.mark.attack("S01", "S06")
-async def test_who_is_logged_in_elsewhere_is_not_asked_with_what_was_begun_here(shell):
+async def test_who_is_logged_in_elsewhere_is_not_asked_with_what_was_begun_here():
     """A login that was begun with one issuer is finished with no other."""
     with good_and_evil() as (good, evil), protected_server(good) as server:
         begun = []
         grant = oauth(ask=begun.append, interactive=False)
-        outcome = await use(shell, server.url, grant)
+        outcome = await use(server.url, grant)
         assert isinstance(outcome, mcpwire.AuthRequired)
         back = browse(outcome.url)
         says = {"resource": server.url, "authorization_servers": [evil.issuer]}
         server.on_metadata = lambda request: json_answer(says)
         target = mcpwire.Http(server.url, auth=grant)
         async with asyncio.timeout(BOUND_S):
-            if shell.name == "asyncio":
-                await mcpwire.finish_login(target, back)
-            else:
-                await asyncio.to_thread(mcpwire.sync.finish_login, target, back)
+            await mcpwire.finish_login(target, back)
         assert good.grants == ["authorization_code"]
         assert (evil.requests, stolen(good, evil.bodies)) == ([], [])
 
@@ -181,11 +175,10 @@ def filled(value, server):
     return value.format(**parts) if value else value
 
 
-@pytest.mark.grounds(1, "shell")
 @pytest.mark.attack("S07")
 @pytest.mark.rule("AUTH-09")
 @pytest.mark.parametrize("confused", CONFUSED)
-async def test_metadata_of_another_resource_leads_to_no_login(shell, confused):
+async def test_metadata_of_another_resource_leads_to_no_login(confused):
     with good_and_evil() as (good, evil), protected_server(evil) as server:
         asked = []
         says = {
@@ -193,7 +186,7 @@ async def test_metadata_of_another_resource_leads_to_no_login(shell, confused):
             "authorization_servers": [good.issuer],
         }
         server.on_metadata = lambda request: json_answer(says)
-        outcome = await use(shell, server.url, oauth(ask=asked.append))
+        outcome = await use(server.url, oauth(ask=asked.append))
         assert isinstance(outcome, mcpwire.DiscoveryError), outcome
         assert asked == good.requests == evil.requests == []
 
@@ -204,13 +197,13 @@ EXACT = ("{origin}/mcp", "{origin}/mcp/", "{origin}", "{origin}/", "{origin}/x/.
 @pytest.mark.attack("S07")
 @pytest.mark.rule("FLOW-02", "FLOW-03")
 @pytest.mark.parametrize("text", EXACT)
-async def test_a_token_is_asked_for_as_the_resource_calls_itself(shell, text):
+async def test_a_token_is_asked_for_as_the_resource_calls_itself(text):
     with good_and_evil() as (good, _), protected_server(good) as server:
         server.resource = filled(text, server)
         grant = oauth()
-        assert (await use(shell, server.url, grant)).text == "hi"
+        assert (await use(server.url, grant)).text == "hi"
         good.expire_all()
-        assert (await use(shell, server.url, grant)).text == "hi"
+        assert (await use(server.url, grant)).text == "hi"
         [authorized] = good.authorizations
         assert authorized.query["resource"] == server.resource
         for request in good.token_requests:
@@ -221,14 +214,14 @@ async def test_a_token_is_asked_for_as_the_resource_calls_itself(shell, text):
 @pytest.mark.attack("S07")
 @pytest.mark.rule("FLOW-02", "FLOW-03")
 @pytest.mark.parametrize("query", ["", "?tenant=a"])
-async def test_a_server_without_metadata_is_what_its_tokens_are_for(shell, query):
+async def test_a_server_without_metadata_is_what_its_tokens_are_for(query):
     """With its query, which may say whose server it is (RFC 8707, 2)."""
     with good_and_evil() as (good, _), household(good, "session") as server:
         server.turn()
         url, grant = server.url + query, oauth()
-        assert (await use(shell, url, grant)).text == "hi"
+        assert (await use(url, grant)).text == "hi"
         server.own.expire_all()
-        assert (await use(shell, url, grant)).text == "hi"
+        assert (await use(url, grant)).text == "hi"
         [authorized] = server.own.authorizations
         assert server.own.grants == ["authorization_code", "refresh_token"]
         asked = [authorized.query, *(each.form for each in server.own.token_requests)]
@@ -236,15 +229,15 @@ async def test_a_server_without_metadata_is_what_its_tokens_are_for(shell, query
 
 
 @pytest.mark.attack("S07")
-async def test_a_token_of_one_server_never_reaches_its_neighbour(shell):
+async def test_a_token_of_one_server_never_reaches_its_neighbour():
     """Two servers of one authorization server, and one store."""
     with good_and_evil() as (good, _), protected_server(good) as server:
         grant = oauth()
-        assert (await use(shell, server.url, grant)).text == "hi"
+        assert (await use(server.url, grant)).text == "hi"
         with protected_server(good) as neighbour:
             says = {"resource": server.url, "authorization_servers": [good.issuer]}
             neighbour.on_metadata = lambda request: json_answer(says)
-            outcome = await use(shell, neighbour.url, grant)
+            outcome = await use(neighbour.url, grant)
             assert isinstance(outcome, mcpwire.DiscoveryError)
             assert GOOD.encode() not in neighbour.bodies
             assert urlsplit(server.url).path == urlsplit(neighbour.url).path

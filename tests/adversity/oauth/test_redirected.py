@@ -56,21 +56,21 @@ def target(server, grant, *, follows):
     )
 
 
-async def logged_in(shell, server):
+async def logged_in(server):
     grant = oauth()
-    assert (await use(shell, server.url, grant)).text == "hi"
+    assert (await use(server.url, grant)).text == "hi"
     return grant
 
 
 @pytest.mark.system("U03")
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("follows", [False, True])
-async def test_no_call_is_sent_elsewhere(shell, stage, follows):
+async def test_no_call_is_sent_elsewhere(stage, follows):
     good, server, other = stage
-    grant = await logged_in(shell, server)
+    grant = await logged_in(server)
     known = len(server.messages)
     async with asyncio.timeout(BOUND_S):
-        async with shell(target(server, grant, follows=follows)) as client:
+        async with mcpwire.Client(target(server, grant, follows=follows)) as client:
             for name in PLACES:
                 for status in STATUSES:
                     location = place(name, server, other)
@@ -91,17 +91,17 @@ async def test_no_call_is_sent_elsewhere(shell, stage, follows):
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("follows", [False, True])
 @pytest.mark.parametrize("verb", ["GET", "DELETE"])
-async def test_neither_stream_nor_end_is_sent_elsewhere(shell, stage, verb, follows):
+async def test_neither_stream_nor_end_is_sent_elsewhere(stage, verb, follows):
     good, server, other = stage
-    grant = await logged_in(shell, server)
-    options = {**shell.listening, "sampling": lambda _: None}
+    grant = await logged_in(server)
+    options = {"sampling": lambda _: None}
     for number, name in enumerate(PLACES):
         before = server.verbs().count(verb)
         status = STATUSES[number % len(STATUSES)]
         server.on[verb] = moving(status, place(name, server, other))
         async with asyncio.timeout(BOUND_S):
             aim = target(server, grant, follows=follows)
-            async with shell(aim, **options) as client:
+            async with mcpwire.Client(aim, **options) as client:
                 assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
                 if verb == "GET":
                     await asyncio.to_thread(
@@ -115,7 +115,7 @@ async def test_neither_stream_nor_end_is_sent_elsewhere(shell, stage, verb, foll
 
 
 @pytest.mark.parametrize("follows", [False, True])
-async def test_nothing_that_came_by_https_is_sent_by_http(shell, follows):
+async def test_nothing_that_came_by_https_is_sent_by_http(follows):
     context = certificates.server_context()
     with (
         good_and_evil() as (good, evil),
@@ -129,7 +129,7 @@ async def test_nothing_that_came_by_https_is_sent_by_http(shell, follows):
             ssl=certificates.client_context(),
             follow_redirects=follows,
         )
-        async with asyncio.timeout(BOUND_S), shell(aim) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(aim) as client:
             for status in STATUSES:
                 for port in (server.raw.port, other.raw.port):
                     location = f"http://127.0.0.1:{port}/mcp"
@@ -143,14 +143,13 @@ async def test_nothing_that_came_by_https_is_sent_by_http(shell, follows):
 # Documents and forms...
 
 
-@pytest.mark.grounds(1, "shell")
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("name", list(PLACES)[1:])
 @pytest.mark.parametrize("of", ["resource", "metadata", "register", "token", "refresh"])
-async def test_no_document_or_form_is_sent_elsewhere(shell, stage, of, name):
+async def test_no_document_or_form_is_sent_elsewhere(stage, of, name):
     good, server, other = stage
     good.auth_methods = ["client_secret_post"]
-    grant = await logged_in(shell, server) if of == "refresh" else None
+    grant = await logged_in(server) if of == "refresh" else None
     good.expire_all()
     for status in STATUSES if of in {"token", "refresh"} else (302, 307):
         moved = (status, {"location": place(name, server, other)}, b"")
@@ -159,7 +158,7 @@ async def test_no_document_or_form_is_sent_elsewhere(shell, stage, of, name):
         else:
             key = "token" if of == "refresh" else of
             good.on[key] = lambda request, moved=moved: moved
-        outcome = await use(shell, server.url, grant or oauth())
+        outcome = await use(server.url, grant or oauth())
         assert isinstance(outcome, mcpwire.AuthError), outcome
         if of in {"register", "token", "refresh"}:
             assert isinstance(outcome, mcpwire.UrlRefused)
@@ -168,18 +167,15 @@ async def test_no_document_or_form_is_sent_elsewhere(shell, stage, of, name):
     assert (other.connections, other.requests) == (0, [])
 
 
-async def test_no_token_is_given_back_elsewhere(shell, stage):
+async def test_no_token_is_given_back_elsewhere(stage):
     good, server, other = stage
     for name, status in zip(PLACES, STATUSES, strict=False):
-        grant = await logged_in(shell, server)
+        grant = await logged_in(server)
         moved = (status, {"location": place(name, server, other)}, b"")
         good.on["revoke"] = lambda request, moved=moved: moved
         aim = mcpwire.Http(server.url, auth=grant)
         async with asyncio.timeout(BOUND_S):
-            if shell.name == "asyncio":
-                assert await mcpwire.logout(aim)
-            else:
-                assert await asyncio.to_thread(mcpwire.sync.logout, aim)
+            assert await mcpwire.logout(aim)
     assert len(good.of("revoke")) >= 5
     assert not any(request.path == "/elsewhere" for request in good.requests)
     assert (other.connections, other.requests) == (0, [])

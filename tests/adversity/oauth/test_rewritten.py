@@ -68,21 +68,16 @@ REWRITES = {
 class Rewriting:
     """What rewrites requests of a user's client, once it is told how."""
 
-    def __init__(self, shell, other):
-        self.is_async = shell.name == "asyncio"
+    def __init__(self, other):
         self.other = other.raw.port
         self.how = None
-        self.client_class = httpx.AsyncClient if self.is_async else httpx.Client
 
     def rewrite(self, request):
         if self.how is not None:
             self.how(request, self.other)
 
-    def hook(self):
-        async def rewrite_later(request):
-            self.rewrite(request)
-
-        return rewrite_later if self.is_async else self.rewrite
+    async def hook(self, request):
+        self.rewrite(request)
 
     def transport(self):
         """Return a transport that rewrites behind all hooks."""
@@ -93,22 +88,14 @@ class Rewriting:
                 rewrite(request)
                 return await super().handle_async_request(request)
 
-        class Plain(httpx.HTTPTransport):
-            def handle_request(self, request):
-                rewrite(request)
-                return super().handle_request(request)
-
-        return Async(retries=1) if self.is_async else Plain(retries=1)
+        return Async(retries=1)
 
     def client(self, place):
         if place == "hook":
-            return self.client_class(event_hooks={"request": [self.hook()]})
+            return httpx.AsyncClient(event_hooks={"request": [self.hook]})
         if place == "mount":
-            return self.client_class(mounts={"all://": self.transport()})
-        return self.client_class(transport=self.transport())
-
-    async def close(self, client):
-        await client.aclose() if self.is_async else client.close()
+            return httpx.AsyncClient(mounts={"all://": self.transport()})
+        return httpx.AsyncClient(transport=self.transport())
 
 
 @contextlib.contextmanager
@@ -134,14 +121,14 @@ async def said(client):
 @pytest.mark.case("G06")
 @pytest.mark.parametrize("place", ["hook", "transport", "mount"])
 @pytest.mark.parametrize("kind", ["oauth", *CREDENTIALS])
-async def test_no_credential_goes_where_a_user_s_client_leads(shell, kind, place):
+async def test_no_credential_goes_where_a_user_s_client_leads(kind, place):
     with servers(kind) as (server, other, options):
-        rewriting = Rewriting(shell, other)
+        rewriting = Rewriting(other)
         http_client = rewriting.client(place)
         target = mcpwire.Http(
             server.url, http_client=http_client, server_stream="never", **options
         )
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             assert await said(client) == "hi"
             known = len(server.requests)
             for name, rewriting.how in REWRITES.items():
@@ -154,95 +141,92 @@ async def test_no_credential_goes_where_a_user_s_client_leads(shell, kind, place
             rewriting.how = None
             assert len(server.requests) == known
             assert await said(client) == "hi"
-        await rewriting.close(http_client)
+        await http_client.aclose()
         assert other.requests == []
         assert place != "hook" or other.connections == 0
 
 
 @pytest.mark.parametrize("kind", ["oauth", *CREDENTIALS])
-async def test_a_hook_that_comes_later_sends_no_credential_away_either(shell, kind):
+async def test_a_hook_that_comes_later_sends_no_credential_away_either(kind):
     with servers(kind) as (server, other, options):
-        rewriting = Rewriting(shell, other)
-        http_client = rewriting.client_class()
+        rewriting = Rewriting(other)
+        http_client = httpx.AsyncClient()
         target = mcpwire.Http(server.url, http_client=http_client, **options)
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             assert await said(client) == "hi"
             rewriting.how = without_trace
-            http_client.event_hooks["request"].append(rewriting.hook())
+            http_client.event_hooks["request"].append(rewriting.hook)
             with pytest.raises(mcpwire.UrlRefused):
                 await said(client)
-            http_client.event_hooks = {"request": [rewriting.hook()]}
+            http_client.event_hooks = {"request": [rewriting.hook]}
             with pytest.raises(mcpwire.UrlRefused):
                 await said(client)
             rewriting.how = None
-        await rewriting.close(http_client)
+        await http_client.aclose()
         assert (other.connections, other.requests) == (0, [])
 
 
 @pytest.mark.parametrize("place", ["/elsewhere", "/mcp?tenant=b", "{other}"])
-async def test_a_client_that_follows_redirects_takes_no_credential_along(shell, place):
+async def test_a_client_that_follows_redirects_takes_no_credential_along(place):
     with servers("function") as (server, other, options):
-        rewriting = Rewriting(shell, other)
 
-        class Following(rewriting.client_class):
+        class Following(httpx.AsyncClient):
             def send(self, request, **options):
                 return super().send(request, **{**options, "follow_redirects": True})
 
         http_client = Following()
         target = mcpwire.Http(server.url, http_client=http_client, **options)
         location = place.format(other=other.url)
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             server.on["tools/call"] = lambda _, conn: (
                 conn.send(reply(307, location=location)) or True
             )
             with pytest.raises(mcpwire.UrlRefused):
                 await said(client)
-        await rewriting.close(http_client)
+        await http_client.aclose()
         assert {request.target for request in server.requests} == {"/mcp"}
         assert (other.connections, other.requests) == (0, [])
 
 
-async def test_what_has_no_credential_of_ours_goes_where_the_client_says(shell):
+async def test_what_has_no_credential_of_ours_goes_where_the_client_says():
     """Such as the request for a token of its own, which its auth makes."""
     with (
         servers("function") as (server, other, options),
         raw_server(lambda conn: conn.receive() and conn.send(reply(204))) as issuer,
     ):
-        rewriting = Rewriting(shell, other)
+        rewriting = Rewriting(other)
 
         class Asking(httpx.Auth):
             def auth_flow(self, request):
                 yield httpx.Request("POST", issuer.url, content=b"{}")
                 yield request
 
-        http_client = rewriting.client_class(auth=Asking())
+        http_client = httpx.AsyncClient(auth=Asking())
         target = mcpwire.Http(server.url, http_client=http_client, **options)
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             assert await said(client) == "hi"
         assert issuer.requests
         http_client.auth = None
-        http_client.event_hooks = {"request": [rewriting.hook()]}
+        http_client.event_hooks = {"request": [rewriting.hook]}
         rewriting.how = to(port=None)
         known = len(server.requests)
         plain = mcpwire.Http(server.url, http_client=http_client)
-        async with asyncio.timeout(BOUND_S), shell(plain) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(plain) as client:
             assert await said(client) == "hi"
         assert len(server.requests) == known
-        await rewriting.close(http_client)
+        await http_client.aclose()
 
 
 @pytest.mark.parametrize("status", [307, 308])
 @pytest.mark.parametrize("kind", CREDENTIALS)
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 @pytest.mark.parametrize("path", ["/elsewhere", "/mcp/", "/mcp?tenant=b"])
-async def test_no_given_credential_follows_a_redirect(
-    shell, kind, status, path, engine
-):
+async def test_no_given_credential_follows_a_redirect(kind, status, path, engine):
     with servers(kind) as (server, _, options):
         target = mcpwire.Http(
             server.url, follow_redirects=True, engine=engine, **options
         )
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             server.on["tools/call"] = lambda _, conn: (
                 conn.send(reply(status, location=path)) or True
             )

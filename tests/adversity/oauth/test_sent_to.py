@@ -57,13 +57,12 @@ def named(text, server, auth):
 
 
 @pytest.mark.parametrize("turn", range(len(WAYS)))
-async def test_nobody_is_shown_a_hostile_url(shell, internet, shown, turn):
+async def test_nobody_is_shown_a_hostile_url(internet, shown, turn):
     with public_servers(internet) as (server, auth):
-        first = turn + (shell.name == "asyncio")
         for number, text in enumerate(HOSTILE[turn :: len(WAYS)]):
             auth.edit["metadata"] = named(text, server, auth)
-            grant = shown.grant(WAYS[(first + number) % len(WAYS)])
-            outcome = await use(shell, URL, grant, allow_insecure=True, trust_env=False)
+            grant = shown.grant(WAYS[(turn + number) % len(WAYS)])
+            outcome = await use(URL, grant, allow_insecure=True, trust_env=False)
             assert isinstance(outcome, mcpwire.AuthError), (text, outcome)
             assert not isinstance(outcome, mcpwire.AuthRequired), text
             assert str(outcome).isprintable()
@@ -73,11 +72,11 @@ async def test_nobody_is_shown_a_hostile_url(shell, internet, shown, turn):
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_url_that_is_none_is_shown(shell, internet, shown, way):
+async def test_a_url_that_is_none_is_shown(internet, shown, way):
     """Otherwise what stands above would show nothing."""
     with public_servers(internet):
         grant = shown.grant(way)
-        outcome = await use(shell, URL, grant, allow_insecure=True, trust_env=False)
+        outcome = await use(URL, grant, allow_insecure=True, trust_env=False)
         if way == "nobody":
             assert isinstance(outcome, mcpwire.AuthRequired)
             shown.urls.append(outcome.url)
@@ -86,20 +85,15 @@ async def test_a_url_that_is_none_is_shown(shell, internet, shown, way):
         assert url.startswith("https://login.example/authorize?")
 
 
-async def test_no_login_is_begun_at_a_hostile_url(shell, internet, shown):
+async def test_no_login_is_begun_at_a_hostile_url(internet, shown):
     with public_servers(internet) as (server, auth):
         for text in HOSTILE[::9]:
             auth.edit["metadata"] = named(text, server, auth)
             target = mcpwire.Http(
                 URL, auth=shown.grant("ask"), allow_insecure=True, trust_env=False
             )
-            begun = (
-                mcpwire.begin_login(target)
-                if shell.name == "asyncio"
-                else asyncio.to_thread(mcpwire.sync.begin_login, target)
-            )
             with pytest.raises(mcpwire.AuthError) as caught:
-                await asyncio.wait_for(begun, BOUND_S)
+                await asyncio.wait_for(mcpwire.begin_login(target), BOUND_S)
             assert not isinstance(caught.value, mcpwire.AuthRequired)
     assert shown.urls == []
 
@@ -108,7 +102,7 @@ WEAPONS = ("$(calc)", "`calc`", "'&calc&'", "a;calc", "a|b", "%COMSPEC%", "^x", 
 
 
 @pytest.mark.parametrize("where", ["client", "scope", "resource", "query"])
-async def test_what_a_server_puts_into_the_url_is_encoded(shell, internet, where):
+async def test_what_a_server_puts_into_the_url_is_encoded(internet, where):
     """Client ids, scopes and resources are a server's own texts."""
     seen = []
 
@@ -131,7 +125,7 @@ async def test_what_a_server_puts_into_the_url_is_encoded(shell, internet, where
                 auth.edit["metadata"] = named(
                     f"https://login.example/authorize?a={weapon}", server, auth
                 )
-            await use(shell, URL, oauth(ask=ask), allow_insecure=True, trust_env=False)
+            await use(URL, oauth(ask=ask), allow_insecure=True, trust_env=False)
     for url in seen:
         assert SAFE.fullmatch(url), url
         assert parse_qs(urlsplit(url).query)["state"]

@@ -13,6 +13,7 @@ from quick import quick
 from schedule import Remains
 
 import mcpwire
+from mcpwire.testing.leaks import children
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P01")]
 
@@ -123,14 +124,15 @@ async def test_what_connecting_and_closing_at_once_comes_to_is_one_of_two_things
 async def test_the_same_object_connects_again_whatever_ended_it(shell):
     client = shell(quick(), recovery=mcpwire.Recovery(restart=False))
     async with asyncio.timeout(BOUND_S):
-        remains = Remains()
+        remains, before = Remains(), children()
         for end in (signal.SIGKILL, signal.SIGTERM, None, signal.SIGKILL):
             await client.connect()
             assert (await client.call_tool("x")).text
             if end is None:
                 await client.aclose()
                 continue
-            os.kill(client._connection.channel.pid, end)
+            (server,) = children() - before
+            os.kill(server, end)
             outcome = await asyncio.gather(
                 client.call_tool("x"), return_exceptions=True
             )

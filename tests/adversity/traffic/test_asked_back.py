@@ -158,11 +158,11 @@ PROGRESSING = (
 
 @pytest.mark.pain("P08")
 @pytest.mark.parametrize("resets", [True, False])
-async def test_progress_starts_a_timeout_again_only_where_that_was_asked(shell, resets):
+async def test_progress_starts_a_timeout_again_only_where_that_was_asked(resets):
     """In one of eight attempts: others may keep the machine for all of the time."""
     seen = []
     for _ in range(8):
-        client = shell(
+        client = mcpwire.Client(
             scripted(PROGRESSING),
             limits=AT_ONCE,
             reset_timeout_on_progress=resets,
@@ -184,8 +184,8 @@ async def test_progress_starts_a_timeout_again_only_where_that_was_asked(shell, 
 
 
 @pytest.mark.pain("P08")
-async def test_no_progress_extends_a_call_beyond_its_cap(shell):
-    client = shell(
+async def test_no_progress_extends_a_call_beyond_its_cap():
+    client = mcpwire.Client(
         scripted(PROGRESSING),
         limits=AT_ONCE,
         reset_timeout_on_progress=True,
@@ -200,9 +200,9 @@ async def test_no_progress_extends_a_call_beyond_its_cap(shell):
 
 
 @pytest.mark.pain("P08")
-async def test_a_timeout_says_which_limit_its_value_and_the_time_it_took(shell):
+async def test_a_timeout_says_which_limit_its_value_and_the_time_it_took():
     target = scripted("handshake()\nwhile True: recv()")
-    async with asyncio.timeout(BOUND_S), shell(target, timeout=0.3) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target, timeout=0.3) as client:
         for timeout, options in ((0.3, {}), (0.1, {"timeout": 0.1})):
             with pytest.raises(mcpwire.RequestTimeout) as caught:
                 await client.call_tool("x", **options)
@@ -214,8 +214,8 @@ async def test_a_timeout_says_which_limit_its_value_and_the_time_it_took(shell):
 
 
 @pytest.mark.pain("P08")
-def test_the_default_limits_are_finite_and_written_down(shell):
-    client = shell("cat")
+def test_the_default_limits_are_finite_and_written_down():
+    client = mcpwire.Client("cat")
     assert client._requests._timeout == 30.0
     settings = client._connection.settings
     assert settings.connect_timeout == 60.0

@@ -8,7 +8,7 @@ import pytest
 from scripted import ECHO_LOOP, scripted
 
 import mcpwire
-from mcpwire.wire.lines import LineDecoder
+from mcpwire.wire.jsonrpc import LineDecoder
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ ANSWER = (
 
 @pytest.mark.pain("P13")
 async def test_each_byte_of_a_huge_line_is_handed_on_once_and_kept_in_one_place(
-    shell, monkeypatch
+    monkeypatch,
 ):
     """Linear by structure; that the decoder is so itself, tests/wire/test_lines shows.
 
@@ -72,7 +72,7 @@ async def test_each_byte_of_a_huge_line_is_handed_on_once_and_kept_in_one_place(
             places.add(id(decoder._partial))
         return lines
 
-    client = shell(target, limits=mcpwire.Limits(message=100 * MIB))
+    client = mcpwire.Client(target, limits=mcpwire.Limits(message=100 * MIB))
     async with asyncio.timeout(BOUND_S), client:
         monkeypatch.setattr(LineDecoder, "feed", counted)
         result = await client.call_tool("x", {"size": 66 * MIB})
@@ -86,13 +86,13 @@ async def test_each_byte_of_a_huge_line_is_handed_on_once_and_kept_in_one_place(
 
 @pytest.mark.pain("P13")
 @pytest.mark.attack("S15", "S16")
-async def test_a_line_over_the_limit_costs_less_than_three_times_the_limit(shell):
+async def test_a_line_over_the_limit_costs_less_than_three_times_the_limit():
     limit = 4 * MIB
     target = scripted(
         "handshake()\na, b = recv(), recv()\ntext(a, 'small')\n"
         f"text(b, 'a' * {limit})\nrecv()"
     )
-    client = shell(target, limits=mcpwire.Limits(message=limit))
+    client = mcpwire.Client(target, limits=mcpwire.Limits(message=limit))
     async with asyncio.timeout(BOUND_S), client:
         tracemalloc.start()
         try:
@@ -110,12 +110,12 @@ async def test_a_line_over_the_limit_costs_less_than_three_times_the_limit(shell
 @pytest.mark.system("V22")
 @pytest.mark.pain("P13")
 @pytest.mark.parametrize("over", [0, 1])
-async def test_the_limit_is_exact(shell, over):
+async def test_the_limit_is_exact(over):
     target = scripted(
         WAITING + "handshake()\nm = recv()\n"
         f"raw(line(m, 'a' * (100_000 - len(line(m, '')) + 1 + {over})))\nrecv()"
     )
-    client = shell(target, limits=mcpwire.Limits(message=100_000))
+    client = mcpwire.Client(target, limits=mcpwire.Limits(message=100_000))
     async with asyncio.timeout(BOUND_S), client:
         if over:
             with pytest.raises(mcpwire.ConnectionClosed) as caught:
@@ -131,7 +131,7 @@ async def test_the_limit_is_exact(shell, over):
 
 @pytest.mark.pain("P14")
 @pytest.mark.fault("F10", "F11")
-async def test_an_answer_cut_at_every_offset_is_the_same_answer(shell):
+async def test_an_answer_cut_at_every_offset_is_the_same_answer():
     target = scripted(
         WAITING + "handshake()\ncut = 0\n"
         "while True:\n"
@@ -140,7 +140,7 @@ async def test_an_answer_cut_at_every_offset_is_the_same_answer(shell):
         "    cut += 1\n"
         "    raw(data[:cut]); until_read(); raw(data[cut:])\n"
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         for _ in range(6 * len(TROUBLE) + 100):  # no line is longer
             assert (await client.call_tool("x", {"text": TROUBLE})).text == TROUBLE
         assert client.stats.noise_lines == client.stats.invalid_messages == 0
@@ -148,25 +148,25 @@ async def test_an_answer_cut_at_every_offset_is_the_same_answer(shell):
 
 @pytest.mark.pain("P14")
 @pytest.mark.fault("F11")
-async def test_an_answer_in_single_bytes_each_read_for_itself_is_the_same_answer(shell):
+async def test_an_answer_in_single_bytes_each_read_for_itself_is_the_same_answer():
     target = scripted(
         WAITING + "handshake()\nm = recv()\n"
         "data = line(m, m['params']['arguments']['text'])\n"
         "for byte in data: os.write(1, bytes([byte])); until_read()\n" + ECHO_LOOP
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         assert (await client.call_tool("x", {"text": TROUBLE})).text == TROUBLE
 
 
 @pytest.mark.pain("P14")
 @pytest.mark.parametrize("escaped", [False, True])
-async def test_every_code_point_there_is_goes_there_and_back(shell, escaped):
+async def test_every_code_point_there_is_goes_there_and_back(escaped):
     answer = "text(m, t)" if escaped else "raw(line(m, t))"
     target = scripted(
         WAITING + "handshake()\nwhile True:\n"
         f"    m = recv(); t = m['params']['arguments']['text']; {answer}"
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         for plane in (0, 1, 16) if escaped else range(17):
             codes = range(plane << 16, (plane + 1) << 16)
             text = "".join(chr(c) for c in codes if not 0xD800 <= c < 0xE000)
@@ -174,13 +174,13 @@ async def test_every_code_point_there_is_goes_there_and_back(shell, escaped):
 
 
 @pytest.mark.pain("P14")
-async def test_lines_may_end_with_crlf_and_the_last_one_with_nothing(shell):
+async def test_lines_may_end_with_crlf_and_the_last_one_with_nothing():
     target = scripted(
         WAITING + "handshake()\n"
         "m = recv(); raw(line(m, 'crlf')[:-1] + b'\\r\\n')\n"
         "m = recv(); raw(line(m, 'unterminated')[:-1])\nos._exit(0)"
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         assert (await client.call_tool("x")).text == "crlf"
         assert (await client.call_tool("x")).text == "unterminated"
         assert client.stats.noise_lines == 0
@@ -224,13 +224,13 @@ async def test_half_a_line_costs_nothing_while_the_rest_is_waited_for():
 
 @pytest.mark.pain("P15")
 @pytest.mark.fault("F12")
-async def test_a_thousand_lines_of_noise_are_counted_and_the_first_few_kept(shell):
+async def test_a_thousand_lines_of_noise_are_counted_and_the_first_few_kept():
     target = scripted(
         "handshake()\nm = recv()\n"
         "raw(b''.join(b'line %d of a banner\\n' % n for n in range(1000)))\n"
         "text(m, 'ok')\nrecv()"
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         assert (await client.call_tool("x")).text == "ok"
         assert client.stats.noise_lines == 1000
         assert len(client.stats.noise) == mcpwire.Limits().noise_lines
@@ -238,14 +238,12 @@ async def test_a_thousand_lines_of_noise_are_counted_and_the_first_few_kept(shel
 
 
 @pytest.mark.pain("P15")
-async def test_noise_at_the_start_is_told_once_as_a_warning_that_quotes_it(
-    shell, caplog
-):
+async def test_noise_at_the_start_is_told_once_as_a_warning_that_quotes_it(caplog):
     target = scripted(
         "raw(b'Welcome!\\nListening on stdio\\n')\nhandshake()\n" + ECHO_LOOP
     )
     with caplog.at_level(logging.WARNING, "mcpwire"):
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             for _ in range(5):
                 await client.call_tool("x")
     told = [r for r in caplog.records if r.levelno >= logging.WARNING]
@@ -255,13 +253,13 @@ async def test_noise_at_the_start_is_told_once_as_a_warning_that_quotes_it(
 
 
 @pytest.mark.pain("P15")
-async def test_noise_that_begins_later_is_told_once_too(shell, caplog):
+async def test_noise_that_begins_later_is_told_once_too(caplog):
     target = scripted(
         "handshake()\nwhile True:\n"
         "    m = recv(); raw(b'debug: called\\n'); text(m, 'ok')"
     )
     with caplog.at_level(logging.WARNING, "mcpwire"):
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             for _ in range(5):
                 await client.call_tool("x")
     told = [r for r in caplog.records if r.levelno >= logging.WARNING]
@@ -271,9 +269,9 @@ async def test_noise_that_begins_later_is_told_once_too(shell, caplog):
 
 @pytest.mark.pain("P15")
 @pytest.mark.fault("F03")
-async def test_a_call_that_times_out_quotes_the_noise(shell):
+async def test_a_call_that_times_out_quotes_the_noise():
     target = scripted("handshake()\nwhile True: recv(); raw(b'Segmentation fault\\n')")
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         for _ in range(8):  # on a loaded machine it may not say it in that time
             with pytest.raises(mcpwire.RequestTimeout) as caught:
                 await client.call_tool("x", timeout=0.2)
@@ -288,10 +286,10 @@ async def test_a_call_that_times_out_quotes_the_noise(shell):
 @pytest.mark.pain("P17")
 @pytest.mark.attack("S14")
 @pytest.mark.parametrize("at", ["value", "key"])
-async def test_a_lone_surrogate_of_ours_is_refused_before_a_byte_is_written(shell, at):
+async def test_a_lone_surrogate_of_ours_is_refused_before_a_byte_is_written(at):
     arguments = {"text": "a\ud800"} if at == "value" else {"a\udfff": 1}
     target = scripted("handshake()\n" + ECHO_LOOP)
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         sent = client.stats.bytes_sent
         with pytest.raises(mcpwire.LocalProtocolError):
             await client.call_tool("x", arguments)
@@ -317,10 +315,10 @@ async def test_a_lone_surrogate_of_ours_is_refused_before_a_byte_is_written(shel
         "b'9' * 100_000",
     ],
 )
-async def test_a_line_of_junk_harms_only_itself(shell, junk):
+async def test_a_line_of_junk_harms_only_itself(junk):
     target = scripted(
         f"handshake()\nm = recv(); raw({junk} + b'\\n'); text(m, 'ok')\n" + ECHO_LOOP
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         assert (await client.call_tool("x")).text == "ok"
         assert (await client.call_tool("x", {"text": "more"})).text == "more"

@@ -79,10 +79,10 @@ async def test_fifty_cancelled_tasks_are_fifty_notifications_with_their_ids(era)
 @pytest.mark.fault("F15")
 @pytest.mark.rule("LIFE-14")
 async def test_fifty_timeouts_are_fifty_notifications_and_late_answers_are_silent(
-    shell, era, caplog
+    era, caplog
 ):
     with caplog.at_level(logging.INFO, "mcpwire"):
-        async with asyncio.timeout(BOUND_S), shell(hearing(era)) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(hearing(era)) as client:
             ends = await asyncio.gather(
                 *(client.call_tool("slow", timeout=0.1) for _ in range(CALLS)),
                 return_exceptions=True,
@@ -150,13 +150,13 @@ def recorded(path):
 @pytest.mark.rule("CAN-02")
 @pytest.mark.parametrize("mode", ["session", "auto"])
 async def test_a_handshake_that_times_out_is_never_cancelled_on_the_wire(
-    shell, mode, tmp_path
+    mode, tmp_path
 ):
     path = tmp_path / "heard"
     target = scripted(RECORDING, str(path))
     # It may read what came for as long as it needs, before its input ends.
     options = {"probe_timeout": 0.05, "limits": mcpwire.Limits(close_grace=BOUND_S)}
-    client = shell(target, mode=mode, connect_timeout=0.4, **options)
+    client = mcpwire.Client(target, mode=mode, connect_timeout=0.4, **options)
     async with asyncio.timeout(BOUND_S):
         with pytest.raises(mcpwire.RequestTimeout):
             await client.connect()
@@ -186,13 +186,13 @@ async def test_a_handshake_whose_caller_is_cancelled_is_not_cancelled_on_the_wir
 
 
 @pytest.mark.pain("P09")
-async def test_calls_in_flight_at_closing_are_not_cancelled_one_by_one(shell, tmp_path):
+async def test_calls_in_flight_at_closing_are_not_cancelled_one_by_one(tmp_path):
     # The end of the input says it for all of them.
     path = tmp_path / "heard"
     all_here = Signal()
     target = scripted("handshake()\n" + RECORDING, str(path), stderr=dots(5, all_here))
     async with asyncio.timeout(BOUND_S):
-        client = shell(target)
+        client = mcpwire.Client(target)
         await client.connect()
         calls = [asyncio.ensure_future(client.call_tool("x")) for _ in range(5)]
         await all_here.wait()

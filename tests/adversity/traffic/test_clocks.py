@@ -32,12 +32,12 @@ async def asleep():
 
 
 @pytest.mark.pain("P08")
-async def test_the_wall_clock_may_jump_and_no_deadline_moves(shell, monkeypatch):
+async def test_the_wall_clock_may_jump_and_no_deadline_moves(monkeypatch):
     real = time.time
     target = scripted(
         "handshake()\n" + ECHO_LOOP.replace("if", "if m.get('method') != 'ping' and")
     )
-    async with asyncio.timeout(BOUND_S), shell(target) as client:
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         slow = asyncio.ensure_future(client.ping(timeout=0.4))
         for jump in (3_600, -3_600, 10**9):
             monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)

@@ -178,7 +178,7 @@ def listens(server):
     return {"on_notification": print} if hasattr(server, "sessions") else {}
 
 
-async def test_endless_questions_end_the_call_and_nothing_else(shell, peer):
+async def test_endless_questions_end_the_call_and_nothing_else(peer):
     server, options = peer
     asked = []
 
@@ -186,9 +186,9 @@ async def test_endless_questions_end_the_call_and_nothing_else(shell, peer):
         asked.append(params)
         return said("again")
 
-    client = shell(
+    client = mcpwire.Client(
         getattr(server, "url", server),
-        sampling=shell.callback(sample),
+        sampling=sample,
         limits=mcpwire.Limits(questions=FEW, close_grace=0.05),
         **options,
         **listens(server),
@@ -205,7 +205,7 @@ async def test_endless_questions_end_the_call_and_nothing_else(shell, peer):
     assert "Limits.questions" in str(caught.value)
 
 
-async def test_a_clock_stands_still_for_so_long_and_no_longer(shell, peer):
+async def test_a_clock_stands_still_for_so_long_and_no_longer(peer):
     """The answer of ours comes late; a server that asks at once gains nothing by it."""
     server, options = peer
     held = Signal()
@@ -214,9 +214,9 @@ async def test_a_clock_stands_still_for_so_long_and_no_longer(shell, peer):
         await held.wait()
         return said("late")
 
-    client = shell(
+    client = mcpwire.Client(
         getattr(server, "url", server),
-        sampling=shell.callback(sample),
+        sampling=sample,
         limits=mcpwire.Limits(question_time=0.2, close_grace=0.05),
         **options,
         **listens(server),
@@ -295,7 +295,7 @@ def stateless(over):
 
 
 @pytest.mark.parametrize("over", ["stdio", "http"])
-async def test_rounds_that_never_end_do(shell, over):
+async def test_rounds_that_never_end_do(over):
     asked = []
 
     async def sample(params):
@@ -304,7 +304,7 @@ async def test_rounds_that_never_end_do(shell, over):
 
     limits = mcpwire.Limits(questions=FEW, close_grace=0.05)
     with stateless(over) as target:
-        client = shell(target, sampling=shell.callback(sample), limits=limits)
+        client = mcpwire.Client(target, sampling=sample, limits=limits)
         async with asyncio.timeout(BOUND_S), client:
             with pytest.raises(mcpwire.TooManyQuestions):
                 await client.call_tool("greedy", timeout=BOUND_S)
@@ -313,14 +313,14 @@ async def test_rounds_that_never_end_do(shell, over):
 
 
 @pytest.mark.parametrize("over", ["stdio", "http"])
-async def test_a_clock_stands_still_in_rounds_for_so_long_and_no_longer(shell, over):
+async def test_a_clock_stands_still_in_rounds_for_so_long_and_no_longer(over):
     async def sample(_):
         await asyncio.sleep(1.0)
         return said("late")
 
     limits = mcpwire.Limits(question_time=0.2, close_grace=0.05)
     with stateless(over) as target:
-        client = shell(target, sampling=shell.callback(sample), limits=limits)
+        client = mcpwire.Client(target, sampling=sample, limits=limits)
         async with asyncio.timeout(BOUND_S), client:
             with pytest.raises(mcpwire.RequestTimeout) as caught:
                 await client.call_tool("greedy", timeout=0.5)

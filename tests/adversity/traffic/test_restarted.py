@@ -29,11 +29,14 @@ while True:
 
 
 @pytest.mark.pain("P24")
-async def test_no_side_effect_happens_twice_whatever_dies_when(shell, tmp_path):
+async def test_no_side_effect_happens_twice_whatever_dies_when(tmp_path):
     ledger = tmp_path / "ledger"
     target = scripted(LEDGER, str(ledger))
     outcomes = []
-    async with asyncio.timeout(BOUND_S), shell(target, recovery=AT_ONCE) as client:
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(target, recovery=AT_ONCE) as client,
+    ):
         for n in range(1, 13):
             outcomes += await asyncio.gather(
                 client.call_tool("x", {"n": n}), return_exceptions=True
@@ -45,11 +48,14 @@ async def test_no_side_effect_happens_twice_whatever_dies_when(shell, tmp_path):
 
 
 # Not strict: the last attempt may have been sent, too.
-async def test_what_may_be_repeated_is_and_ends_after_so_many_attempts(shell, tmp_path):
+async def test_what_may_be_repeated_is_and_ends_after_so_many_attempts(tmp_path):
     ledger = tmp_path / "ledger"
     target = scripted(LEDGER, str(ledger))
     recovery = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.01, attempts=3)
-    async with asyncio.timeout(BOUND_S), shell(target, recovery=recovery) as client:
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(target, recovery=recovery) as client,
+    ):
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await client.call_tool("x", {"n": 3}, idempotent=True)
         assert caught.value.sent is True
@@ -58,10 +64,8 @@ async def test_what_may_be_repeated_is_and_ends_after_so_many_attempts(shell, tm
         assert (await client.call_tool("x", {"n": 1})).text == "1"
 
 
-async def test_fifty_calls_at_once_after_the_death_share_one_new_server(shell):
-    # A blocking call that is about to be written as another thread finds the end of the
-    # stream counts as sent, so these may be repeated.
-    async with asyncio.timeout(BOUND_S), shell(quick()) as client:
+async def test_fifty_calls_at_once_after_the_death_share_one_new_server():
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(quick()) as client:
         for life in range(1, 4):
             results = await asyncio.gather(
                 *(client.call_tool("x", idempotent=True) for _ in range(50))
@@ -75,14 +79,17 @@ async def test_fifty_calls_at_once_after_the_death_share_one_new_server(shell):
 
 
 @pytest.mark.pain("P21")
-async def test_a_server_that_always_dies_is_not_started_in_a_storm(shell, tmp_path):
+async def test_a_server_that_always_dies_is_not_started_in_a_storm(tmp_path):
     starts = tmp_path / "starts"
     target = scripted(
         "open(sys.argv[1], 'a').write('x')\nhandshake()\nrecv()\nos._exit(1)",
         str(starts),
     )
     recovery = mcpwire.Recovery(backoff_initial=0.01, backoff_max=0.02, attempts=3)
-    async with asyncio.timeout(BOUND_S), shell(target, recovery=recovery) as client:
+    async with (
+        asyncio.timeout(BOUND_S),
+        mcpwire.Client(target, recovery=recovery) as client,
+    ):
         ends = await asyncio.gather(
             *(client.call_tool("x") for _ in range(20)), return_exceptions=True
         )

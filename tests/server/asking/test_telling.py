@@ -256,12 +256,15 @@ class Loop:
     def call_later(self, pause, function):
         self.timers = (*self.timers, function)
 
+    def call_soon_threadsafe(self, function, *args):
+        function(*args)
+
 
 async def test_behind_the_answer_no_timer_is_started():
     peer, loop = Session(person), Loop()
     request = peer.context(meta=PROGRESS).request
     request.close()
-    outbox = Outbox(request, loop, threading.get_ident())
+    outbox = Outbox(request, loop)
     for value in range(100):
         outbox.put(value, None, None, is_log=False)
     assert loop.timers == ()
@@ -270,7 +273,7 @@ async def test_behind_the_answer_no_timer_is_started():
 async def test_progress_that_waits_is_overtaken_by_newer_progress():
     peer, loop = Session(person), Loop()
     request = peer.context(meta=PROGRESS).request
-    outbox = Outbox(request, loop, threading.get_ident())
+    outbox = Outbox(request, loop)
     for value in range(52):
         outbox.put(value, None, None, is_log=False)
     loop.now = 1.0

@@ -1,4 +1,4 @@
-"""The blocking client as its users write it: nothing reads while nobody calls."""
+"""The blocking client with real servers, as its users write it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,14 @@ def blocking(warm):
         return mcpwire.sync.Client(target, timeout=PATIENCE_S, **options)
 
     return make
+
+
+def children():
+    """Return the processes that this one has started."""
+    tasks = Path("/proc/self/task").iterdir()
+    return {
+        int(pid) for task in tasks for pid in (task / "children").read_text().split()
+    }
 
 
 def sample(request):
@@ -89,11 +98,13 @@ def test_what_was_told_between_calls_is_heard_with_the_next(blocking):
 
 
 def test_a_watch_and_a_restart(blocking):
+    others = children()
     with blocking("everything") as client, client.watch(FIRST) as contents:
         first = next(contents)
         client.call_tool(UPDATES)
         second = next(contents)
-        os.killpg(os.getpgid(client._connection.channel.pid), signal.SIGKILL)
+        (server,) = children() - others
+        os.killpg(os.getpgid(server), signal.SIGKILL)
         third = next(contents)
     for content in (first, second, third):
         assert content.text.startswith("Resource 1: ")
@@ -122,13 +133,14 @@ def test_ctrl_c_cancels_the_call_at_the_server_and_nothing_else(blocking, mode):
     def interrupt(*_):
         os.kill(os.getpid(), signal.SIGINT)
 
+    others = children()
     with blocking("sdk_interactive", mode=mode) as client:
-        connection = client._connection.channel
+        server = children() - others
         with pytest.raises(KeyboardInterrupt):
             client.call_tool("hang", {"name": "one"}, on_progress=interrupt)
         for _ in range(200):
             names = client.call_tool("cancelled").structured_content["result"]
             if names:
                 break
-        assert client._connection.channel is connection
+        assert children() - others == server
     assert names == ["one"]

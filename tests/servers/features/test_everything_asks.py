@@ -7,7 +7,7 @@ import pathlib
 
 import anyio
 import pytest
-from faces import MESSAGE, Heard
+from hearing import MESSAGE, Heard
 
 import mcpwire
 from mcpwire.types import (
@@ -68,9 +68,9 @@ def json_after(marker, text):
     ],
 )
 async def test_what_the_server_offers_follows_from_the_handlers_given(
-    real, attach, handlers, tools
+    real, connect, handlers, tools
 ):
-    async with attach(real("everything"), limits=QUICK, **handlers) as client:
+    async with connect(real("everything"), limits=QUICK, **handlers) as client:
         offered = {tool.name for tool in await client.list_tools()}
     assert offered & CONDITIONAL == tools
 
@@ -104,7 +104,7 @@ async def test_an_older_revision_is_offered_and_asked_what_it_knows(
 
 
 @pytest.mark.rule("SAMP-01", "SAMP-09")
-async def test_the_server_samples_through_our_handler(real, attach):
+async def test_the_server_samples_through_our_handler(real, connect):
     asked = []
 
     def sample(request):
@@ -114,7 +114,7 @@ async def test_the_server_samples_through_our_handler(real, attach):
             return CreateMessageResult("assistant", picture, "our-model")
         return answer()
 
-    async with attach(real("everything"), sampling=sample) as client:
+    async with connect(real("everything"), sampling=sample) as client:
         plain = await client.call_tool(SAMPLING, {"prompt": "Why?", "maxTokens": 17})
         picture = await client.call_tool(SAMPLING, {"prompt": "Draw", "maxTokens": 5})
     (request, _) = asked
@@ -137,13 +137,13 @@ async def test_the_server_samples_through_our_handler(real, attach):
 
 
 @pytest.mark.fault("F18")
-async def test_many_samplings_at_once_each_get_their_own_answer(real, attach):
+async def test_many_samplings_at_once_each_get_their_own_answer(real, connect):
     texts = {}
 
     def sample(request):
         return answer(request.messages[0].content.text)
 
-    async with attach(real("everything"), sampling=sample) as client:
+    async with connect(real("everything"), sampling=sample) as client:
 
         async def call(number):
             result = await client.call_tool(SAMPLING, {"prompt": f"<{number}>"})
@@ -156,14 +156,14 @@ async def test_many_samplings_at_once_each_get_their_own_answer(real, attach):
 
 
 @pytest.mark.rule("ELIC-01", "ELIC-04")
-async def test_the_server_shows_a_form_and_gets_it_with_its_defaults(real, attach):
+async def test_the_server_shows_a_form_and_gets_it_with_its_defaults(real, connect):
     forms = []
 
     def fill(form):
         forms.append(form)
         return {"name": "Ada", "check": True, "integer": 7, "number": 8}
 
-    async with attach(real("everything"), elicitation=fill) as client:
+    async with connect(real("everything"), elicitation=fill) as client:
         result = await client.call_tool(FORM)
     (form,) = forms
     assert type(form) is ElicitRequestFormParams
@@ -199,19 +199,21 @@ async def test_the_server_shows_a_form_and_gets_it_with_its_defaults(real, attac
 
 
 @pytest.mark.rule("ELIC-06")
-async def test_a_form_accepted_as_it_stands_is_sent_with_all_its_defaults(real, attach):
+async def test_a_form_accepted_as_it_stands_is_sent_with_all_its_defaults(
+    real, connect
+):
     handler = {"elicitation": lambda _: {"name": "Ada"}}
-    async with attach(real("everything"), **handler) as client:
+    async with connect(real("everything"), **handler) as client:
         result = await client.call_tool(FORM)
     content = json_after("Raw result: ", result.text)["content"]
     assert content == {**DEFAULTS, "name": "Ada"}
 
 
 @pytest.mark.rule("ELIC-08")
-async def test_the_user_may_decline_or_dismiss_a_form(real, attach):
+async def test_the_user_may_decline_or_dismiss_a_form(real, connect):
     answers = iter(["decline", ElicitResult("cancel")])
     handler = {"elicitation": lambda _: next(answers)}
-    async with attach(real("everything"), **handler) as client:
+    async with connect(real("everything"), **handler) as client:
         declined = await client.call_tool(FORM)
         dismissed = await client.call_tool(FORM)
     assert "User declined" in declined.text
@@ -221,7 +223,7 @@ async def test_the_user_may_decline_or_dismiss_a_form(real, attach):
 
 
 @pytest.mark.rule("ELIC-08", "ELIC-20")
-async def test_an_answer_that_does_not_fit_the_form_is_not_sent(real, attach, caplog):
+async def test_an_answer_that_does_not_fit_the_form_is_not_sent(real, connect, caplog):
     unfit = [
         {},
         {"name": "Ada", "integer": 101},
@@ -232,7 +234,7 @@ async def test_an_answer_that_does_not_fit_the_form_is_not_sent(real, attach, ca
     ]
     answers = iter(unfit)
     handler = {"elicitation": lambda _: next(answers)}
-    async with attach(real("everything"), **handler) as client:
+    async with connect(real("everything"), **handler) as client:
         for _ in unfit:
             result = await client.call_tool(FORM)
             assert result.is_error
@@ -241,7 +243,7 @@ async def test_an_answer_that_does_not_fit_the_form_is_not_sent(real, attach, ca
     assert caplog.text.count("LocalProtocolError: elicitation") == len(unfit)
 
 
-async def test_the_server_sends_the_user_to_a_url(real, attach):
+async def test_the_server_sends_the_user_to_a_url(real, connect):
     actions, asked = ["accept", "decline", "cancel"], []
 
     def offer(request):
@@ -249,7 +251,7 @@ async def test_the_server_sends_the_user_to_a_url(real, attach):
         return actions[len(asked) - 1]
 
     handler = mcpwire.Elicitation(url=offer)
-    async with attach(real("everything"), elicitation=handler) as client:
+    async with connect(real("everything"), elicitation=handler) as client:
         arguments = {"url": PAGE, "message": "Look.", "elicitationId": "e-1"}
         results = [await client.call_tool(URL, arguments) for _ in actions]
     assert asked == [ElicitRequestURLParams("Look.", PAGE, "e-1")] * len(actions)
@@ -258,10 +260,10 @@ async def test_the_server_sends_the_user_to_a_url(real, attach):
 
 
 async def test_a_tool_that_needs_a_url_visited_first_says_so_and_then_works(
-    real, attach
+    real, connect
 ):
     handler = mcpwire.Elicitation(url=lambda _: "accept")
-    async with attach(real("everything"), elicitation=handler) as client:
+    async with connect(real("everything"), elicitation=handler) as client:
         arguments = {"url": PAGE, "errorPath": True}
         with pytest.raises(mcpwire.UrlElicitationRequired) as required:
             await client.call_tool(URL, arguments)
@@ -272,9 +274,9 @@ async def test_a_tool_that_needs_a_url_visited_first_says_so_and_then_works(
     assert json_after("Raw result: ", again.text) == {"action": "accept"}
 
 
-async def test_a_url_that_is_not_safe_never_reaches_the_handler(real, attach):
+async def test_a_url_that_is_not_safe_never_reaches_the_handler(real, connect):
     handler = mcpwire.Elicitation(url=raising(AssertionError))
-    async with attach(real("everything"), elicitation=handler) as client:
+    async with connect(real("everything"), elicitation=handler) as client:
         for url in ("http://example.org/a", "https://ada:secret@example.org/"):
             result = await client.call_tool(URL, {"url": url})
             assert result.is_error
@@ -282,9 +284,9 @@ async def test_a_url_that_is_not_safe_never_reaches_the_handler(real, attach):
             assert "secret" not in result.text
 
 
-async def test_a_mode_without_handler_is_refused_though_the_server_asks(real, attach):
+async def test_a_mode_without_handler_is_refused_though_the_server_asks(real, connect):
     handler = mcpwire.Elicitation(url=raising(AssertionError))
-    async with attach(real("everything"), elicitation=handler) as client:
+    async with connect(real("everything"), elicitation=handler) as client:
         result = await client.call_tool(FORM)
     assert result.is_error
     assert "-32602" in result.text
@@ -292,7 +294,7 @@ async def test_a_mode_without_handler_is_refused_though_the_server_asks(real, at
 
 
 @pytest.mark.rule("ROOT-01", "ROOT-03")
-async def test_the_server_learns_our_roots_and_that_they_changed(real, attach):
+async def test_the_server_learns_our_roots_and_that_they_changed(real, connect):
     roots = [pathlib.Path("/srv/a b"), Root("file:///srv/c", name="See")]
     heard = Heard()
     options = {"roots": roots, "on_notification": heard}
@@ -303,7 +305,7 @@ async def test_the_server_learns_our_roots_and_that_they_changed(real, attach):
     def logged():
         return [message.data for message in heard.of(MESSAGE)]
 
-    async with attach(real("everything"), **options) as client:
+    async with connect(real("everything"), **options) as client:
         await heard.until(lambda: told(2) in logged())
         first = await client.call_tool(ROOTS)
         roots.append("file:///srv/d")
@@ -318,14 +320,16 @@ async def test_the_server_learns_our_roots_and_that_they_changed(real, attach):
     assert "3. Unnamed Root\n   URI: file:///srv/e" in second.text
 
 
-async def test_a_handler_refuses_by_raising_and_keeps_its_secrets(real, attach, caplog):
+async def test_a_handler_refuses_by_raising_and_keeps_its_secrets(
+    real, connect, caplog
+):
     refusal = mcpwire.RPCError("the user said no", code=-1)
     for error, code, text in (
         (refusal, "-1", "the user said no"),
         (ValueError("a secret"), "-32603", "the handler failed"),
     ):
         handlers = {"sampling": raising(error), "elicitation": raising(error)}
-        async with attach(real("everything"), **handlers) as client:
+        async with connect(real("everything"), **handlers) as client:
             for tool, arguments in ((SAMPLING, {"prompt": "x"}), (FORM, {})):
                 result = await client.call_tool(tool, arguments)
                 assert result.is_error

@@ -6,7 +6,7 @@ import signal
 
 import anyio
 import pytest
-from faces import MESSAGE, PATIENCE_S, TOOLS_CHANGED, UPDATED, Heard, next_of
+from hearing import MESSAGE, PATIENCE_S, TOOLS_CHANGED, UPDATED, Heard, next_of
 
 import mcpwire
 
@@ -19,11 +19,11 @@ QUICK = mcpwire.Limits(close_grace=0.2)
 FIRST, SECOND, THIRD = (f"demo://resource/dynamic/text/{n}" for n in (1, 2, 3))
 
 
-async def test_simulated_logging_reaches_events_and_callback(real, attach):
+async def test_simulated_logging_reaches_events_and_callback(real, connect):
     heard = Heard()
     options = {"on_notification": heard}
     async with (
-        attach(real("everything"), **options) as client,
+        connect(real("everything"), **options) as client,
         client.events() as events,
     ):
         await client.set_log_level("debug")
@@ -37,8 +37,8 @@ async def test_simulated_logging_reaches_events_and_callback(real, attach):
 
 
 @pytest.mark.rule("LOG-05")
-async def test_the_log_level_decides_what_the_server_tells(real, attach):
-    async with attach(real("everything")) as client, client.events() as events:
+async def test_the_log_level_decides_what_the_server_tells(real, connect):
+    async with connect(real("everything")) as client, client.events() as events:
         await client.set_log_level("error")
         await client.subscribe(FIRST)  # logged as info: not told
         await client.set_log_level("info")
@@ -52,11 +52,11 @@ async def test_the_log_level_decides_what_the_server_tells(real, attach):
     )
 
 
-async def test_progress_comes_with_its_call_and_to_nobody_else(real, attach):
+async def test_progress_comes_with_its_call_and_to_nobody_else(real, connect):
     mine, heard = Heard(), Heard()
     options = {"duration": 0.2, "steps": 4}
     async with (
-        attach(real("everything"), on_notification=heard) as client,
+        connect(real("everything"), on_notification=heard) as client,
         anyio.create_task_group() as group,
     ):
         group.start_soon(client.call_tool, LONG, options)
@@ -66,10 +66,10 @@ async def test_progress_comes_with_its_call_and_to_nobody_else(real, attach):
     assert {told.method for told in heard.all} <= {TOOLS_CHANGED}
 
 
-async def test_progress_keeps_a_call_alive_beyond_its_timeout(real, attach):
+async def test_progress_keeps_a_call_alive_beyond_its_timeout(real, connect):
     """Others may keep the machine from any one attempt, hardly from all."""
     options = {"reset_timeout_on_progress": True}
-    async with attach(real("everything"), **options) as client:
+    async with connect(real("everything"), **options) as client:
         for attempts_left in reversed(range(8)):
             heard = Heard()
             try:
@@ -84,8 +84,8 @@ async def test_progress_keeps_a_call_alive_beyond_its_timeout(real, attach):
     assert len(heard.all) == 30
 
 
-async def test_updates_of_what_was_subscribed_to_arrive_and_then_no_more(real, attach):
-    async with attach(real("everything")) as client, client.events() as events:
+async def test_updates_of_what_was_subscribed_to_arrive_and_then_no_more(real, connect):
+    async with connect(real("everything")) as client, client.events() as events:
         await client.subscribe(FIRST)
         await client.subscribe(SECOND)
         await client.unsubscribe(FIRST)
@@ -96,9 +96,9 @@ async def test_updates_of_what_was_subscribed_to_arrive_and_then_no_more(real, a
         await client.call_tool(UPDATES)
 
 
-async def test_a_subscription_of_ones_own_hears_only_what_it_asked_for(real, attach):
+async def test_a_subscription_of_ones_own_hears_only_what_it_asked_for(real, connect):
     async with (
-        attach(real("everything")) as client,
+        connect(real("everything")) as client,
         client.listen([FIRST], tools=True) as changes,
     ):
         acknowledged = changes.acknowledged
@@ -109,9 +109,9 @@ async def test_a_subscription_of_ones_own_hears_only_what_it_asked_for(real, att
     assert acknowledged == mcpwire.Filter(tools=True, uris={FIRST})
 
 
-async def test_a_watch_reads_anew_after_each_update(real, attach):
+async def test_a_watch_reads_anew_after_each_update(real, connect):
     async with (
-        attach(real("everything")) as client,
+        connect(real("everything")) as client,
         client.watch(THIRD) as contents,
     ):
         with anyio.fail_after(PATIENCE_S):
@@ -123,10 +123,10 @@ async def test_a_watch_reads_anew_after_each_update(real, attach):
     assert second.text.startswith("Resource 3: ")
 
 
-async def test_changed_lists_are_told_as_tools_appear_with_what_we_can(real, attach):
+async def test_changed_lists_are_told_as_tools_appear_with_what_we_can(real, connect):
     heard = Heard()
     handlers = {"roots": [], "on_notification": heard, "limits": QUICK}
-    async with attach(real("everything"), **handlers) as client:
+    async with connect(real("everything"), **handlers) as client:
         await heard.until(lambda: heard.of(TOOLS_CHANGED))
         names = [tool.name for tool in await client.list_tools()]
     assert "get-roots-list" in names
@@ -136,11 +136,11 @@ async def test_changed_lists_are_told_as_tools_appear_with_what_we_can(real, att
 
 
 @pytest.mark.pain("P09")
-async def test_a_started_call_that_is_cancelled_ends_at_once(real, attach):
+async def test_a_started_call_that_is_cancelled_ends_at_once(real, connect):
     """The server works on, for its tool never asks; the SDK keeps the answer back."""
     sent, heard = Heard(), Heard()
     options = {"trace": sent, "limits": QUICK}
-    async with attach(real("everything"), **options) as client:
+    async with connect(real("everything"), **options) as client:
         call = await client.start_call(
             LONG, {"duration": 60, "steps": 600}, on_progress=heard, timeout=None
         )
@@ -163,8 +163,8 @@ async def test_a_started_call_that_is_cancelled_ends_at_once(real, attach):
     assert b'"reason":"no longer needed"' in notice
 
 
-async def test_a_started_call_that_is_not_cancelled_gives_its_result(real, attach):
-    async with attach(real("everything")) as client:
+async def test_a_started_call_that_is_not_cancelled_gives_its_result(real, connect):
+    async with connect(real("everything")) as client:
         call = await client.start_call(LONG, {"duration": 0.2, "steps": 2})
         echo = await client.call_tool("echo", {"message": "meanwhile"})
         result = await call
@@ -180,7 +180,7 @@ async def test_a_started_call_that_is_not_cancelled_gives_its_result(real, attac
 
 @pytest.mark.pain("P04")
 async def test_a_killed_server_is_started_again_and_told_what_it_has_to_know(
-    real, attach
+    real, connect
 ):
     heard = Heard()
     options = {
@@ -188,14 +188,14 @@ async def test_a_killed_server_is_started_again_and_told_what_it_has_to_know(
         "sampling": lambda _: None,
         "limits": QUICK,
     }
-    async with attach(real("everything"), **options) as client:
+    async with connect(real("everything"), **options) as client:
         await client.set_log_level("error")
         await client.subscribe(FIRST)
-        before = attach.processes().keys()
-        attach.kill()
+        before = connect.processes().keys()
+        connect.kill()
         offered = [tool.name for tool in await client.list_tools()]
         assert SAMPLING in offered
-        assert before.isdisjoint(attach.processes())
+        assert before.isdisjoint(connect.processes())
         await client.call_tool(UPDATES)
         await heard.until(lambda: heard.of(UPDATED))
         assert heard.of(UPDATED)[0].uri == FIRST
@@ -205,15 +205,15 @@ async def test_a_killed_server_is_started_again_and_told_what_it_has_to_know(
 
 
 @pytest.mark.pain("P04")
-async def test_streams_and_watches_go_on_over_a_killed_server(real, attach):
+async def test_streams_and_watches_go_on_over_a_killed_server(real, connect):
     async with (
-        attach(real("everything"), limits=QUICK) as client,
+        connect(real("everything"), limits=QUICK) as client,
         client.events() as events,
         client.watch(THIRD) as contents,
     ):
         with anyio.fail_after(PATIENCE_S):
             await anext(contents)
-            attach.kill()
+            connect.kill()
             renewed = await anext(contents)  # nobody else calls: it reconnects
             await client.call_tool(UPDATES)
             updated = await anext(contents)
@@ -224,11 +224,11 @@ async def test_streams_and_watches_go_on_over_a_killed_server(real, attach):
 
 
 @pytest.mark.pain("P24")
-async def test_a_tool_that_only_reads_is_called_again_on_the_new_server(real, attach):
+async def test_a_tool_that_only_reads_is_called_again_on_the_new_server(real, connect):
     heard, results = Heard(), []
     arguments = {"duration": 1, "steps": 10}
 
-    async with attach(real("everything")) as client:
+    async with connect(real("everything")) as client:
         await client.list_tools()  # its hints say that it only reads
 
         async def read():
@@ -237,13 +237,13 @@ async def test_a_tool_that_only_reads_is_called_again_on_the_new_server(real, at
         async with anyio.create_task_group() as group:
             group.start_soon(read)
             await heard.until(lambda: heard.all)
-            attach.kill()
+            connect.kill()
         await client.list_tools()  # the new server said that its tools changed
         heard.all.clear()
         started = await client.start_call(LONG, arguments, on_progress=heard)
         await heard.until(lambda: heard.all)
         before = started.request_id
-        attach.kill()
+        connect.kill()
         results.append(await started)
     for result in results:
         assert result.text.startswith("Long running operation completed.")
@@ -252,14 +252,14 @@ async def test_a_tool_that_only_reads_is_called_again_on_the_new_server(real, at
 
 
 @pytest.mark.pain("P02")
-async def test_a_call_that_may_have_run_fails_and_the_next_one_works(real, attach):
-    async with attach(real("everything")) as client:
+async def test_a_call_that_may_have_run_fails_and_the_next_one_works(real, connect):
+    async with connect(real("everything")) as client:
         heard = Heard()
         call = await client.start_call(
             LONG, {"duration": 60, "steps": 600}, on_progress=heard
         )
         await heard.until(lambda: heard.all)
-        attach.kill()
+        connect.kill()
         with anyio.fail_after(PATIENCE_S):
             with pytest.raises(mcpwire.ConnectionClosed) as lost:
                 await call
@@ -268,12 +268,12 @@ async def test_a_call_that_may_have_run_fails_and_the_next_one_works(real, attac
     assert lost.value.exit_code == -signal.SIGKILL
 
 
-async def test_a_server_that_stands_still_is_given_up_and_replaced(real, attach):
+async def test_a_server_that_stands_still_is_given_up_and_replaced(real, connect):
     quick = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
-    async with attach(real("everything"), keepalive=1, limits=quick) as client:
-        before = attach.processes().keys()
-        attach.kill(signal.SIGSTOP)
+    async with connect(real("everything"), keepalive=1, limits=quick) as client:
+        before = connect.processes().keys()
+        connect.kill(signal.SIGSTOP)
         with anyio.fail_after(PATIENCE_S):
             tools = await client.list_tools()
-        assert before.isdisjoint(attach.processes())
+        assert before.isdisjoint(connect.processes())
     assert "echo" in [tool.name for tool in tools]

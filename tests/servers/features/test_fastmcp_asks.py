@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from faces import MESSAGE, Heard
+from hearing import MESSAGE, Heard
 
 import mcpwire
 from mcpwire.types import CreateMessageResult, TextContent
@@ -16,14 +16,14 @@ def sample(request):
     return CreateMessageResult("assistant", TextContent(f"<{text}>"), "our-model")
 
 
-async def test_a_session_is_asked_by_requests(warm, attach):
+async def test_a_session_is_asked_by_requests(warm, connect):
     answers = iter([{"name": "Ada", "size": "small"}, "decline"])
     options = {
         "mode": "session",
         "sampling": sample,
         "elicitation": lambda _: next(answers),
     }
-    async with attach(warm("fastmcp_interactive"), **options) as client:
+    async with connect(warm("fastmcp_interactive"), **options) as client:
         haiku = await client.call_tool("haiku", {"topic": "ponds"}, check=True)
         order = await client.call_tool("order", check=True)
         none = await client.call_tool("order", check=True)
@@ -33,29 +33,25 @@ async def test_a_session_is_asked_by_requests(warm, attach):
     assert (order.text, none.text) == ("3 small for Ada", "decline")
 
 
-async def test_later_a_result_asks_for_everything_at_once(warm, attach):
+async def test_later_a_result_asks_for_everything_at_once(warm, connect):
     options = {
         "mode": "stateless",
         "sampling": sample,
         "elicitation": lambda _: {"name": "Ada"},
         "roots": ["file:///srv/a"],
     }
-    async with attach(warm("fastmcp_interactive"), **options) as client:
+    async with connect(warm("fastmcp_interactive"), **options) as client:
         result = await client.call_tool("everything", {"topic": "ponds"}, check=True)
         unasked = await client.call_tool("order")
     assert result.text == "<A haiku on ponds>, Ada, 1"
     assert unasked.is_error
 
 
-@pytest.mark.parametrize(
-    ("face", "mode"),
-    [("asyncio", "stateless"), ("blocking", "session")],
-    indirect=["face"],
-)
-async def test_logs_come_from_the_level_that_was_set(warm, attach, mode):
+@pytest.mark.parametrize("mode", ["session", "stateless"])
+async def test_logs_come_from_the_level_that_was_set(warm, connect, mode):
     heard = Heard()
     options = {"mode": mode, "on_notification": heard}
-    async with attach(warm("fastmcp_interactive"), **options) as client:
+    async with connect(warm("fastmcp_interactive"), **options) as client:
         await client.set_log_level("error")
         await client.call_tool("report", check=True)
         await heard.until(lambda: heard.of(MESSAGE))

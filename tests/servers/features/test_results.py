@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from faces import TOOLS_CHANGED, Heard
+from hearing import TOOLS_CHANGED, Heard
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers]
 
@@ -31,11 +31,11 @@ async def test_structured_results_keep_what_their_tools_promise(
 
 
 async def test_a_list_is_kept_as_long_as_the_server_allows_and_nothing_changes(
-    warm, attach
+    warm, connect
 ):
     heard = Heard()
     options = {"mode": "stateless", "cache": True, "on_notification": heard}
-    async with attach(warm("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         first = await client.list_tools()
         requests = client.stats.requests
         second = await client.list_tools()

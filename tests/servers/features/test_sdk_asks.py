@@ -11,7 +11,7 @@ import pathlib
 
 import anyio
 import pytest
-from faces import PATIENCE_S, Heard
+from hearing import PATIENCE_S, Heard
 
 import mcpwire
 from mcpwire.types import (
@@ -34,11 +34,6 @@ PAGE = "https://example.org/sign-in"
 COMPLETE = "notifications/elicitation/complete"
 
 both = pytest.mark.parametrize("mode", ["session", "stateless"])
-crosswise = pytest.mark.parametrize(
-    ("face", "mode"),
-    [("asyncio", "stateless"), ("blocking", "session")],
-    indirect=["face"],
-)
 in_a_session = pytest.mark.parametrize("mode", ["session"])
 stateless = pytest.mark.parametrize("mode", ["stateless"])
 
@@ -56,7 +51,7 @@ def raising(error):
 
 @pytest.mark.rule("SAMP-01", "SAMP-09")
 @both
-async def test_a_tool_samples(warm, attach, mode):
+async def test_a_tool_samples(warm, connect, mode):
     asked = []
 
     def sample(request):
@@ -67,7 +62,7 @@ async def test_a_tool_samples(warm, attach, mode):
         return answer()
 
     options = {"mode": mode, "sampling": mcpwire.Sampling(sample, tools=True)}
-    async with attach(warm("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         plain = await client.call_tool("haiku", {"topic": "ponds"}, check=True)
         tooled = await client.call_tool("research", {"topic": "ponds"}, check=True)
     first, second = asked
@@ -96,14 +91,16 @@ async def test_a_tool_samples(warm, attach, mode):
 
 @pytest.mark.fault("F18")
 @pytest.mark.rule("MRTR-15")
-@crosswise
-async def test_many_calls_that_sample_at_once_get_their_own_answers(warm, attach, mode):
+@both
+async def test_many_calls_that_sample_at_once_get_their_own_answers(
+    warm, connect, mode
+):
     texts = {}
     options = {
         "mode": mode,
         "sampling": lambda request: answer(request.messages[0].content.text),
     }
-    async with attach(warm("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
 
         async def call(number):
             result = await client.call_tool("haiku", {"topic": f"<{number}>"})
@@ -117,7 +114,7 @@ async def test_many_calls_that_sample_at_once_get_their_own_answers(warm, attach
 
 @pytest.mark.rule("ELIC-01", "ELIC-06", "ELIC-08")
 @both
-async def test_a_tool_asks_with_a_form(warm, attach, mode):
+async def test_a_tool_asks_with_a_form(warm, connect, mode):
     forms, results = [], []
     returned = [
         {"name": "Ada"},
@@ -132,7 +129,7 @@ async def test_a_tool_asks_with_a_form(warm, attach, mode):
         return next(answers)
 
     options = {"mode": mode, "elicitation": fill}
-    async with attach(warm("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         for _ in returned:
             result = await client.call_tool("order", check=True)
             results.append(result.structured_content)
@@ -159,7 +156,7 @@ async def test_a_tool_asks_with_a_form(warm, attach, mode):
 
 @pytest.mark.rule("MRTR-12", "MRTR-13", "MRTR-16")
 @both
-async def test_a_tool_asks_several_questions_and_one_after_another(warm, attach, mode):
+async def test_a_tool_asks_several_questions_and_one_after_another(warm, connect, mode):
     messages = []
 
     def fill(form):
@@ -173,7 +170,7 @@ async def test_a_tool_asks_several_questions_and_one_after_another(warm, attach,
         "sampling": lambda _: answer(),
         "roots": ["file:///srv/a", "file:///srv/b"],
     }
-    async with attach(warm("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         careful = await client.call_tool("order_carefully", check=True)
         arguments = {"topic": "everything"}
         at_once = await client.call_tool("everything", arguments, check=True)
@@ -184,19 +181,19 @@ async def test_a_tool_asks_several_questions_and_one_after_another(warm, attach,
 
 @pytest.mark.rule("ROOT-01")
 @in_a_session
-async def test_roots_are_told_in_a_session(warm, attach, mode):
-    await check_roots(warm, attach, mode)
+async def test_roots_are_told_in_a_session(warm, connect, mode):
+    await check_roots(warm, connect, mode)
 
 
 @pytest.mark.rule("ROOT-02")
 @stateless
-async def test_roots_are_told_when_input_is_required(warm, attach, mode):
-    await check_roots(warm, attach, mode)
+async def test_roots_are_told_when_input_is_required(warm, connect, mode):
+    await check_roots(warm, connect, mode)
 
 
-async def check_roots(warm, attach, mode):
+async def check_roots(warm, connect, mode):
     roots = [pathlib.Path("/srv/a b"), Root("file:///srv/c", name="See")]
-    async with attach(warm("sdk_interactive"), mode=mode, roots=roots) as client:
+    async with connect(warm("sdk_interactive"), mode=mode, roots=roots) as client:
         first = await client.call_tool("folders", check=True)
         roots.pop()
         await client.notify_roots_changed()
@@ -208,8 +205,8 @@ async def check_roots(warm, attach, mode):
     assert second.structured_content["result"] == ["None=file:///srv/a%20b"]
 
 
-@crosswise
-async def test_a_tool_sends_the_user_to_a_url(warm, attach, mode):
+@both
+async def test_a_tool_sends_the_user_to_a_url(warm, connect, mode):
     offered, heard = [], Heard()
     answers = iter(["accept", "decline"])
 
@@ -222,7 +219,7 @@ async def test_a_tool_sends_the_user_to_a_url(warm, attach, mode):
         "elicitation": mcpwire.Elicitation(url=offer),
         "on_notification": heard,
     }
-    async with attach(warm("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         accepted = await client.call_tool("sign_in", {"url": PAGE}, check=True)
         declined = await client.call_tool("sign_in", {"url": PAGE}, check=True)
     assert (accepted.text, declined.text) == ("accept", "decline")
@@ -237,7 +234,7 @@ async def test_a_tool_sends_the_user_to_a_url(warm, attach, mode):
 
 
 @stateless
-async def test_prompts_and_resources_ask_too(warm, attach, mode):
+async def test_prompts_and_resources_ask_too(warm, connect, mode):
     messages = []
 
     def fill(form):
@@ -245,7 +242,7 @@ async def test_prompts_and_resources_ask_too(warm, attach, mode):
         return {"name": "Ada"} if len(messages) == 1 else {}
 
     options = {"mode": mode, "elicitation": fill}
-    async with attach(warm("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         prompt = await client.get_prompt("letter", {"to": "Bo"})
         text = await client.read_text("vault://seven")
     assert prompt.messages[0].text == "Dear Bo, yours, Ada"
@@ -259,9 +256,9 @@ async def test_prompts_and_resources_ask_too(warm, attach, mode):
 # --- refusals
 
 
-@crosswise
-async def test_a_client_that_was_given_nothing_is_asked_nothing(warm, attach, mode):
-    async with attach(warm("sdk_interactive"), mode=mode) as client:
+@both
+async def test_a_client_that_was_given_nothing_is_asked_nothing(warm, connect, mode):
+    async with connect(warm("sdk_interactive"), mode=mode) as client:
         for tool, arguments, needed in (
             ("haiku", {"topic": "x"}, {"sampling": {}}),
             ("order", {}, {"elicitation": {"form": {}}}),
@@ -280,8 +277,8 @@ async def test_a_client_that_was_given_nothing_is_asked_nothing(warm, attach, mo
         assert await client.ping() > 0
 
 
-@crosswise
-async def test_a_url_that_is_not_safe_reaches_no_handler(warm, attach, mode):
+@both
+async def test_a_url_that_is_not_safe_reaches_no_handler(warm, connect, mode):
     url = "http://ada:secret@example.org/"
     handler = mcpwire.Elicitation(url=raising(AssertionError))
     options = {"mode": mode, "elicitation": handler}
@@ -289,7 +286,7 @@ async def test_a_url_that_is_not_safe_reaches_no_handler(warm, attach, mode):
         "session": mcpwire.InvalidParams,
         "stateless": mcpwire.RemoteProtocolError,
     }
-    async with attach(warm("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         with pytest.raises(refusals[mode], match="url") as refused:
             await client.call_tool("sign_in", {"url": url})
         assert "secret" not in str(refused.value)
@@ -300,7 +297,7 @@ REFUSED = mcpwire.RPCError("the user said no", code=-1, data={"asked": 1})
 
 
 @in_a_session
-async def test_the_server_hears_in_a_session_how_a_handler_failed(warm, attach, mode):
+async def test_the_server_hears_in_a_session_how_a_handler_failed(warm, connect, mode):
     """The SDK hands on what its question was answered with, as the call's error."""
     errors = iter([REFUSED, ValueError("a secret")])
 
@@ -308,7 +305,7 @@ async def test_the_server_hears_in_a_session_how_a_handler_failed(warm, attach, 
         raise next(errors)
 
     options = {"mode": mode, "sampling": fail}
-    async with attach(warm("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         with pytest.raises(mcpwire.RPCError) as refused:
             await client.call_tool("haiku", {"topic": "x"})
         with pytest.raises(mcpwire.InternalError, match="the handler failed") as failed:
@@ -322,7 +319,7 @@ async def test_the_server_hears_in_a_session_how_a_handler_failed(warm, attach, 
 @pytest.mark.rule("SAMP-08")
 @stateless
 async def test_a_handler_that_fails_ends_the_call_where_none_is_answered(
-    warm, attach, mode
+    warm, connect, mode
 ):
     """No answer could say so: the call ends here, and the server waits for none."""
     errors = iter([REFUSED, ValueError("of our own"), None])
@@ -334,7 +331,7 @@ async def test_a_handler_that_fails_ends_the_call_where_none_is_answered(
         return 7
 
     options = {"mode": mode, "sampling": fail}
-    async with attach(warm("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         with pytest.raises(mcpwire.CallCancelled, match="the user said no") as refused:
             await client.call_tool("haiku", {"topic": "x"})
         with pytest.raises(ValueError, match="of our own"):

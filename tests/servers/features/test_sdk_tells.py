@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from faces import MESSAGE, PATIENCE_S, TOOLS_CHANGED, UPDATED, Heard, next_of
+from hearing import MESSAGE, PATIENCE_S, TOOLS_CHANGED, UPDATED, Heard, next_of
 
 import mcpwire
 
@@ -21,20 +21,15 @@ RESOURCES_CHANGED = "notifications/resources/list_changed"
 ALL_LISTS = {TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED}
 
 both = pytest.mark.parametrize("mode", ["session", "stateless"])
-crosswise = pytest.mark.parametrize(
-    ("face", "mode"),
-    [("asyncio", "stateless"), ("blocking", "session")],
-    indirect=["face"],
-)
 stateless = pytest.mark.parametrize("mode", ["stateless"])
 
 
 @pytest.mark.rule("LOG-05")
 @both
-async def test_logs_come_from_the_level_that_was_set(warm, attach, mode):
+async def test_logs_come_from_the_level_that_was_set(warm, connect, mode):
     heard, progress = Heard(), Heard()
     options = {"mode": mode, "on_notification": heard}
-    async with attach(warm("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         await client.call_tool("work", {"steps": 1})
         if mode == "session":  # a handler may hear it after the result has come
             await heard.until(
@@ -63,10 +58,10 @@ async def test_logs_come_from_the_level_that_was_set(warm, attach, mode):
 
 
 @both
-async def test_updates_arrive_while_one_is_subscribed(warm, attach, mode):
+async def test_updates_arrive_while_one_is_subscribed(warm, connect, mode):
     heard = Heard()
     options = {"mode": mode, "on_notification": heard}
-    async with attach(warm("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         await client.call_tool("write", {"text": "unheard"})
         await client.subscribe(NOTE)
         await client.call_tool("write", {"text": "heard"})
@@ -83,10 +78,10 @@ async def test_updates_arrive_while_one_is_subscribed(warm, attach, mode):
     assert left == {"result": []}
 
 
-@crosswise
-async def test_a_watch_yields_what_the_resource_holds_now(warm, attach, mode):
+@both
+async def test_a_watch_yields_what_the_resource_holds_now(warm, connect, mode):
     async with (
-        attach(warm("sdk_interactive"), mode=mode) as client,
+        connect(warm("sdk_interactive"), mode=mode) as client,
         client.watch(NOTE) as contents,
     ):
         seen = []
@@ -100,11 +95,11 @@ async def test_a_watch_yields_what_the_resource_holds_now(warm, attach, mode):
 
 @pytest.mark.rule("SUB-01", "SUB-08")
 @both
-async def test_changed_lists_reach_each_consumer_that_asked(warm, attach, mode):
+async def test_changed_lists_reach_each_consumer_that_asked(warm, connect, mode):
     heard = Heard()
     options = {"mode": mode, "on_notification": heard}
     async with (
-        attach(warm("sdk_interactive"), **options) as client,
+        connect(warm("sdk_interactive"), **options) as client,
         client.events() as events,
         client.listen([NOTE], prompts=True) as changes,
     ):
@@ -124,10 +119,10 @@ async def test_changed_lists_reach_each_consumer_that_asked(warm, attach, mode):
 
 
 @stateless
-async def test_what_nobody_asked_for_is_not_told(warm, attach, mode):
+async def test_what_nobody_asked_for_is_not_told(warm, connect, mode):
     sent = Heard()
     options = {"mode": mode, "trace": sent}
-    async with attach(warm("sdk_interactive"), **options) as client:
+    async with connect(warm("sdk_interactive"), **options) as client:
         await client.call_tool("grow", {"name": "unheard"})
         async with client.listen(tools=True) as changes:
             await client.call_tool("grow", {"name": "heard"})
@@ -140,11 +135,11 @@ async def test_what_nobody_asked_for_is_not_told(warm, attach, mode):
 
 @stateless
 async def test_events_are_heard_from_the_moment_the_stream_is_entered(
-    warm, attach, mode
+    warm, connect, mode
 ):
     """Regression: changed lists were asked for with the first step only."""
     async with (
-        attach(warm("sdk_interactive"), mode=mode) as client,
+        connect(warm("sdk_interactive"), mode=mode) as client,
         client.events() as events,
     ):
         await client.call_tool("grow", {"name": "new"})
@@ -152,9 +147,9 @@ async def test_events_are_heard_from_the_moment_the_stream_is_entered(
 
 
 @stateless
-async def test_a_subscription_ends_where_the_server_ends_it(warm, attach, mode):
+async def test_a_subscription_ends_where_the_server_ends_it(warm, connect, mode):
     async with (
-        attach(warm("sdk_interactive"), mode=mode) as client,
+        connect(warm("sdk_interactive"), mode=mode) as client,
         client.listen(tools=True) as changes,
     ):
         await client.call_tool("hush")
@@ -170,9 +165,9 @@ async def test_a_subscription_ends_where_the_server_ends_it(warm, attach, mode):
 
 @pytest.mark.pain("P09")
 @both
-async def test_a_started_call_that_is_cancelled_is_cancelled_there(warm, attach, mode):
+async def test_a_started_call_that_is_cancelled_is_cancelled_there(warm, connect, mode):
     heard = Heard()
-    async with attach(warm("sdk_interactive"), mode=mode) as client:
+    async with connect(warm("sdk_interactive"), mode=mode) as client:
         calls = [
             await client.start_call("hang", {"name": name}, on_progress=heard)
             for name in ("first", "second")
@@ -195,17 +190,19 @@ async def test_a_started_call_that_is_cancelled_is_cancelled_there(warm, attach,
 
 
 @pytest.mark.pain("P04")
-@crosswise
-async def test_a_killed_server_is_started_again_and_told_everything(real, attach, mode):
+@both
+async def test_a_killed_server_is_started_again_and_told_everything(
+    real, connect, mode
+):
     heard = Heard()
     options = {"mode": mode, "on_notification": heard}
-    async with attach(real("sdk_interactive"), **options) as client:
+    async with connect(real("sdk_interactive"), **options) as client:
         await client.set_log_level("emergency")
         await client.subscribe(NOTE)
         await client.call_tool("grow", {"name": "lost"})
         await heard.until(lambda: len(heard.all) >= 3)
         heard.all.clear()
-        attach.kill()
+        connect.kill()
         assert "lost" not in [tool.name for tool in await client.list_tools()]
         await client.call_tool("write", {"text": "after"})
         await client.call_tool("grow", {"name": "new"})
@@ -219,12 +216,12 @@ async def test_a_killed_server_is_started_again_and_told_everything(real, attach
 
 @pytest.mark.rule("SUB-14")
 @stateless
-async def test_a_listen_stream_goes_on_over_a_killed_server(real, attach, mode):
+async def test_a_listen_stream_goes_on_over_a_killed_server(real, connect, mode):
     async with (
-        attach(real("sdk_interactive"), mode=mode) as client,
+        connect(real("sdk_interactive"), mode=mode) as client,
         client.listen([NOTE], tools=True) as changes,
     ):
-        attach.kill()
+        connect.kill()
         await client.list_tools()  # may be asked again, where a tool may not be called
         await client.call_tool("grow", {"name": "new"})
         await client.call_tool("write", {"text": "after"})

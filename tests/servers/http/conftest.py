@@ -1,4 +1,4 @@
-"""One process of each real server for all tests of a module, over both shells."""
+"""One process of each real server for all tests of a module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from real_servers import real_server
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "features"))
 
-from faces import FACES
 from serving import SERVED, Place, name_of, serving
 
 
@@ -56,11 +55,3 @@ def own(find):
     """Return a function that serves a kind for a single test."""
     with ExitStack() as stack:
         yield lambda kind: stack.enter_context(serving(kind, find(kind)))
-
-
-@pytest.fixture(params=sorted(FACES))
-def face(request):
-    """Give one shell of the client, to be used as the asyncio one is."""
-    face = FACES[request.param]()
-    yield face
-    face.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from faces import PATIENCE_S, UPDATED, Heard
+from hearing import PATIENCE_S, UPDATED, Heard
 from serving import LATER, NAMED, SAMPLED, SUBSCRIBING, name_of, write_until_heard
 
 import mcpwire
@@ -28,12 +28,10 @@ ASKED = {
 
 @pytest.mark.pain("P26")
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
-async def test_the_era_is_found_out_and_lists_and_calls_are_answered(
-    place, face, engine
-):
+async def test_the_era_is_found_out_and_lists_and_calls_are_answered(place, engine):
     options = {} if place.mode == LATER else {"mode": "session"}
     target = mcpwire.Http(place.url, engine=engine)
-    async with face(target, **options) as client:
+    async with mcpwire.Client(target, **options) as client:
         assert client.protocol_version == REVISIONS[place.mode]
         tool, arguments = place.kind.echo
         assert tool in [offered.name for offered in await client.list_tools()]
@@ -51,19 +49,21 @@ async def test_the_era_is_found_out_and_lists_and_calls_are_answered(
         assert 0 < await client.ping() < PATIENCE_S
 
 
-async def test_progress_comes_with_its_call(place, face):
+async def test_progress_comes_with_its_call(place):
     heard = Heard()
     tool, arguments, expected = place.kind.progress
-    async with face(mcpwire.Http(place.url), mode=place.mode) as client:
+    async with mcpwire.Client(mcpwire.Http(place.url), mode=place.mode) as client:
         await client.call_tool(tool, arguments, on_progress=heard, check=True)
         await heard.until(lambda: len(heard.all) == len(expected))
     assert heard.all == expected
 
 
 @pytest.mark.rule("SAMP-01")
-async def test_the_server_samples_through_our_handler(place, face):
+async def test_the_server_samples_through_our_handler(place):
     tool, arguments = place.kind.sample
-    async with face(mcpwire.Http(place.url), mode=place.mode, **ASKED) as client:
+    async with mcpwire.Client(
+        mcpwire.Http(place.url), mode=place.mode, **ASKED
+    ) as client:
         results = []
 
         async def call():
@@ -78,18 +78,20 @@ async def test_the_server_samples_through_our_handler(place, face):
 
 
 @pytest.mark.rule("ELIC-01")
-async def test_the_server_asks_the_user(place, face):
+async def test_the_server_asks_the_user(place):
     tool, arguments = place.kind.elicit
-    async with face(mcpwire.Http(place.url), mode=place.mode, **ASKED) as client:
+    async with mcpwire.Client(
+        mcpwire.Http(place.url), mode=place.mode, **ASKED
+    ) as client:
         result = await client.call_tool(tool, arguments, check=True)
     assert NAMED in result.text
 
 
 @pytest.mark.parametrize("place", SUBSCRIBING, ids=name_of, indirect=True)
-async def test_updates_of_what_was_subscribed_to_arrive(place, face):
+async def test_updates_of_what_was_subscribed_to_arrive(place):
     heard = Heard()
     options = {"mode": place.mode, "on_notification": heard}
-    async with face(mcpwire.Http(place.url), **options) as client:
+    async with mcpwire.Client(mcpwire.Http(place.url), **options) as client:
         await client.subscribe(place.kind.uri)
         await write_until_heard(client, place.kind, heard)
         assert await client.read_text(place.kind.uri)

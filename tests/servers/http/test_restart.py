@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from faces import PATIENCE_S, UPDATED, Heard
+from hearing import PATIENCE_S, UPDATED, Heard
 from serving import SERVED, SUBSCRIBING, name_of, write_until_heard
 
 import mcpwire
@@ -18,12 +18,12 @@ PATIENT = mcpwire.Recovery(attempts=100)
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
 @pytest.mark.parametrize(("kind", "mode"), SERVED, ids=map(name_of, SERVED))
-async def test_a_client_goes_on_with_a_server_that_was_started_again(
-    own, kind, mode, face
-):
+async def test_a_client_goes_on_with_a_server_that_was_started_again(own, kind, mode):
     served = own(kind)
     tool, arguments = kind.echo
-    async with face(mcpwire.Http(served.url), mode=mode, recovery=PATIENT) as client:
+    async with mcpwire.Client(
+        mcpwire.Http(served.url), mode=mode, recovery=PATIENT
+    ) as client:
         first = await client.call_tool(tool, arguments, check=True)
         served.restart()
         with anyio.fail_after(PATIENCE_S):
@@ -33,11 +33,11 @@ async def test_a_client_goes_on_with_a_server_that_was_started_again(
 
 
 @pytest.mark.parametrize(("kind", "mode"), SUBSCRIBING, ids=map(name_of, SUBSCRIBING))
-async def test_subscriptions_go_on_with_it(own, kind, mode, face):
+async def test_subscriptions_go_on_with_it(own, kind, mode):
     served = own(kind)
     heard = Heard()
     options = {"mode": mode, "on_notification": heard, "recovery": PATIENT}
-    async with face(mcpwire.Http(served.url), **options) as client:
+    async with mcpwire.Client(mcpwire.Http(served.url), **options) as client:
         await client.subscribe(kind.uri)
         served.restart()
         with anyio.fail_after(PATIENCE_S):

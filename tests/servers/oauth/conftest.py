@@ -15,11 +15,10 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 TESTS = Path(__file__).parents[2]
-for folder in ("adversity", "over_http", "oauth"):
+for folder in ("over_http", "oauth"):
     sys.path.insert(0, str(TESTS / folder))
 
 import checked  # noqa: E402 - found through the lines above
-import shells  # noqa: E402 - as above
 from protected import protected_server  # noqa: E402 - as above
 from real_servers import PEERS  # noqa: E402 - as above
 
@@ -140,11 +139,3 @@ def browser():
     made = Browser()
     yield made
     made.done()
-
-
-@pytest.fixture(params=shells.SHELLS)
-def shell(request):
-    """Give what makes clients: `shell(target, **options)` has async methods."""
-    made = shells.SHELLS[request.param]()
-    yield made
-    made.close()

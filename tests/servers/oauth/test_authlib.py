@@ -8,7 +8,6 @@ import pytest
 from joserfc.jwk import ECKey
 
 import mcpwire
-import mcpwire.sync
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers]
 
@@ -22,9 +21,9 @@ def oauth(browser, **options):
     return mcpwire.OAuth(open_browser=browser, storage=storage, **options)
 
 
-async def call(shell, server, grant, tool="echo"):
+async def call(server, grant, tool="echo"):
     async with asyncio.timeout(BOUND_S):
-        async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
             return (await client.call_tool(tool, {"text": "hi"})).text
 
 
@@ -32,17 +31,11 @@ def grants(seen):
     return [said["grant_type"] for path, said in seen if path == "/token"]
 
 
-async def leave(shell, target):
-    if shell.name == "asyncio":
-        return await mcpwire.logout(target)
-    return await asyncio.to_thread(mcpwire.sync.logout, target)
-
-
 @pytest.mark.rule("REG-08", "REG-13", "FLOW-02", "FLOW-05")
-async def test_a_user_logs_in_once(shell, authlib, server, browser, tmp_path):
+async def test_a_user_logs_in_once(authlib, server, browser, tmp_path):
     store = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
     grant = oauth(browser, storage=store)
-    assert await call(shell, server, grant) == "hi"
+    assert await call(server, grant) == "hi"
     seen = authlib.seen()
     assert [path for path, _ in seen] == [
         "/.well-known/oauth-authorization-server",
@@ -62,22 +55,20 @@ async def test_a_user_logs_in_once(shell, authlib, server, browser, tmp_path):
     assert "SENTINEL" not in page
     # From then on, nobody is asked: not by the next process...
     store = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
-    assert await call(shell, server, oauth(browser, storage=store)) == "hi"
+    assert await call(server, oauth(browser, storage=store)) == "hi"
     # ... and not when the token has ended.
     authlib.expire_all()
-    assert await call(shell, server, oauth(browser, storage=store)) == "hi"
-    assert await call(shell, server, oauth(browser, storage=store)) == "hi"
+    assert await call(server, oauth(browser, storage=store)) == "hi"
+    assert await call(server, oauth(browser, storage=store)) == "hi"
     assert grants(authlib.seen()) == ["refresh_token"]
     assert len(browser.asked) == 1
 
 
 @pytest.mark.rule("FLOW-18")
-async def test_more_scopes_are_asked_for_when_they_are_needed(
-    shell, authlib, server, browser
-):
+async def test_more_scopes_are_asked_for_when_they_are_needed(authlib, server, browser):
     server.needs["tools/call"] = ("mcp:write",)
     grant = oauth(browser)
-    assert await call(shell, server, grant) == "hi"
+    assert await call(server, grant) == "hi"
     first, second = (set(asked["scope"].split()) for asked in browser.asked)
     assert first == {"mcp:read", "offline_access"}
     assert second == {"mcp:read", "mcp:write", "offline_access"}
@@ -88,48 +79,46 @@ async def test_more_scopes_are_asked_for_when_they_are_needed(
     assert set(status.scopes) == second
 
 
-async def test_who_logs_out_is_known_no_more(shell, authlib, server, browser):
+async def test_who_logs_out_is_known_no_more(authlib, server, browser):
     grant = oauth(browser)
     tokens = []
-    assert await call(shell, server, grant) == "hi"
+    assert await call(server, grant) == "hi"
     for message in server.messages:
         _, _, token = message.headers.get("authorization", "").partition(" ")
         tokens += [token] if token else []
     assert authlib.get(tokens[-1]) is not None
     target = mcpwire.Http(server.url, auth=grant)
-    assert await leave(shell, target) is True
+    assert await mcpwire.logout(target) is True
     assert authlib.get(tokens[-1]) is None
     assert mcpwire.login_status(target) is None
-    assert await leave(shell, target) is False
+    assert await mcpwire.logout(target) is False
     authlib.seen()
-    assert await call(shell, server, grant) == "hi"
+    assert await call(server, grant) == "hi"
     assert len(browser.asked) == 2
     assert grants(authlib.seen()) == ["authorization_code"]
 
 
-async def test_a_user_may_say_no(shell, authlib, server, browser):
+async def test_a_user_may_say_no(authlib, server, browser):
     browser.answer = "no"
     with pytest.raises(mcpwire.ConsentDenied) as caught:
-        await call(shell, server, oauth(browser))
+        await call(server, oauth(browser))
     assert caught.value.error == "access_denied"
     assert grants(authlib.seen()) == []
     browser.answer = "yes"
-    assert await call(shell, server, oauth(browser)) == "hi"
+    assert await call(server, oauth(browser)) == "hi"
 
 
-async def test_a_login_that_was_revoked_there_is_begun_anew(
-    shell, authlib, server, browser
-):
+async def test_a_login_that_was_revoked_there_is_begun_anew(authlib, server, browser):
     grant, copy = oauth(browser), mcpwire.MemoryStorage()
-    assert await call(shell, server, grant) == "hi"
+    assert await call(server, grant) == "hi"
     stored = grant.storage.keys()
     for key in stored:
         copy.save(key, grant.storage.load(key)[0], 0)
     # Somebody else's logout, and the tokens are still stored here.
-    assert await leave(
-        shell, mcpwire.Http(server.url, auth=oauth(browser, storage=copy))
+    assert await mcpwire.logout(
+        mcpwire.Http(server.url, auth=oauth(browser, storage=copy))
     )
-    assert await call(shell, server, grant) == "hi"
+    assert await call(server, grant) == "hi"
     assert grants(authlib.seen()) == [
         "authorization_code",
         "refresh_token",
@@ -137,7 +126,7 @@ async def test_a_login_that_was_revoked_there_is_begun_anew(
     ]
 
 
-async def test_a_program_that_is_known_has_its_secret(shell, authlib, server):
+async def test_a_program_that_is_known_has_its_secret(authlib, server):
     known = {
         "client_id": "a known: client",
         "client_secret": "SENTINEL-authlib: it's 100% + a \N{SNOWMAN} &%20=?",
@@ -148,18 +137,16 @@ async def test_a_program_that_is_known_has_its_secret(shell, authlib, server):
         grant_types=["client_credentials"],
     )
     grant = mcpwire.ClientCredentials(**known, issuer=authlib.issuer)
-    assert await call(shell, server, grant) == "hi"
+    assert await call(server, grant) == "hi"
     assert grants(authlib.seen()) == ["client_credentials"]
     wrong = {**known, "client_secret": "SENTINEL-authlib_wrong"}
     with pytest.raises(mcpwire.TokenError) as caught:
-        await call(
-            shell, server, mcpwire.ClientCredentials(**wrong, issuer=authlib.issuer)
-        )
+        await call(server, mcpwire.ClientCredentials(**wrong, issuer=authlib.issuer))
     assert caught.value.error == "invalid_client"
 
 
 @pytest.mark.rule("CC-01", "CC-02")
-async def test_a_program_signs_what_it_says(shell, authlib, server):
+async def test_a_program_signs_what_it_says(authlib, server):
     authlib.add_client(
         client_id="signer",
         public_key=KEY.as_pem(private=False).decode(),
@@ -171,7 +158,7 @@ async def test_a_program_signs_what_it_says(shell, authlib, server):
         private_key_pem=KEY.as_pem(private=True).decode(),
         issuer=authlib.issuer,
     )
-    assert await call(shell, server, grant) == "hi"
+    assert await call(server, grant) == "hi"
     authlib.expire_all()
-    assert await call(shell, server, grant) == "hi"
+    assert await call(server, grant) == "hi"
     assert grants(authlib.seen()) == ["client_credentials"] * 2

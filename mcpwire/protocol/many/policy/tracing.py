@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.wire.meta import TRACE_KEYS, is_trace_value
+from mcpwire.types.meta import TRACE_KEYS, is_trace_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,7 +19,7 @@ from mcpwire.server.features.resources.making import (
     make_resource,
     remake,
 )
-from mcpwire.wire.uri_templates import is_uri
+from mcpwire.wire.uri_template import is_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,8 +12,7 @@ from mcpwire.server.features.components import Component
 from mcpwire.server.features.definitions import compose
 from mcpwire.server.features.functions import name_of, runs_in_thread
 from mcpwire.server.features.keywords import check_options
-from mcpwire.wire.uri_matching import UriMatcher
-from mcpwire.wire.uri_templates import UriTemplate, is_uri
+from mcpwire.wire.uri_template import UriMatcher, UriTemplate, is_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

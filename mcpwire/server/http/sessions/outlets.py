@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.server.http.exchange import ClientGone
+from mcpwire.server.http.unread import CHUNK, UnreadQueue
 from mcpwire.wire.sse import encode_comment
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ BEAT: Final = encode_comment()
 _NO_PLACE: Final = 0
 
 
-class Outlet:
+class Outlet(UnreadQueue):
     """Carries a stream until one of its ends wants no more; see the module's text.
 
     Args:
@@ -40,9 +41,6 @@ class Outlet:
         "_carrier",
         "_is_ending",
         "_is_stalled",
-        "_queue",
-        "_room",
-        "_size",
         "_wake",
         "_writing",
         "is_over",
@@ -53,7 +51,9 @@ class Outlet:
         # Each event with its place; marks and comments have none.
         self._queue: deque[tuple[int, bytes]] = deque()
         self._writing: deque[tuple[int, bytes]] = deque()
-        self._size = 0
+        self._size = self._writing_size = 0
+        self._mark = room if room < CHUNK else CHUNK  # noqa: FURB136 - a call
+        self._account = self._exchange = None
         self._is_ending = self._is_stalled = False
         self._carrier: asyncio.Task[object] | None = None
         self._wake: asyncio.Future[None] | None = None
@@ -67,7 +67,7 @@ class Outlet:
             return
         self._queue.append((sequence, data))
         self._size += len(data)
-        if self._size > self._room:
+        if self._size > self._mark and not self._has_room():
             self.cut()
         else:
             self._rouse()
@@ -105,6 +105,9 @@ class Outlet:
     async def carry(self, exchange: Exchange, fields: Fields = ()) -> None:
         """Write until it ends, or until the client is gone. Raises neither."""
         clocks = exchange.clocks
+        self._exchange = exchange
+        if self._size > CHUNK:
+            self._has_room()
         self._carrier = asyncio.current_task()
         clocks.stall.add(self._stall)
         try:
@@ -116,7 +119,8 @@ class Outlet:
                 raise
         finally:
             self.is_over = True
-            self._carrier = None
+            self._uncount()
+            self._carrier = self._exchange = None
             clocks.stall.discard(self._stall)
             clocks.beat.discard(self.beat)
 
@@ -130,13 +134,15 @@ class Outlet:
                 self._queue.append((_NO_PLACE, BEAT))
             while not self.is_over:
                 data = self._take()
-                if self._is_ending:
+                if self._is_ending and not self._queue:
                     await exchange.end(data)
                     self._writing.clear()
                     return
                 if data:
                     await exchange.write(data)
                 self._writing.clear()
+                if self._writing_size:
+                    self._note_written()
                 stalls.discard(self._stall)
                 if not (self._queue or self._is_ending):
                     if watcher is None:
@@ -153,10 +159,16 @@ class Outlet:
 
     def _stall(self) -> None:
         """The client does not read what it is sent: it counts as gone."""
-        self.is_over = True
+        self.cut()
         if self._carrier is not None:  # a server may run us without a task
             self._is_stalled = True
             self._carrier.cancel()
+
+    def abort(self) -> None:
+        """End at once, and let go of what waits: all clients have too much unread."""
+        self._clear()
+        self._writing.clear()
+        self._stall()
 
     def _has_been_cancelled(self) -> bool:
         """Take back our own cancellation; tell whether there was another one."""
@@ -164,8 +176,11 @@ class Outlet:
         return self._carrier.uncancel() > 0
 
     def _take(self) -> bytes:
-        self._writing, self._queue = self._queue, self._writing
-        self._size = 0
+        if self._size > CHUNK:
+            self._writing.extend(self._take_chunk())
+        else:
+            self._writing, self._queue = self._queue, self._writing
+            self._size = 0
         return b"".join([data for _, data in self._writing])
 
     async def _sleep(self) -> None:

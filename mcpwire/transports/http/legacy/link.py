@@ -12,8 +12,7 @@ nothing overtakes ``notifications/initialized``, and no cancellation overtakes t
 request it names. A server that does not answer those holds the others up for `ORDER_S`
 and no longer.
 
-Nothing here knows calls. It is run by an asyncio channel, and for the blocking client
-by a thread.
+Nothing here knows calls: the channel has those.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from mcpwire.protocol.http.redirects import (
     redirect_target,
 )
 from mcpwire.protocol.http.request import Request
+from mcpwire.transports.callbacks import stay_for
 from mcpwire.transports.http.legacy.fed import CANCELLED, Answer, Post, Stream
 from mcpwire.transports.http.told import describe_request, describe_response
 
@@ -308,6 +308,8 @@ class LegacyLink:
         self._posts[post] = self._loop.create_task(
             self._deliver(post), name=f"mcpwire-sse-{post.what}"
         )
+        if post.id is None:
+            stay_for(self._posts[post])
 
     async def _deliver(self, post: Post) -> None:
         try:

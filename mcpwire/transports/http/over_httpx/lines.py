@@ -11,16 +11,17 @@ import asyncio
 import contextlib
 import sys
 from contextvars import ContextVar
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from mcpwire.transports.http._sockets import FIRST_BYTES
+from mcpwire.transports.http._sockets import FIRST_BYTES, acknowledged
 from mcpwire.transports.http.over_httpx.guard import Guard, UnwantedError
-from mcpwire.transports.http.over_httpx.passing import PassedLine, Passing
 
 if TYPE_CHECKING:
     import weakref
 
     from mcpwire.limits import Limits
+    from mcpwire.transports.http.destination import Destination
     from mcpwire.transports.http.over_httpx.errors import Facts
 
 __all__ = ["Owner", "Tap", "abort_transport", "close_socket"]
@@ -52,7 +53,7 @@ _current: ContextVar[Tap] = ContextVar("_current")
 """Whose task this is."""
 
 
-class Line(PassedLine):
+class Line:
     """One connection: reads and writes for its stream, and tells whoever does."""
 
     def __init__(self, stream: Any, owner: Owner) -> None:
@@ -61,6 +62,16 @@ class Line(PassedLine):
         self._turn = asyncio.Lock()
         self._read, self._write = stream.read, stream.write
         stream.read, stream.write = self.read, self.write
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether it is TLS: what can be read there may be no answer."""
+        return self.stream.get_extra_info("ssl_object") is not None
+
+    def acknowledged(self) -> int:
+        """Return how many bytes the peer's system says it has."""
+        sock = self.stream.get_extra_info("socket")
+        return 0 if sock is None else acknowledged(sock)
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Read for the stream."""
@@ -114,11 +125,25 @@ class Line(PassedLine):
             raise library_of(self.stream).WriteError("answered early")
 
 
-class Tap(Passing):
-    """What one exchange does to the connection it gets."""
+class Tap:
+    """What one exchange does to the connection it gets.
+
+    Args:
+        owner: The engine, which counts the bytes.
+        facts: What becomes known of the exchange.
+
+    Attributes:
+        destination: Where its credentials may go, with a client of the user's.
+    """
 
     def __init__(self, owner: Owner, facts: Facts) -> None:
-        super().__init__(owner, facts)
+        self._owner = owner
+        self._facts = facts
+        self._line: Line | None = None
+        self._opening: Any = None
+        self._begun_at: int | None = None
+        self._has_answer = self._is_spoilt = False
+        self.destination: Destination | None = None
         self._stream_id: int | None = None
         _current.set(self)
 
@@ -167,7 +192,52 @@ class Tap(Passing):
 
     @property
     def _is_http1(self) -> bool:
+        """Whether it has begun on a connection that it has to itself."""
         return self._facts.has_begun and self._stream_id is None
+
+    def check_destination(self, request: Any) -> None:
+        """Check a request of httpcore's, whose head is about to be written.
+
+        Raises:
+            UrlRefused: Its credentials are for another URL.
+        """
+        if self.destination is not None:
+            self.destination.check_trace(request)
+
+    def note_write(self, line: Line, size: int) -> None:
+        """Take note that this exchange uses that connection.
+
+        Raises:
+            StaleError: It must not.
+        """
+        self._line = line
+        if self._is_http1 and self._begun_at is None:
+            line.guard.begin(monotonic())
+            self._begun_at = line.acknowledged()
+            self._has_answer = False
+        self._owner.bytes_sent += size
+
+    def check(self, line: Line) -> None:
+        """Raise what was wrong with what came last."""
+        if self._is_http1:
+            line.guard.check()
+
+    def note_read(self, line: Line, data: bytes) -> None:
+        """Take note of what came, and of what its end proves.
+
+        Raises:
+            MCPError: It is not acceptable.
+        """
+        if not self._is_http1:
+            return
+        if data:
+            self._has_answer = True
+            now = monotonic()
+            line.guard.feed(data, now)
+            self._is_spoilt = not line.guard.may_reuse(now)
+        # The goodbye of TLS is no FIN.
+        elif self._begun_at is not None and not self._has_answer and not line.is_secure:
+            self._facts.is_unseen = 0 < line.acknowledged() <= self._begun_at
 
     # ... and the end.
 

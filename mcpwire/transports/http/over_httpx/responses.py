@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -18,7 +17,6 @@ __all__ = [
     "body_of",
     "head_too_large",
     "is_http2",
-    "length_of",
     "read_head",
 ]
 
@@ -46,21 +44,11 @@ def is_http2(response: Any) -> bool:
     return bool(response.extensions.get("http_version") == b"HTTP/2")
 
 
-def body_of(response: Any, prefix: str, head: Head) -> Any:
-    """Return the iterator over a body; the prefix is ``"a"`` for asynchronous ones."""
+def body_of(response: Any, head: Head) -> Any:
+    """Return the iterator over a body."""
     # A hook of the user's client may have read it already.
     kind = "bytes" if head.is_encoded or response.is_stream_consumed else "raw"
-    return getattr(response, f"{prefix}iter_{kind}")()
-
-
-def length_of(response: Any, head: Head) -> float:
-    """Return how many bytes of a body bring its end with them; infinite for none."""
-    if is_http2(response):  # the end comes in a frame of its own
-        return inf
-    if head.status in {204, 304}:
-        return 0
-    length = head.fields.get(b"content-length", b"")
-    return int(length) if length.isdigit() else inf
+    return getattr(response, f"aiter_{kind}")()
 
 
 def read_head(response: Any, limits: Limits, *, decodes: bool) -> Head:

@@ -5,6 +5,7 @@ Each request of MCP is an HTTP request of its own, and its answer comes back on 
     call ─► POST ─► JSON ───────────────────────────────► result
                  └► stream ─► …events… ─► answer ───────► result
                        └► cut off ─► GET with its place ─► …events… ─► result
+                           └► of a listen: asked for again, under a new id
 
 A session that the server has forgotten is lost: calls that were open go on until each
 has its own answer, and whoever owns the channel opens another for the next.
@@ -14,42 +15,58 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from functools import partial
 from itertools import count
+from random import random
+from time import time as wall_time
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
+    AuthError,
     CallCancelled,
+    ConnectError,
     ConnectionClosed,
+    HTTPError,
     InternalError,
     LocalProtocolError,
     MCPError,
+    RemoteProtocolError,
     RPCError,
     SessionExpired,
     TooManyQuestions,
     TransportError,
 )
 from mcpwire.protocol.deadline import Deadline
+from mcpwire.protocol.http import exchange
 from mcpwire.protocol.http.answer import LISTEN, CallReply
+from mcpwire.protocol.http.backoff import StreamBackoff, parse_retry_after
 from mcpwire.protocol.http.heads import Heads
 from mcpwire.protocol.http.mirror import Mirror
-from mcpwire.protocol.http.reply import NoticeReply, Reply
+from mcpwire.protocol.http.redirects import (
+    MAX_REDIRECTS,
+    redirect_refusal,
+    redirect_target,
+)
+from mcpwire.protocol.http.repeat import DECLINING_STATUSES, PASSING_STATUSES
+from mcpwire.protocol.http.reply import NoticeReply, Reply, StreamReply
 from mcpwire.protocol.http.request import LAST_WORDS, Request
 from mcpwire.protocol.negotiation import META
-from mcpwire.protocol.owner import TOO_MANY, PeerStats
+from mcpwire.protocol.owner import TOO_MANY, PeerStats, unasked
 from mcpwire.transports._fork import let_go_after_fork
-from mcpwire.transports.http.streamable.going_on import GoingOn, encode_call
-from mcpwire.transports.http.streamable.shell import Shell
+from mcpwire.transports.callbacks import stay_for
+from mcpwire.transports.http.streamable.shell import Opening, Shell
+from mcpwire.transports.http.told import describe_request, describe_response
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mcpwire.limits import Limits, Recovery
+    from mcpwire.protocol.http.resume import Resumption
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
     from mcpwire.transports.http.engine import Engine
-    from mcpwire.transports.http.streamable.inbound import Opening
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.tracing import Trace
     from mcpwire.versions import Revision
@@ -75,8 +92,19 @@ TELLING: Final = frozenset({"initialize", "tools/list"})
 
 NEVER_CANCELLED: Final = frozenset({"initialize"})
 
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
-class HttpChannel(GoingOn):
+OPENING_S: Final = 1.0
+"""How long it is worth waiting whether the server has a stream of its own."""
+
+SAYING_WHY_S: Final = 0.2
+"""How long the body of an error may take: it can complete nothing."""
+
+DECIDING_S: Final = 5.0
+"""The same where it may tell of which era the server is."""
+
+
+class HttpChannel:
     """A `Channel` over Streamable HTTP.
 
     Attributes:
@@ -208,7 +236,7 @@ class HttpChannel(GoingOn):
         request = Request(b"", body)
         self._waiting[id] = reply
         if handle is not None:
-            self._begun(handle, id)
+            handle.request_id = id
         if deadline is not None and deadline.at < shell.clock.at:
             shell.clock.arm(deadline.at)
         try:
@@ -234,10 +262,6 @@ class HttpChannel(GoingOn):
             if reply.holds or reply.timer is not None or shell.has_waiter:
                 self._end(reply)
         return self._learn(reply, result) if method in TELLING else result
-
-    def _begun(self, handle: CallHandle, id: int) -> None:
-        handle.request_id = id
-        self._shell.begun(handle)
 
     async def _composed(
         self,
@@ -433,23 +457,21 @@ class HttpChannel(GoingOn):
         Of a server that asks faster than it takes the answers, the rest is not
         answered.
         """
-        with self._shell.telling:
-            if len(self._unsaid) >= UNSAID:
-                logger.debug("%s: dropped, for the server does not listen", what)
-                return
-            self._unsaid.append((what, body, headers))
-            if self._speakers >= self.limits.inbound:
-                return
-            self._speakers += 1
-        self._shell.spawn(self._speak)
+        if len(self._unsaid) >= UNSAID:
+            logger.debug("%s: dropped, for the server does not listen", what)
+            return
+        self._unsaid.append((what, body, headers))
+        if self._speakers >= self.limits.inbound:
+            return
+        self._speakers += 1
+        stay_for(self._shell.spawn(self._speak))
 
     async def _speak(self) -> None:
         while True:
-            with self._shell.telling:
-                if not self._unsaid:
-                    self._speakers -= 1
-                    return
-                what, body, headers = self._unsaid.popleft()
+            if not self._unsaid:
+                self._speakers -= 1
+                return
+            what, body, headers = self._unsaid.popleft()
             try:
                 error = await self._post(what, body, headers)
             except MCPError as raised:
@@ -481,8 +503,7 @@ class HttpChannel(GoingOn):
         if self._dead is None:
             self._dead = error
             if not self._closed_by_us:
-                with self._shell.telling:
-                    self._told.lost(error)
+                self._told.lost(error)
                 # Whoever hears of it answers nothing any more: no clock waits for that.
                 for id in list(self._asked):
                     self._release(id)
@@ -579,6 +600,537 @@ class HttpChannel(GoingOn):
         if self._dead is None:
             self._dead = TransportError("left to the parent", target=self.target)
 
+    # More than one HTTP request for one call...
+
+    async def _exchange(self, reply: Any, request: Request) -> None:
+        """Send a request; follow redirects where the target allows that."""
+        for _ in range(MAX_REDIRECTS + 1):
+            if self._trace is not None:
+                self._watch_request(request)
+            if reply.aborted is not None:
+                raise reply.aborted
+            try:
+                await self._engine.exchange(request, reply, reply.deadline)
+            except MCPError as error:
+                if error is not reply.error:
+                    raise
+            there = self._redirected(reply, request)
+            if there is None:
+                return
+            request = there
+            reply.restart()
+        raise RemoteProtocolError(f"{reply.what}: more than {MAX_REDIRECTS} redirects")
+
+    def _redirected(self, reply: Reply, request: Request) -> Request | None:
+        """Return the request to where the answer points, if that may be followed.
+
+        Raises:
+            UrlRefused: It has credentials, and they are for another path or query.
+        """
+        if not self._http.follow_redirects or not 300 <= reply.status < 400:
+            return None
+        url = redirect_target(
+            self._http.parsed, reply.status, _field(reply, b"location"), allowed=True
+        )
+        if url is None:
+            return None
+        from mcpwire.transports.http.destination import redirected
+
+        return redirected(self._http, request, url.target)
+
+    def why_not_followed(self, reply: Reply) -> str:
+        """Say why the redirect that came is not followed; empty: it is."""
+        why = redirect_refusal(
+            self._http.parsed,
+            reply.status,
+            _field(reply, b"location"),
+            allowed=self._http.follow_redirects,
+        )
+        return why or ""
+
+    # Calls...
+
+    async def _go_on(
+        self,
+        reply: CallReply,
+        request: Request,
+        params: Mapping[str, Any] | None,
+        broken: ConnectionClosed | None,
+    ) -> dict[str, Any]:
+        """Bring a call to its result that one exchange did not bring.
+
+        Raises:
+            MCPError: It has none.
+        """
+        there = self._redirected(reply, request)
+        if there is not None:
+            reply.restart()
+            broken = await self._try(reply, there)
+        while reply.result is None:
+            if reply.error is not None and not self._is_declined(reply):
+                raise self._judged(reply, reply.error)
+            if reply.aborted is not None:
+                raise reply.aborted
+            if broken is not None:
+                reply.broke()
+            if self._may_resume(reply):
+                broken = await self._resume(reply, broken)
+            elif self._may_ask_again(reply):
+                broken = await self._ask_again(reply, params, broken)
+            else:
+                raise self._cut_off(reply, broken)
+        return reply.result
+
+    async def _try(self, reply: CallReply, request: Request) -> ConnectionClosed | None:
+        """Send a request of a call; return what broke it off, if something did."""
+        try:
+            await self._exchange(reply, request)
+        except ConnectionClosed as error:
+            return error
+        return None
+
+    def _cut_off(
+        self, reply: CallReply, broken: ConnectionClosed | None
+    ) -> ConnectionClosed:
+        """Build the error for a call whose answer can never come."""
+        if broken is not None and not reply.status:
+            return broken
+        why = "the stream ended" if broken is None else str(broken)
+        error = ConnectionClosed(
+            f"{reply.what}: {why} without the answer", target=self.target, sent=True
+        )
+        error.__cause__ = broken
+        return error
+
+    # A broken stream of a session...
+
+    def _may_resume(self, reply: CallReply) -> bool:
+        """Tell whether a broken stream can be gone on with.
+
+        2025-11-25 basic/transports, "Resumability and Redelivery": from an event id.
+        2026-07-28 has no such thing.
+        """
+        place = reply.resumption
+        return (
+            place is not None
+            and place.cursor != ""
+            and self.recovery.resume
+            and self._era is not Era.STATELESS
+            and not self._closed_by_us
+        )
+
+    async def _resume(
+        self, reply: CallReply, broken: ConnectionClosed | None
+    ) -> ConnectionClosed | None:
+        """Wait as long as the server wishes, and ask for the rest of the stream."""
+        place = reply.resumption
+        assert place is not None
+        now = self._shell.time()
+        place.ended(now, failed=broken is not None, retry_after=_retry_after(reply))
+        delay = place.delay(now, random())  # noqa: S311 - jitter
+        if delay is None:
+            raise self._cut_off(reply, broken)
+        await self._shell.pause(reply, delay)
+        if reply.what == "initialize":  # the rest of it is of the session it began
+            self._note_session(reply)
+        reply.restart()
+        reply.is_resumed = True
+        openings = reply.openings
+        start = self._heads.get(place.cursor, await self._own_fields(reply))
+        try:
+            await self._exchange(reply, Request(start))
+        except (AuthError, ConnectError, ConnectionClosed) as error:
+            if not _is_passing(error):
+                raise
+            # Whether this one was sent says nothing of the call.
+            failure = ConnectionClosed(str(error), target=self.target, sent=True)
+            failure.__cause__ = error
+            return failure
+        return self._judge_resumed(reply, openings)
+
+    def _note_session(self, reply: CallReply) -> None:
+        """Take the id of a session, which came with the first head of its answer."""
+        session_id = exchange.session_id_in(reply.fields)
+        if session_id is not None or not reply.is_resumed:
+            self._heads.session_id = session_id
+
+    def _judge_resumed(
+        self, reply: CallReply, openings: int
+    ) -> ConnectionClosed | None:
+        """Say what it means that the GET of a resumption brought no stream."""
+        error = reply.error
+        if error is None or reply.openings > openings:  # what the stream said
+            return None
+        failure = ConnectionClosed(
+            f"{reply.what}: the stream broke off and cannot be resumed: {error}",
+            target=self.target,
+            sent=True,
+        )
+        failure.__cause__ = error
+        if reply.status in PASSING_STATUSES:
+            reply.error = None
+            return failure
+        reply.error = failure
+        return None
+
+    # A broken listen of the stateless era...
+
+    def _may_ask_again(self, reply: CallReply) -> bool:
+        return (
+            reply.what == LISTEN
+            and self._era is Era.STATELESS
+            and self._dead is None
+            and (reply.backoff is not None or self._is_declined(reply))
+        )
+
+    def _is_declined(self, reply: CallReply) -> bool:
+        """Tell whether a listen was declined, and may be asked for again."""
+        error = reply.error
+        if reply.what != LISTEN or not isinstance(error, HTTPError):
+            return False
+        declined = DECLINING_STATUSES if reply.backoff is None else PASSING_STATUSES
+        return self._era is Era.STATELESS and error.status in declined
+
+    async def _ask_again(
+        self,
+        reply: CallReply,
+        params: Mapping[str, Any] | None,
+        broken: ConnectionClosed | None,
+    ) -> ConnectionClosed | None:
+        """Ask for a broken subscription once more, under a new id.
+
+        2026-07-28 basic/patterns/subscriptions: a server keeps nothing of it, and what
+        happened meanwhile is not told.
+        """
+        if reply.backoff is None:
+            reply.backoff = StreamBackoff(self.recovery)
+        backoff, error = reply.backoff, reply.error
+        now = self._shell.time()
+        backoff.ended(now)
+        place = reply.resumption
+        delay = backoff.delay(
+            now,
+            random(),  # noqa: S311 - jitter
+            retry_ms=None if place is None else place.retry_ms,
+            retry_after=_retry_after(reply),
+        )
+        if delay is None:
+            raise error or self._cut_off(reply, broken)
+        await self._shell.pause(reply, delay)
+        self._waiting.pop(reply.id, None)
+        reply.id = self._last_id = next(self._ids)
+        self._waiting[reply.id] = reply
+        if reply.handle is not None:
+            reply.handle.request_id = reply.id
+        reply.restart()
+        body = encode_call(reply, params)
+        start = self._start(reply.what, params, await self._own_fields(reply))
+        try:
+            await self._exchange(reply, Request(start, body))
+        except (AuthError, ConnectError, ConnectionClosed) as error:
+            if not _is_passing(error):
+                raise
+            failure = ConnectionClosed(str(error), target=self.target, sent=True)
+            failure.__cause__ = error
+            return failure
+        return None
+
+    def doubted(self, reply: Reply) -> None:
+        """Give the rest of an answer that brings nothing a moment to say why."""
+        # Before the agreement the body decides what is tried next.
+        seconds = SAYING_WHY_S if self._era is not None else DECIDING_S
+        reply.timer = self._shell.after(seconds, self._cut_short, reply)
+
+    def _cut_short(self, reply: Reply) -> None:
+        if not reply.is_over:
+            reply.cut_short()
+            assert reply.error is not None
+            self._engine.abort(reply, reply.error)
+
+    def opened(self, reply: Reply) -> None:
+        """Take note that a stream is open that is to last."""
+        if reply.what == LISTEN and reply.openings > 1:
+            self._missed()
+        if self._opening is not None and isinstance(reply, StreamReply):
+            self._http.memory.streamless = False
+            self._opening.settle()
+        if reply.backoff is None:
+            reply.backoff = StreamBackoff(self.recovery)
+        reply.backoff.opened(self._shell.time())
+
+    def _missed(self) -> None:
+        self._told.missed()
+
+    # What an error says of the session...
+
+    def _judged(self, reply: Reply, error: MCPError) -> MCPError:
+        """Return what to raise for an error; the session may be lost with it."""
+        if exchange.is_expired(error, has_session=self._heads.session_id is not None):
+            why = f"{self.target} has forgotten the session"
+        elif self._era is not None and exchange.contradicts(
+            error, self._era, reply.what
+        ):
+            why = f"{self.target} no longer speaks {self._heads.revision}"
+            self._http.memory.era = None
+        elif getattr(error, "status", None) == 403:
+            from mcpwire.transports.http.scopes import missing_scope
+
+            return missing_scope(self._http, error) or error
+        else:
+            return error
+        self._lose(SessionExpired(why, target=self.target))
+        status = getattr(error, "status", None)
+        expired = SessionExpired(
+            f"{reply.what}: {why} (it answered {status})", target=self.target
+        )
+        expired.__cause__ = error
+        return expired
+
+    # The server's own stream...
+
+    def hear(self, *, wanted: bool) -> None:
+        """Open the stream for what the server says unasked, where there is one.
+
+        2025-11-25 basic/transports, "Listening for Messages from the Server". It is
+        opened beside everything else, and stays open or comes back by itself. A server
+        may send requests of its own there, `ping` at least: so it is open although
+        nobody listens, unless this server has answered 405 before.
+        """
+        if self._opening is not None or self._era is not Era.SESSION:
+            return
+        mode = self._http.server_stream
+        if mode == "auto" and not wanted:
+            opens = not self._http.memory.streamless
+        else:
+            opens = mode != "never"
+        if not opens:
+            return
+        self._opening = Opening(self._shell.time() + OPENING_S)
+        self._shell.spawn(self._hear_on, self._opening)
+
+    async def _hear_on(self, opening: Opening) -> None:
+        backoff = StreamBackoff(self.recovery)
+        place: Resumption | None = None
+        has_opened = False
+        while True:
+            reply = StreamReply(self, "GET")
+            reply.resumption, reply.backoff = place, backoff
+            self._streams = {reply}  # closing ends its pause, too
+            if self._dead is not None:  # whoever closes later finds the stream
+                opening.settle()
+                return
+            await self._hear_once(reply, backoff)
+            opening.settle()
+            has_opened = has_opened or reply.openings > 0
+            if has_opened and reply.error is not None:
+                # Where there was a stream, its 404 tells of the session: nobody else
+                # may ask the server anything.
+                self._judged(reply, reply.error)
+            if reply.openings and not (reply.resumption and reply.resumption.cursor):
+                self._missed()  # whatever the server says until it is open again
+            place = reply.resumption
+            now = self._shell.time()
+            if place is not None:
+                place.ended(now)  # the id it goes on from is no event's of the next
+            backoff.ended(now)
+            delay = backoff.delay(
+                now,
+                random(),  # noqa: S311 - jitter
+                retry_ms=None if place is None else place.retry_ms,
+                retry_after=_retry_after(reply),
+            )
+            if delay is None:
+                return
+            await self._shell.pause(reply, delay)
+
+    async def _hear_once(self, reply: StreamReply, backoff: StreamBackoff) -> None:
+        """Hold the stream open until it ends."""
+        place = reply.resumption
+        try:
+            extra = await self._own_fields(reply)
+            start = self._heads.get(place.cursor if place else None, extra)
+            await self._exchange(reply, Request(start))
+        except (ConnectError, ConnectionClosed):
+            reply.broke()
+        except MCPError as error:
+            logger.debug("the server's stream: %s", error)
+            # It lasted until what it brought went wrong, or there is no token just now.
+            if not (reply.openings or getattr(error, "is_passing", False)):
+                backoff.refused()
+        except Exception:  # a function for headers may raise anything
+            logger.exception("the server's stream: there are no headers")
+        if reply.messages:
+            backoff.delivered()
+        if reply.error is not None and _is_final(reply.error):
+            # A server without such a stream says so once, and is not asked again.
+            backoff.refused()
+            if reply.status == 405:
+                self._http.memory.streamless = True
+
+    # What the server starts...
+
+    def when_heard(self, tell: Callable[[], object]) -> float:
+        """Have `tell` called when it is known whether the server can speak unasked.
+
+        Returns how many seconds that is worth waiting for. None at all: it is known,
+        nobody has asked for the server's own stream, or it has been asked for long ago.
+        """
+        opening = self._opening
+        if opening is None or self._dead is not None:
+            return 0.0
+        left = opening.until - self._shell.time()
+        return left if left > 0.0 and opening.wait(tell) else 0.0
+
+    # Notifications...
+
+    def notified(
+        self, reply: Reply, method: str, params: dict[str, Any] | None
+    ) -> None:
+        """Hand a notification to its call, or to whoever hears the rest."""
+        if method == "notifications/cancelled":
+            self._withdraw((params or {}).get("requestId"))
+            return
+        call = self._call_of(reply, method, params)
+        if call is not None:
+            if self.reset_on_progress and call.deadline is not None:
+                call.deadline.extend(self._shell.time())
+            if call.on_notification is not None:
+                call.on_notification(method, params)
+                return
+        handle = reply.handle if isinstance(reply, CallReply) else None
+        self._told.notification(method, params, handle)
+
+    def _call_of(
+        self, reply: Reply, method: str, params: dict[str, Any] | None
+    ) -> CallReply | None:
+        if method == "notifications/progress" and params is not None:
+            token = params.get("progressToken")
+            call = self._waiting.get(token) if type(token) is int else None
+            return call if isinstance(call, CallReply) else None
+        # 2026-07-28 basic/patterns/subscriptions: its stream is the subscription.
+        if isinstance(reply, CallReply) and reply.what == LISTEN:
+            # That it is acknowledged does not prove that it lasts.
+            if reply.backoff is not None and method != ACKNOWLEDGED:
+                reply.backoff.delivered()
+            return reply
+        return None
+
+    # Requests...
+
+    def requested(
+        self, reply: Reply, id: RequestId, method: str, params: dict[str, Any] | None
+    ) -> None:
+        """Hand a request of the server's on, with the function that answers it."""
+        # 2026-07-28: a server sends none; and one whose id is still in use would get
+        # another's answer (2025-11-25 basic, Requests). To a session that is forgotten
+        # no answer can be sent, and the next one may use the same id.
+        if self._era is Era.STATELESS or id in self._asked or self._dead is not None:
+            self.stats.invalid += 1
+            return
+        if method != "ping" and not self._admits(id, reply):
+            return
+        held: list[CallReply] = []
+        self._asked[id] = (reply, held)
+        handle = reply.handle if isinstance(reply, CallReply) else None
+        self._told.request(
+            id, method, params, partial(self._reply_to, id, reply), handle
+        )
+        if id in self._asked:
+            self._hold(reply, held)
+
+    def _calls_of(self, reply: Reply) -> list[CallReply]:
+        """Return the call whose stream this is, or all calls that are open."""
+        replies = [reply] if isinstance(reply, CallReply) else self._waiting.values()
+        return [call for call in list(replies) if isinstance(call, CallReply)]
+
+    def _admits(self, id: RequestId, reply: Reply) -> bool:
+        """Tell whether a question of the server is answered for any call.
+
+        The calls that have answered as many as they may end here.
+        """
+        limit, calls = self.limits.questions, self._calls_of(reply)
+        spent = [call for call in calls if call.questions >= limit]
+        for call in spent:
+            self._abort(call, TooManyQuestions(call.what, limit=limit))
+        if spent and len(spent) == len(calls):
+            self._answer(id, reply, unasked())
+            return False
+        for call in calls:
+            call.questions += 1
+        return True
+
+    def _reply_to(
+        self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
+    ) -> None:
+        """Answer a request of the server's, once, if it still waits for that."""
+        asked = self._asked.get(id)
+        if asked is None or asked[0] is not reply:
+            return
+        self._release(id)
+        self._answer(id, reply, answer)
+
+    def _withdraw(self, id: Any) -> None:
+        """Drop a request that the server gave up; what names none is ignored."""
+        if jsonrpc.is_request_id(id) and id in self._asked:
+            self._release(id)
+            self._told.cancelled(id)
+
+    # Clocks...
+
+    def _hold(self, reply: Reply, held: list[CallReply]) -> None:
+        """Stop the clock of the call it belongs to, or of all that are open."""
+        now = self._shell.time()
+        for call in self._calls_of(reply):
+            if call.deadline is not None:
+                call.holds += 1
+                call.deadline.pause(now, self.limits.question_time)
+                held.append(call)
+
+    def _release(self, id: RequestId) -> None:
+        """Let the clocks run again that stood still for that request."""
+        asked = self._asked.pop(id, None)
+        if asked is None:
+            return
+        now = self._shell.time()
+        for call in asked[1]:
+            if call.holds:
+                call.holds -= 1
+                assert call.deadline is not None
+                call.deadline.resume(now)
+                if call.deadline.at < self._shell.clock.at:
+                    self._shell.clock.arm(call.deadline.at)
+
+    def _let_go(self, call: CallReply) -> None:
+        """Let the clock of a call that is over run again, for it may span more."""
+        now = self._shell.time()
+        while call.holds:
+            call.holds -= 1
+            assert call.deadline is not None
+            call.deadline.resume(now)
+
+    # Who looks on...
+
+    def watch(self, trace: Trace) -> None:
+        """Tell a hook of heads and messages from now on."""
+        self._trace = trace
+        self.is_watched = True
+
+    def heard_head(self, reply: Reply) -> None:
+        """Tell of the head of an answer."""
+        assert self._trace is not None
+        self._trace("response", describe_response(reply.status, reply.fields))
+
+    def heard_message(self, data: bytes) -> None:
+        """Tell of a message."""
+        assert self._trace is not None
+        self._trace("receive", data)
+
+    def _watch_request(self, request: Request) -> None:
+        assert self._trace is not None
+        self._trace("request", describe_request(request))
+        if request.body is not None:
+            self._trace("send", request.body)
+
 
 def _broken_off(reply: Reply, error: MCPError) -> ConnectionClosed | None:
     """Return what broke an exchange off; ``None``: the reply says itself what it was.
@@ -598,3 +1150,38 @@ def _version_in(params: Mapping[str, Any] | None) -> str | None:
     meta = params.get("_meta") if params is not None else None
     version = meta.get(META + "protocolVersion") if type(meta) is dict else None
     return version if type(version) is str else None
+
+
+def encode_call(reply: CallReply, params: Mapping[str, Any] | None) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        LocalProtocolError: The params are no JSON.
+    """
+    if reply.on_notification is not None:
+        params = dict(params or {})
+        params["_meta"] = {**(params.get("_meta") or {}), "progressToken": reply.id}
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": reply.id, "method": reply.what}
+    if params is not None:
+        message["params"] = params
+    return encode(message)
+
+
+def _field(reply: Reply, name: bytes) -> str | None:
+    value = reply.fields.get(name)
+    return None if value is None else value.decode("latin-1")
+
+
+def _retry_after(reply: Reply) -> float | None:
+    if reply.status < 300:
+        return None
+    return parse_retry_after(_field(reply, b"retry-after"), wall_time())
+
+
+def _is_passing(error: MCPError) -> bool:
+    """Tell whether it may go well the next time."""
+    return not isinstance(error, AuthError) or error.is_passing
+
+
+def _is_final(error: MCPError) -> bool:
+    return not isinstance(error, HTTPError) or error.status not in PASSING_STATUSES

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from asyncio import _get_running_loop  # None where there is none
 from functools import partial
-from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.protocol.http.request import LAST_WORDS
@@ -19,11 +16,38 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits
     from mcpwire.protocol.http.reply import Reply
-    from mcpwire.transports.base import CallHandle
 
-__all__ = ["Shell"]
+__all__ = ["Opening", "Shell"]
 
 logger = logging.getLogger("mcpwire")
+
+
+class Opening:
+    """That the server's own stream was asked for; settled with the first verdict.
+
+    That is the head of an answer, whatever it says, or the failure to get one.
+    """
+
+    __slots__ = ("_tells", "is_settled", "until")
+
+    def __init__(self, until: float) -> None:
+        self._tells: list[Callable[[], object]] = []
+        self.is_settled = False
+        self.until = until
+
+    def settle(self) -> None:
+        """Tell all who wait that it is known."""
+        if not self.is_settled:
+            self.is_settled = True
+            for tell in tuple(self._tells):
+                tell()
+            self._tells.clear()
+
+    def wait(self, tell: Callable[[], object]) -> bool:
+        """Have `tell` called when it is known; return whether that is to come."""
+        if not self.is_settled:
+            self._tells.append(tell)
+        return not self.is_settled  # which another thread may have done meanwhile
 
 
 class _BesideCalls(asyncio.Task[Any]):
@@ -34,18 +58,12 @@ class _BesideCalls(asyncio.Task[Any]):
 
 
 class Shell:
-    """The asyncio side of one channel; the blocking one has threads in its place.
+    """The asyncio side of one channel.
 
     Attributes:
-        telling: Entered while somebody outside is told something.
         clock: Ends calls whose deadline has passed.
         has_waiter: Whether somebody waits for the last call's end.
-        streams_are_cheap: Whether one more stream costs no thread.
     """
-
-    streams_are_cheap: Final = True
-
-    telling: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
 
     def __init__(
         self,
@@ -55,7 +73,7 @@ class Shell:
     ) -> None:
         self._waiting = waiting
         self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
+        self._is_forked = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._pauses: dict[Reply, asyncio.Future[None]] = {}
         self._quiet: asyncio.Future[None] | None = None
@@ -74,11 +92,11 @@ class Shell:
 
     def is_here(self) -> bool:
         """Tell whether calls may be made from here."""
-        return _get_running_loop() is self._loop and self._thread != 0
+        return asyncio.get_running_loop() is self._loop and not self._is_forked
 
     def refusal(self) -> MCPError | None:
         """Say why no call may be made from here, if none may."""
-        if not self._thread:
+        if self._is_forked:
             return LocalProtocolError(
                 "this connection belongs to the process that this one was forked from; "
                 "connect a client of your own"
@@ -92,16 +110,19 @@ class Shell:
 
     def forked(self) -> None:
         """Refuse every use from now on."""
-        self._thread = 0  # no thread has that identity
+        self._is_forked = True
 
     # Work beside the calls...
 
-    def spawn(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> None:
+    def spawn(
+        self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any
+    ) -> asyncio.Task[Any]:
         """Run something beside the calls; it ends by itself, or with the channel."""
         name = f"mcpwire-http-{work.__name__}"
         task = _BesideCalls(work(*args), loop=self._loop, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -173,9 +194,6 @@ class Shell:
             self._quiet = self._loop.create_future()
         self.has_waiter = True
         return self._quiet
-
-    def begun(self, handle: CallHandle) -> None:
-        """Do nothing: here a call begins in the task that makes it."""
 
     async def settled(self, reply: Reply, value: Any) -> Any:
         """Return a value of the user's that may have to be awaited first.

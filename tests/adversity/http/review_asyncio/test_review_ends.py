@@ -43,10 +43,10 @@ async def no_tasks_but(before):
 @pytest.mark.pain("P25")
 @pytest.mark.parametrize("retry", [None, 60_000])
 @pytest.mark.usefixtures("patient_close")
-async def test_closing_does_not_wait_for_the_servers_stream(shell, retry):
+async def test_closing_does_not_wait_for_the_servers_stream(retry):
     with scripted_mcp(retry=retry, resumable=True) as server:
         target = mcpwire.Http(server.url, server_stream="always")
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             await until(lambda: server.streams)
             started = time.monotonic()
             await client.aclose()
@@ -55,7 +55,7 @@ async def test_closing_does_not_wait_for_the_servers_stream(shell, retry):
     assert server.verbs().count("GET") == 1
 
 
-async def deletes_of_one_that_is_stuck(shell):
+async def deletes_of_one_that_is_stuck():
     """Return how often the server was told of the end, two notifications stuck."""
 
     def sticks(request, conn):
@@ -64,7 +64,7 @@ async def deletes_of_one_that_is_stuck(shell):
 
     with scripted_mcp() as server:
         server.on["notifications/x"] = sticks
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             telling = asyncio.ensure_future(outcome(client.notify("notifications/x")))
             await until(lambda: "notifications/x" in server.verbs())
             server.on["notifications/cancelled"] = sticks
@@ -81,10 +81,10 @@ async def deletes_of_one_that_is_stuck(shell):
 
 
 @pytest.mark.pain("P25")
-async def test_a_stuck_notification_does_not_cost_the_delete(shell):
+async def test_a_stuck_notification_does_not_cost_the_delete():
     """It has a second then: others may keep the machine from any one attempt."""
     for _ in range(8):
-        if told := await deletes_of_one_that_is_stuck(shell):
+        if told := await deletes_of_one_that_is_stuck():
             break
     assert told == 1
 
@@ -92,11 +92,11 @@ async def test_a_stuck_notification_does_not_cost_the_delete(shell):
 @pytest.mark.pain("P25")
 @pytest.mark.parametrize("era", ["session", "stateless"])
 @pytest.mark.usefixtures("patient_close")
-async def test_closing_ends_what_waits_for_another_attempt(shell, era):
+async def test_closing_ends_what_waits_for_another_attempt(era):
     """The server declines, and says when to come back."""
     with scripted_mcp(era) as server:
         server.on["tools/call"] = answering(reply(503, retry_after="90"))
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             call = asyncio.ensure_future(
                 outcome(client.call_tool("echo", timeout=None))
             )
@@ -111,7 +111,7 @@ async def test_closing_ends_what_waits_for_another_attempt(shell, era):
 
 
 @pytest.mark.usefixtures("patient_close")
-async def test_closing_ends_a_pause_before_resuming(shell):
+async def test_closing_ends_a_pause_before_resuming():
     def pauses(request, conn):
         event = sse_event("", id="place-1", retry=60_000)
         conn.send(sse_head() + chunk(event) + b"0\r\n\r\n")
@@ -119,7 +119,7 @@ async def test_closing_ends_a_pause_before_resuming(shell):
 
     with scripted_mcp() as server:
         server.on["tools/call"] = pauses
-        async with connected(shell, unheard(server)) as client:
+        async with connected(unheard(server)) as client:
             call = asyncio.ensure_future(
                 outcome(client.call_tool("echo", timeout=None))
             )
@@ -179,13 +179,13 @@ async def test_a_client_may_be_closed_by_what_it_calls(where):
 
 @pytest.mark.pain("P25")
 @pytest.mark.usefixtures("patient_close")
-async def test_closing_while_it_is_opened_again_ends_both(shell):
+async def test_closing_while_it_is_opened_again_ends_both():
     def sticks(request, conn):
         conn.wait_closed(HANG_S)
         return True
 
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.forget_sessions()
             server.on["initialize"] = sticks
             call = asyncio.ensure_future(outcome(client.call_tool("echo")))
@@ -196,9 +196,9 @@ async def test_closing_while_it_is_opened_again_ends_both(shell):
             assert isinstance(await call, mcpwire.MCPError)
 
 
-async def test_a_call_after_a_close_says_so_and_connecting_works_again(shell):
+async def test_a_call_after_a_close_says_so_and_connecting_works_again():
     with scripted_mcp() as server:
-        client = shell(server.url)
+        client = mcpwire.Client(server.url)
         async with asyncio.timeout(BOUND_S):
             for _ in range(3):
                 await client.connect()
@@ -265,7 +265,7 @@ async def test_cancelling_a_request_at_each_moment_leaves_nothing(
         assert not channel._shell._pauses
 
     with scripted_mcp(era, replies=replies) as server:
-        async with connected(mcpwire.Client, server) as client:
+        async with connected(server) as client:
             await client.call_tool("echo")
             before = asyncio.all_tasks()
             await Everywhere(monkeypatch).run(once, 2)
@@ -338,7 +338,7 @@ async def test_cancelling_a_subscription_at_each_moment_leaves_none(era, monkeyp
             await until(lambda: not client._connection.channel._waiting)
 
     with scripted_mcp(era) as server:
-        async with connected(mcpwire.Client, server) as client:
+        async with connected(server) as client:
             before = asyncio.all_tasks()
             await Everywhere(monkeypatch).run(once, 3)
             await client.call_tool("echo")
@@ -436,7 +436,7 @@ async def test_a_resumption_that_was_never_sent_does_not_run_the_call_again(
 
     with scripted_mcp() as server:
         server.on["tools/call"] = breaks
-        async with connected(mcpwire.Client, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             monkeypatch.setattr(DirectEngine, "exchange", lossy)
             error = await outcome(client.call_tool("echo"))
             assert isinstance(error, ConnectionClosed), error
@@ -461,7 +461,7 @@ async def test_a_forked_process_may_not_use_a_client_and_does_not_harm_it():
 
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, server_stream="always")
-        async with connected(mcpwire.Client, target) as client:
+        async with connected(target) as client:
             await client.call_tool("echo")
             await until(lambda: server.streams)
             child = os.fork()

@@ -14,36 +14,36 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.fault("F50")
-async def test_what_one_client_remembers_does_not_bind_one_of_the_other_era(shell):
+async def test_what_one_client_remembers_does_not_bind_one_of_the_other_era():
     with scripted_mcp("dual") as server:
         target = mcpwire.Http(server.url)
-        async with connected(shell, target, mode="session"):
+        async with connected(target, mode="session"):
             pass
-        async with connected(shell, target, mode="stateless") as client:
+        async with connected(target, mode="stateless") as client:
             assert client.protocol_version == "2026-07-28"
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-        async with connected(shell, target, mode="session") as client:
+        async with connected(target, mode="session") as client:
             assert client.protocol_version == "2025-11-25"
 
 
 @pytest.mark.fault("F50")
-async def test_a_session_server_that_is_remembered_refuses_a_stateless_client(shell):
+async def test_a_session_server_that_is_remembered_refuses_a_stateless_client():
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url)
-        async with connected(shell, target):
+        async with connected(target):
             pass
         async with asyncio.timeout(BOUND_S):
             with pytest.raises(NegotiationError):
-                await shell(target, mode="stateless").connect()
+                await mcpwire.Client(target, mode="stateless").connect()
 
 
 @pytest.mark.fault("F50")
-async def test_two_clients_on_one_target_each_find_the_new_era(shell):
+async def test_two_clients_on_one_target_each_find_the_new_era():
     with scripted_mcp("stateless") as server:
         target = mcpwire.Http(server.url)
         async with (
-            connected(shell, target, recovery=QUICK) as one,
-            connected(shell, target, recovery=QUICK) as other,
+            connected(target, recovery=QUICK) as one,
+            connected(target, recovery=QUICK) as other,
         ):
             await one.call_tool("echo")
             await other.call_tool("echo")
@@ -59,9 +59,9 @@ async def test_two_clients_on_one_target_each_find_the_new_era(shell):
 @pytest.mark.parametrize(
     ("before", "after"), [("session", "stateless"), ("stateless", "session")]
 )
-async def test_20_calls_in_flight_while_the_era_changes_run_once(shell, before, after):
+async def test_20_calls_in_flight_while_the_era_changes_run_once(before, after):
     with scripted_mcp(before) as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(5)]
             await until(lambda: len(server.executed) == 5)
             server.era = after
@@ -77,11 +77,11 @@ async def test_20_calls_in_flight_while_the_era_changes_run_once(shell, before, 
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 406, 422])
-async def test_a_status_that_proves_no_other_era_is_told(shell, status):
+async def test_a_status_that_proves_no_other_era_is_told(status):
     """The era is asked for again, once; what then comes is the server's word."""
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = answering(reply(status, b"nothing here"))
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             with pytest.raises(mcpwire.TransportError) as caught:
                 await client.call_tool("echo")
             assert isinstance(caught.value, HTTPError) or str(status) in str(
@@ -92,9 +92,7 @@ async def test_a_status_that_proves_no_other_era_is_told(shell, status):
             assert server.verbs().count("server/discover") == 2
 
 
-async def test_headers_that_are_refused_again_after_a_lost_connection_are_refreshed(
-    shell,
-):
+async def test_headers_that_are_refused_again_after_a_lost_connection_are_refreshed():
     def mismatch(request, conn):
         error = {"code": -32020, "message": "Header mismatch: Mcp-Param-Region"}
         conn.send(
@@ -115,7 +113,7 @@ async def test_headers_that_are_refused_again_after_a_lost_connection_are_refres
 
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = both
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             result = await client.call_tool("mirrored", {"region": "eu"})
             assert result.text == "eu"
     assert server.verbs() == [
@@ -127,7 +125,7 @@ async def test_headers_that_are_refused_again_after_a_lost_connection_are_refres
     ]
 
 
-async def test_headers_that_are_always_refused_are_refreshed_once(shell):
+async def test_headers_that_are_always_refused_are_refreshed_once():
     def mismatch(request, conn):
         error = {"code": -32020, "message": "Header mismatch: Mcp-Param-Region"}
         conn.send(
@@ -139,7 +137,7 @@ async def test_headers_that_are_always_refused_are_refreshed_once(shell):
 
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = mismatch
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             with pytest.raises(mcpwire.RPCError) as caught:
                 await client.call_tool("mirrored", {"region": "eu"})
             assert caught.value.code == -32020
@@ -153,7 +151,7 @@ async def test_headers_that_are_always_refused_are_refreshed_once(shell):
     ]
 
 
-async def test_calls_that_always_fail_do_not_make_the_server_look_dead(shell):
+async def test_calls_that_always_fail_do_not_make_the_server_look_dead():
     def nowhere(request, conn):
         if request.json["params"]["name"] != "fail":
             return False
@@ -162,7 +160,7 @@ async def test_calls_that_always_fail_do_not_make_the_server_look_dead(shell):
 
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = nowhere
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             for _ in range(10):
                 with pytest.raises(mcpwire.TransportError):
                     await client.call_tool("fail")

@@ -35,11 +35,11 @@ class Headers:
 
 
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_connecting_with_a_function_that_raises_raises_that_at_once(shell, era):
+async def test_connecting_with_a_function_that_raises_raises_that_at_once(era):
     headers = Headers()
     headers.fails = True
     with scripted_mcp(era) as server:
-        client = shell(mcpwire.Http(server.url, headers=headers))
+        client = mcpwire.Client(mcpwire.Http(server.url, headers=headers))
         async with asyncio.timeout(BOUND_S):
             with pytest.raises(NoTokenError):
                 await client.connect()
@@ -49,7 +49,7 @@ async def test_connecting_with_a_function_that_raises_raises_that_at_once(shell,
                 assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-async def test_answers_that_could_not_be_sent_do_not_stop_the_later_ones(shell):
+async def test_answers_that_could_not_be_sent_do_not_stop_the_later_ones():
     headers = Headers()
     asked, has_headers = [], []
 
@@ -61,8 +61,8 @@ async def test_answers_that_could_not_be_sent_do_not_stop_the_later_ones(shell):
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers)
         few = mcpwire.Limits(inbound=2)
-        options = {"sampling": shell.callback(sampling), "limits": few}
-        async with connected(shell, target, **options) as client:
+        options = {"sampling": sampling, "limits": few}
+        async with connected(target, **options) as client:
             # What the server has asked before its call ended counts; on a loaded
             # machine it may have asked after that, or what it asked fails the next.
             while len(asked) < 3:
@@ -74,11 +74,11 @@ async def test_answers_that_could_not_be_sent_do_not_stop_the_later_ones(shell):
             assert (await client.call_tool("ask")).text == "fine"
 
 
-async def test_the_servers_stream_comes_back_once_there_are_headers_again(shell):
+async def test_the_servers_stream_comes_back_once_there_are_headers_again():
     headers = Headers()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers, server_stream="always")
-        async with connected(shell, target, recovery=QUICK) as client:
+        async with connected(target, recovery=QUICK) as client:
             await until(lambda: server.streams)
             headers.fails = True
             asked = headers.asked
@@ -89,11 +89,11 @@ async def test_the_servers_stream_comes_back_once_there_are_headers_again(shell)
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-async def test_listening_with_a_function_that_raises_fails_at_once(shell):
+async def test_listening_with_a_function_that_raises_fails_at_once():
     headers = Headers()
     with scripted_mcp("stateless") as server:
         target = mcpwire.Http(server.url, headers=headers)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             headers.fails = True
             asked = headers.asked
             with pytest.raises((NoTokenError, LocalProtocolError)):
@@ -112,7 +112,7 @@ async def test_a_ping_that_could_not_be_sent_ends_no_keepalive(monkeypatch):
     headers = Headers()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers)
-        async with connected(mcpwire.Client, target, keepalive=0.05):
+        async with connected(target, keepalive=0.05):
             await until(lambda: "ping" in server.verbs())
             headers.fails = True
             asked = headers.asked
@@ -126,7 +126,7 @@ async def test_a_ping_that_could_not_be_sent_ends_no_keepalive(monkeypatch):
     "junk",
     [None, 1, "a: b", [("a", "b")], {"a": 1}, {1: "a"}, {"a b": "c"}, {"a": "\n"}],
 )
-async def test_what_is_no_headers_is_told(shell, junk):
+async def test_what_is_no_headers_is_told(junk):
     given = {}
 
     def headers():
@@ -134,7 +134,7 @@ async def test_what_is_no_headers_is_told(shell, junk):
 
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             given["headers"] = junk
             with pytest.raises(LocalProtocolError):
                 await client.call_tool("echo")
@@ -183,7 +183,7 @@ async def test_everything_is_bounded_though_headers_never_come(monkeypatch):
     headers = Hanging()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers, server_stream="always")
-        async with connected(mcpwire.Client, target) as client:
+        async with connected(target) as client:
             await until(lambda: server.streams)
             # Not before: what it says as it connects has the time it needs.
             monkeypatch.setattr(channel, "NOTICE_S", 0.1)
@@ -220,7 +220,7 @@ async def test_a_function_that_is_cancelled_by_somebody_else_cancels_nobody():
     fails = False
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers)
-        async with connected(mcpwire.Client, target) as client:
+        async with connected(target) as client:
             fails = True
             with pytest.raises(mcpwire.MCPError):
                 await client.call_tool("echo")
@@ -245,7 +245,7 @@ async def test_a_deadline_that_passes_as_the_headers_come_is_kept():
     slow = False
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers)
-        async with connected(mcpwire.Client, target) as client:
+        async with connected(target) as client:
             server.on["tools/call"] = never
             slow = True
             for timeout in (0.03, 0.045, 0.05, 0.055, 0.06, 0.065, 0.069, 0.07):
@@ -255,11 +255,11 @@ async def test_a_deadline_that_passes_as_the_headers_come_is_kept():
             slow = False
 
 
-async def test_calls_end_promptly_when_their_headers_fail(shell):
+async def test_calls_end_promptly_when_their_headers_fail():
     headers = Headers()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             headers.fails = True
             asked = headers.asked
             started = time.monotonic()

@@ -79,11 +79,11 @@ class Seen:
         assert not found, found[:3]
 
 
-@pytest.mark.grounds(2, "shell", "engine")
+@pytest.mark.grounds(1, "engine")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("case", ANSWERS)
-async def test_nothing_that_is_shown_holds_a_secret(shell, case, kind, engine, caplog):
+async def test_nothing_that_is_shown_holds_a_secret(case, kind, engine, caplog):
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, "mcpwire")
     seen = Seen(caplog)
@@ -93,15 +93,14 @@ async def test_nothing_that_is_shown_holds_a_secret(shell, case, kind, engine, c
 
     with scripted_mcp() as server:
         target = TARGETS[kind](server.url, engine=engine, server_stream="always")
-        client = shell(
+        client = mcpwire.Client(
             target,
             recovery=ONCE,
             trace=seen.trace,
-            sampling=shell.callback(sampling),
+            sampling=sampling,
         )
         async with asyncio.timeout(BOUND_S):
             await client.connect()
-            inner = getattr(client, "blocking", client)
             await until(lambda: "GET" in server.verbs())
             if ANSWERS[case] is not None:
                 for key in ("tools/call", "notifications/x", "DELETE", "answer"):
@@ -113,16 +112,16 @@ async def test_nothing_that_is_shown_holds_a_secret(shell, case, kind, engine, c
                 await outcome(
                     client.call_tool("echo", headers={"X-Token": SECRET + "\n"})
                 ),
-                inner,
+                client,
                 target,
-                inner._connection,
-                inner._connection.channel,
-                inner._connection.channel._engine,
-                inner.negotiation,
-                inner.stats,
+                client._connection,
+                client._connection.channel,
+                client._connection.channel._engine,
+                client.negotiation,
+                client.stats,
             )
             await client.aclose()
-            seen.note(inner)
+            seen.note(client)
     seen.assert_clean()
 
 
@@ -134,7 +133,7 @@ def port():
 
 @pytest.mark.system("A14")
 @pytest.mark.parametrize("kind", TARGETS)
-async def test_a_failed_connection_shows_no_secret(shell, kind, port, caplog):
+async def test_a_failed_connection_shows_no_secret(kind, port, caplog):
     caplog.set_level(logging.DEBUG)
     seen = Seen(caplog)
     urls = {
@@ -144,7 +143,7 @@ async def test_a_failed_connection_shows_no_secret(shell, kind, port, caplog):
     }
     for url, options in urls.items():
         target = TARGETS[kind](url, **options)
-        client = shell(target, recovery=ONCE, trace=seen.trace)
+        client = mcpwire.Client(target, recovery=ONCE, trace=seen.trace)
         async with asyncio.timeout(BOUND_S):
             seen.note(await outcome(client.connect()), client)
     seen.assert_clean()

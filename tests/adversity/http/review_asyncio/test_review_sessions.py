@@ -33,7 +33,7 @@ ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 async def test_whoever_only_listens_hears_of_a_new_session():
     """Nobody makes a call: that the stream is gone says that the session is."""
     with scripted_mcp() as server:
-        async with connected(mcpwire.Client, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             hearing = asyncio.ensure_future(anext(client.events()))
             await until(lambda: server.streams)
             server.forget_sessions()
@@ -46,11 +46,11 @@ async def test_whoever_only_listens_hears_of_a_new_session():
             assert len(server.sessions) == 1
 
 
-async def test_404_to_the_first_get_does_not_end_the_session(shell):
+async def test_404_to_the_first_get_does_not_end_the_session():
     with scripted_mcp() as server:
         server.on["GET"] = answering(reply(404))
         target = mcpwire.Http(server.url, server_stream="always")
-        async with connected(shell, target, recovery=QUICK) as client:
+        async with connected(target, recovery=QUICK) as client:
             for _ in range(3):
                 await client.call_tool("echo")
             assert client.session_id == "session-1"
@@ -70,7 +70,7 @@ async def test_a_server_whose_streams_end_sessions_is_not_stormed():
     gets = []
     with scripted_mcp() as server:
         server.on["GET"] = forgets
-        async with connected(mcpwire.Client, server) as client:
+        async with connected(server) as client:
             hearing = asyncio.ensure_future(anext(client.events()))
             await until(lambda: gets)
             server.forget_sessions()
@@ -80,7 +80,7 @@ async def test_a_server_whose_streams_end_sessions_is_not_stormed():
     assert server.verbs().count("initialize") <= 8
 
 
-async def test_a_call_whose_question_was_being_answered_ends_in_time(shell):
+async def test_a_call_whose_question_was_being_answered_ends_in_time():
     """The handler ends with the session, and no clock stands still for it."""
     started = []
 
@@ -90,8 +90,8 @@ async def test_a_call_whose_question_was_being_answered_ends_in_time(shell):
         return ANSWER
 
     with scripted_mcp() as server:
-        options = {"sampling": shell.callback(sampling), "recovery": QUICK}
-        async with connected(shell, server, **options) as client:
+        options = {"sampling": sampling, "recovery": QUICK}
+        async with connected(server, **options) as client:
             while not started:  # a loaded machine may not get so far within that time
                 late = asyncio.ensure_future(
                     outcome(client.call_tool("ask", timeout=1.5))
@@ -103,7 +103,7 @@ async def test_a_call_whose_question_was_being_answered_ends_in_time(shell):
             assert isinstance(error, mcpwire.RequestTimeout), error
 
 
-async def test_a_question_on_a_forgotten_session_is_not_answered_in_the_new_one(shell):
+async def test_a_question_on_a_forgotten_session_is_not_answered_in_the_new_one():
     """Both number their questions alike; each answer goes where it was asked."""
 
     answers = []
@@ -118,8 +118,8 @@ async def test_a_question_on_a_forgotten_session_is_not_answered_in_the_new_one(
 
     with scripted_mcp() as server:
         server.on["answer"] = answered
-        options = {"sampling": shell.callback(sampling), "recovery": QUICK}
-        async with connected(shell, server, **options) as client:
+        options = {"sampling": sampling, "recovery": QUICK}
+        async with connected(server, **options) as client:
             assert (await client.call_tool("ask")).text == "fine"
             server.sessions.clear()
             assert (await client.call_tool("ask")).text == "fine"
@@ -128,9 +128,9 @@ async def test_a_question_on_a_forgotten_session_is_not_answered_in_the_new_one(
 
 
 @pytest.mark.usefixtures("patient_close")
-async def test_closing_while_calls_run_on_a_forgotten_session_ends_them(shell):
+async def test_closing_while_calls_run_on_a_forgotten_session_ends_them():
     with scripted_mcp() as server:
-        async with connected(shell, unheard(server), recovery=QUICK) as client:
+        async with connected(unheard(server), recovery=QUICK) as client:
             late = asyncio.ensure_future(client.call_tool("slow"))
             await until(lambda: server.executed)
             server.sessions.clear()
@@ -145,26 +145,23 @@ async def test_closing_while_calls_run_on_a_forgotten_session_ends_them(shell):
     assert server.requests[-1].headers["mcp-session-id"] == "session-2"
 
 
-async def test_a_call_on_a_forgotten_session_can_be_cancelled(shell):
+async def test_a_call_on_a_forgotten_session_can_be_cancelled():
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             late = await client.start_call("slow")
             await until(lambda: server.executed)
             server.sessions.clear()
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             late.cancel("enough")
-            waiting = late if shell.name == "asyncio" else to_thread(late.result)
             with pytest.raises(mcpwire.CallCancelled):
-                await waiting
+                await late
             server.release()
     told = [r for r in server.requests if r.method == "notifications/cancelled"]
     assert [r.headers["mcp-session-id"] for r in told] in ([], ["session-1"])
 
 
 @pytest.mark.system("L-U7")
-async def test_a_session_forgotten_while_subscribing_is_subscribed_in_the_new_one(
-    shell,
-):
+async def test_a_session_forgotten_while_subscribing_is_subscribed_in_the_new_one():
     def forgets(request, conn):
         if request.headers["mcp-session-id"] == "session-1":
             server.sessions.clear()
@@ -172,7 +169,7 @@ async def test_a_session_forgotten_while_subscribing_is_subscribed_in_the_new_on
 
     with scripted_mcp() as server:
         server.on["resources/subscribe"] = forgets
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             await client.subscribe("memo://one")
             assert client.session_id != "session-1"
             assert server.verbs().count("initialize") == 2
@@ -180,9 +177,9 @@ async def test_a_session_forgotten_while_subscribing_is_subscribed_in_the_new_on
             await client.unsubscribe("memo://one")
 
 
-async def test_without_recovery_each_call_of_a_forgotten_session_says_so(shell):
+async def test_without_recovery_each_call_of_a_forgotten_session_says_so():
     with scripted_mcp() as server:
-        async with connected(shell, server, recovery=ONCE) as client:
+        async with connected(server, recovery=ONCE) as client:
             server.forget_sessions()
             calls = (outcome(client.call_tool("echo")) for _ in range(10))
             for error in await asyncio.gather(*calls):
@@ -198,9 +195,9 @@ async def test_without_recovery_each_call_of_a_forgotten_session_says_so(shell):
 
 
 @pytest.mark.usefixtures("patient_close")
-async def test_a_session_forgotten_as_it_is_closed_costs_nothing(shell):
+async def test_a_session_forgotten_as_it_is_closed_costs_nothing():
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             server.forget_sessions()
             started = time.monotonic()
             await client.aclose()
@@ -230,7 +227,7 @@ async def test_a_ping_that_is_declined_ends_no_session(status):
 
     with scripted_mcp() as server:
         server.on["ping"] = declines
-        async with connected(mcpwire.Client, server, keepalive=0.05) as client:
+        async with connected(server, keepalive=0.05) as client:
             slow = asyncio.ensure_future(client.call_tool("slow"))
             await until(lambda: len(pings) >= 3)
             server.release()
@@ -246,7 +243,7 @@ async def test_a_ping_that_is_not_answered_ends_the_session(patience):
     with scripted_mcp() as server:
         server.on["ping"] = never
         patience[0] = 0.1
-        async with connected(mcpwire.Client, server, keepalive=0.1) as client:
+        async with connected(server, keepalive=0.1) as client:
             error = await outcome(client.call_tool("slow"))
             assert isinstance(error, ConnectionClosed), error
             del server.on["ping"]
@@ -255,7 +252,7 @@ async def test_a_ping_that_is_not_answered_ends_the_session(patience):
             assert client.session_id not in {None, "session-1"}
 
 
-async def test_mixed_replies_while_the_session_goes_are_each_their_own(shell):
+async def test_mixed_replies_while_the_session_goes_are_each_their_own():
     """Calls that stream go on upon the old session; JSON ones begin anew."""
     with scripted_mcp(replies="sse") as server:
 
@@ -267,7 +264,7 @@ async def test_mixed_replies_while_the_session_goes_are_each_their_own(shell):
             return False
 
         server.on["tools/call"] = as_json
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(10)]
             await until(lambda: len(server.executed) == 10)
             server.sessions.clear()
@@ -280,7 +277,7 @@ async def test_mixed_replies_while_the_session_goes_are_each_their_own(shell):
     assert len(server.executed) == 50
 
 
-async def test_initialize_that_is_answered_on_a_resumed_stream_keeps_its_session(shell):
+async def test_initialize_that_is_answered_on_a_resumed_stream_keeps_its_session():
     """Its first stream breaks off after an event id: the rest is of that session."""
     with scripted_mcp(resumable=True, complains=False) as server:
 
@@ -301,6 +298,6 @@ async def test_initialize_that_is_answered_on_a_resumed_stream_keeps_its_session
             return True
 
         server.on["initialize"] = polls
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             assert client.session_id == "session-x"
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"

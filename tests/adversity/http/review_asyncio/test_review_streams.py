@@ -40,10 +40,10 @@ SAMPLING = {
 
 
 @pytest.mark.fault("F50")
-async def test_a_listen_of_an_era_that_is_over_ends_with_it(shell):
+async def test_a_listen_of_an_era_that_is_over_ends_with_it():
     """The server still holds its stream; nobody hears everything twice."""
     with scripted_mcp("dual") as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             await client.subscribe("memo://one")
             await until(lambda: len(server.streams) == 1)
             old = server.streams[0]
@@ -53,19 +53,19 @@ async def test_a_listen_of_an_era_that_is_over_ends_with_it(shell):
             await until(lambda: old not in server.streams)
 
 
-async def test_a_listen_that_is_declined_for_a_moment_is_asked_for_again(shell):
+async def test_a_listen_that_is_declined_for_a_moment_is_asked_for_again():
     with scripted_mcp("stateless") as server:
         declines = answering(reply(503, retry_after="0"))
         server.on["subscriptions/listen"] = once(declines)
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             await client.subscribe("memo://one")
             await until(lambda: server.streams)
 
 
-async def test_a_listen_whose_server_is_being_restarted_comes_back(shell):
+async def test_a_listen_whose_server_is_being_restarted_comes_back():
     """Refused for a while, and then there again."""
     with scripted_mcp("stateless") as server:
-        async with connected(shell, server, recovery=QUICK) as client:
+        async with connected(server, recovery=QUICK) as client:
             await client.subscribe("memo://one")
             await until(lambda: server.streams)
             gone = []
@@ -91,7 +91,7 @@ async def test_the_servers_stream_is_opened_as_its_mode_says(mode, listens):
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, server_stream=mode)
         options = {"on_notification": lambda _: None} if listens else {}
-        async with connected(mcpwire.Client, target, **options) as client:
+        async with connected(target, **options) as client:
             await client.call_tool("echo")
             wanted = mode != "never"
             if wanted:
@@ -101,7 +101,7 @@ async def test_the_servers_stream_is_opened_as_its_mode_says(mode, listens):
 
 
 @pytest.mark.usefixtures("patient_close")
-async def test_a_stream_whose_head_never_comes_ends_with_the_client(shell):
+async def test_a_stream_whose_head_never_comes_ends_with_the_client():
     def never(request, conn):
         conn.wait_closed(HANG_S)
         return True
@@ -109,7 +109,7 @@ async def test_a_stream_whose_head_never_comes_ends_with_the_client(shell):
     with scripted_mcp() as server:
         server.on["GET"] = never
         target = mcpwire.Http(server.url, server_stream="always")
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             await until(lambda: "GET" in server.verbs())
             started = time.monotonic()
             await client.aclose()
@@ -161,7 +161,7 @@ class Asking:
         return True
 
 
-async def test_questions_of_two_sessions_under_one_id_are_both_answered(shell):
+async def test_questions_of_two_sessions_under_one_id_are_both_answered():
     """A server numbers its questions anew in each session."""
 
     async def sampling(request):
@@ -170,8 +170,8 @@ async def test_questions_of_two_sessions_under_one_id_are_both_answered(shell):
 
     with scripted_mcp() as server:
         asking = Asking(server)
-        options = {"sampling": shell.callback(sampling), "recovery": QUICK}
-        async with connected(shell, server, **options) as client:
+        options = {"sampling": sampling, "recovery": QUICK}
+        async with connected(server, **options) as client:
             late = asyncio.ensure_future(client.call_tool("ask"))
             await until(lambda: "tools/call" in server.verbs())
             server.sessions.clear()
@@ -182,7 +182,7 @@ async def test_questions_of_two_sessions_under_one_id_are_both_answered(shell):
     assert new in asking.answered_in
 
 
-async def test_a_call_that_ended_lets_nobody_wait_for_its_question(shell):
+async def test_a_call_that_ended_lets_nobody_wait_for_its_question():
     running = []
 
     async def sampling(request):
@@ -191,13 +191,13 @@ async def test_a_call_that_ended_lets_nobody_wait_for_its_question(shell):
         return ANSWER
 
     with scripted_mcp() as server:
-        options = {"sampling": shell.callback(sampling)}
-        async with connected(shell, server, **options) as client:
+        options = {"sampling": sampling}
+        async with connected(server, **options) as client:
             call = await client.start_call("ask")
             await until(lambda: running)
             call.cancel()
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            channel = getattr(client, "blocking", client)._connection.channel
+            channel = client._connection.channel
             await until(lambda: not channel._asked)
             await until(lambda: not channel._waiting)
 
@@ -205,7 +205,7 @@ async def test_a_call_that_ended_lets_nobody_wait_for_its_question(shell):
 # Deadlines...
 
 
-async def test_progress_on_a_resumed_stream_extends_and_is_told(shell):
+async def test_progress_on_a_resumed_stream_extends_and_is_told():
     """At best of eight: others may keep the machine from any one for too long."""
     told = []
 
@@ -239,7 +239,7 @@ async def test_progress_on_a_resumed_stream_extends_and_is_told(shell):
         server.on["tools/call"] = first
         server.on["GET"] = rest
         options = {"reset_timeout_on_progress": True, "timeout": 0.4}
-        async with connected(shell, unheard(server), **options) as client:
+        async with connected(unheard(server), **options) as client:
             for _ in range(8):
                 ids.clear()
                 told.clear()
@@ -257,9 +257,9 @@ async def test_progress_on_a_resumed_stream_extends_and_is_told(shell):
 
 
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_a_call_without_a_limit_can_be_cancelled_at_any_time(shell, era):
+async def test_a_call_without_a_limit_can_be_cancelled_at_any_time(era):
     with scripted_mcp(era) as server:
-        async with connected(shell, server, timeout=None) as client:
+        async with connected(server, timeout=None) as client:
             call = await client.start_call("slow")
             await until(lambda: server.executed)
             call.cancel()
@@ -267,9 +267,9 @@ async def test_a_call_without_a_limit_can_be_cancelled_at_any_time(shell, era):
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
-async def test_headers_of_a_call_go_with_its_cancellation_and_no_other(shell):
+async def test_headers_of_a_call_go_with_its_cancellation_and_no_other():
     with scripted_mcp() as server:
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             numbers = itertools.count()
             # Of a call that a loaded machine has not sent in its time nobody is told.
             while len(server.executed) < 5:
@@ -322,7 +322,7 @@ async def test_a_thousand_calls_of_all_kinds_leave_nothing_in_memory(replies):
         ]
 
     with scripted_mcp(replies=replies) as server:
-        async with connected(mcpwire.Client, server, sampling=sampling) as client:
+        async with connected(server, sampling=sampling) as client:
             await client.call_tool("ask")
             await until(lambda: server.streams and sizes()[4] == 1)
             before = sizes()
@@ -346,7 +346,7 @@ BROKEN = {
 
 @pytest.mark.pain("P20")
 @pytest.mark.parametrize("case", BROKEN)
-async def test_the_servers_stream_comes_back_however_it_broke(shell, case):
+async def test_the_servers_stream_comes_back_however_it_broke(case):
     def breaks(request, conn):
         conn.send(sse_head() + chunk(b": hello\n\n"))
         if BROKEN[case] is None:
@@ -360,7 +360,7 @@ async def test_the_servers_stream_comes_back_however_it_broke(shell, case):
         server.on["GET"] = once(breaks)
         target = mcpwire.Http(server.url, server_stream="always")
         limits = mcpwire.Limits(message=4096)
-        async with connected(shell, target, recovery=QUICK, limits=limits) as client:
+        async with connected(target, recovery=QUICK, limits=limits) as client:
             await until(lambda: server.streams)
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             assert client.session_id == "session-1"

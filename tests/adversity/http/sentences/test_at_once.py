@@ -44,11 +44,11 @@ UNFINISHED = {
 }
 
 
-async def prompt_errors(shell, server, engine, handler, **options):
+async def prompt_errors(server, engine, handler, **options):
     """Return the errors of calls, until one of them came at once."""
     target = mcpwire.Http(server.url, engine=engine)
     errors = []
-    async with connected(shell, target, **options) as client:
+    async with connected(target, **options) as client:
         server.on["tools/call"] = handler
         took = []
         for _ in range(TRIES):
@@ -61,17 +61,17 @@ async def prompt_errors(shell, server, engine, handler, **options):
     return errors
 
 
-@pytest.mark.grounds(3, "shell", "era", "engine")
+@pytest.mark.grounds(2, "era", "engine")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("case", HOPELESS)
 @pytest.mark.fault("F21", "F22", "F24", "F25", "F31")
 @pytest.mark.pain("P02")
-async def test_each_of_them_ends_its_call_within_250_ms(shell, era, case, engine):
+async def test_each_of_them_ends_its_call_within_250_ms(era, case, engine):
     """With recovery as it is by default, which may not run a tool again."""
     (data, then), expected, named = HOPELESS[case]
     with scripted_mcp(era) as server:
-        errors = await prompt_errors(shell, server, engine, answering(data, then))
+        errors = await prompt_errors(server, engine, answering(data, then))
         assert Counter(server.verbs())["tools/call"] == len(errors), "asked once each"
     for error in errors:
         if case not in DOUBTFUL:
@@ -81,15 +81,15 @@ async def test_each_of_them_ends_its_call_within_250_ms(shell, era, case, engine
             assert error.sent is True
 
 
-@pytest.mark.grounds(2, "shell", "engine")
+@pytest.mark.grounds(1, "engine")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", UNFINISHED)
 @pytest.mark.fault("F24", "F26", "F37")
 @pytest.mark.pain("P02")
-async def test_no_more_of_an_answer_is_waited_for_than_can_matter(shell, case, engine):
+async def test_no_more_of_an_answer_is_waited_for_than_can_matter(case, engine):
     data, expected, named = UNFINISHED[case]
     with scripted_mcp() as server:
-        errors = await prompt_errors(shell, server, engine, answering(data))
+        errors = await prompt_errors(server, engine, answering(data))
     for error in errors:
         assert type(error) is expected, error
         assert named in str(error), error
@@ -99,7 +99,7 @@ async def test_no_more_of_an_answer_is_waited_for_than_can_matter(shell, case, e
 @pytest.mark.parametrize("status", [400, 404, 500])
 @pytest.mark.pain("P02")
 async def test_an_error_of_the_peers_is_told_without_the_end_of_its_body(
-    shell, status, engine
+    status, engine
 ):
     def handler(request, conn):
         error = {"code": -32602, "message": "no such tool"}
@@ -109,7 +109,7 @@ async def test_an_error_of_the_peers_is_told_without_the_end_of_its_body(
         return True
 
     with scripted_mcp(session_ids=False) as server:
-        errors = await prompt_errors(shell, server, engine, handler)
+        errors = await prompt_errors(server, engine, handler)
     for error in errors:
         assert isinstance(error, mcpwire.MCPError), error
         assert "no such tool" in str(error), error
@@ -117,10 +117,10 @@ async def test_an_error_of_the_peers_is_told_without_the_end_of_its_body(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_one_that_fails_leaves_those_beside_it_alone(shell, engine):
+async def test_one_that_fails_leaves_those_beside_it_alone(engine):
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, engine=engine)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             server.on["tools/call"] = answering(reply(500))
             assert isinstance(await outcome(client.call_tool("echo")), HTTPError)
             del server.on["tools/call"]

@@ -12,8 +12,7 @@ from http_bytes import reply
 from mcp_server import scripted_mcp
 
 import mcpwire
-from mcpwire.sync._made import http_going_on as blocking
-from mcpwire.transports.http.streamable import going_on
+from mcpwire.transports.http.streamable import channel
 
 pytestmark = pytest.mark.anyio
 
@@ -23,27 +22,26 @@ ENGINES = ("direct", "httpx")
 @pytest.fixture
 def patient(monkeypatch):
     """Let what is waited for be waited for longer than any test takes."""
-    for module in (going_on, blocking):
-        monkeypatch.setattr(module, "OPENING_S", 10 * BOUND_S)
+    monkeypatch.setattr(channel, "OPENING_S", 10 * BOUND_S)
 
 
 # What is told at once is heard...
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_an_update_as_soon_as_it_is_subscribed_to_is_heard(shell, engine):
+async def test_an_update_as_soon_as_it_is_subscribed_to_is_heard(engine):
     heard = []
     with scripted_mcp() as server:
         Forgetful(server, "resources/subscribe")
         target = mcpwire.Http(server.url, engine=engine)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             await client.subscribe(URI)
             assert server.verbs().index("GET") < server.verbs().index(
                 "resources/subscribe"
             )
         # Once more with somebody who hears it.
         options = {"on_notification": heard.append}
-        async with connected(shell, target, **options) as client:
+        async with connected(target, **options) as client:
             await client.subscribe(URI)
             await until(lambda: heard)
     assert [told.params.uri for told in heard] == [URI]
@@ -53,7 +51,7 @@ async def test_an_update_as_soon_as_it_is_listened_for_is_heard():
     with scripted_mcp() as server:
         Forgetful(server, "resources/subscribe")
         async with (
-            connected(mcpwire.Client, server) as client,
+            connected(server) as client,
             client.listen([URI]) as changes,
         ):
             assert (await changes.next(BOUND_S)).params.uri == URI
@@ -63,7 +61,7 @@ async def test_an_update_as_soon_as_it_is_watched_is_read():
     with scripted_mcp() as server:
         forgetful = Forgetful(server, "resources/subscribe")
         async with (
-            connected(mcpwire.Client, server) as client,
+            connected(server) as client,
             client.watch(URI) as contents,
         ):
             await anext(contents)
@@ -76,7 +74,7 @@ async def test_what_is_told_once_events_are_entered_is_heard():
     with scripted_mcp() as server:
         Forgetful(server, "ping")
         async with (
-            connected(mcpwire.Client, server) as client,
+            connected(server) as client,
             client.events() as events,
         ):
             await client.ping()
@@ -89,7 +87,7 @@ async def test_a_watch_reads_anew_once_the_new_session_can_tell():
         forgetful = Forgetful(server, "resources/read", late_s=0.0)
         forgetful.is_telling = False
         async with (
-            connected(mcpwire.Client, server, recovery=QUICK) as client,
+            connected(server, recovery=QUICK) as client,
             client.watch(URI) as contents,
         ):
             await anext(contents)
@@ -115,11 +113,11 @@ VERDICTS = {
 @pytest.mark.parametrize("case", VERDICTS)
 @pytest.mark.usefixtures("patient")
 @pytest.mark.pain("P20")
-async def test_a_server_without_a_stream_is_subscribed_to_at_once(shell, case, engine):
+async def test_a_server_without_a_stream_is_subscribed_to_at_once(case, engine):
     with scripted_mcp() as server:
         server.on["GET"] = VERDICTS[case]
         target = mcpwire.Http(server.url, engine=engine)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             await client.subscribe(URI, timeout=None)
             await client.subscribe("memo://two", timeout=None)
     assert server.verbs()[:2].count("GET") == 0
@@ -127,19 +125,19 @@ async def test_a_server_without_a_stream_is_subscribed_to_at_once(shell, case, e
 
 
 @pytest.mark.usefixtures("patient")
-async def test_a_stream_that_is_not_wanted_is_not_waited_for(shell):
+async def test_a_stream_that_is_not_wanted_is_not_waited_for():
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, server_stream="never")
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             await client.subscribe(URI, timeout=None)
     assert "GET" not in server.verbs()
 
 
 @pytest.mark.usefixtures("patient")
-async def test_a_stream_that_is_open_is_not_waited_for(shell):
+async def test_a_stream_that_is_open_is_not_waited_for():
     options = {"on_notification": lambda _: None}
     with scripted_mcp() as server:
-        async with connected(shell, server, **options) as client:
+        async with connected(server, **options) as client:
             await until(lambda: server.streams)
             await client.subscribe(URI, timeout=None)
             # Nor one that is being opened again: who listens knows of that by now.
@@ -150,27 +148,26 @@ async def test_a_stream_that_is_open_is_not_waited_for(shell):
 
 
 @pytest.mark.pain("P20")
-async def test_a_stream_whose_head_never_comes_is_waited_for_once(shell, monkeypatch):
+async def test_a_stream_whose_head_never_comes_is_waited_for_once(monkeypatch):
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             started = time.monotonic()
             await client.subscribe(URI)
             took = time.monotonic() - started
-            assert going_on.OPENING_S * 0.9 < took < SOON_S
-            for module in (going_on, blocking):
-                monkeypatch.setattr(module, "OPENING_S", HANG_S)
+            assert channel.OPENING_S * 0.9 < took < SOON_S
+            monkeypatch.setattr(channel, "OPENING_S", HANG_S)
             for number in range(3):
                 await client.subscribe(f"memo://{number}", timeout=None)
 
 
 @pytest.mark.usefixtures("patient")
-async def test_the_wait_leaves_a_call_half_of_its_time(shell):
+async def test_the_wait_leaves_a_call_half_of_its_time():
     """In one of eight attempts: others may keep the machine for that half."""
     for _ in range(8):
         with scripted_mcp() as server:
             server.on["GET"] = never_heads
-            async with connected(shell, server) as client:
+            async with connected(server) as client:
                 error = await outcome(client.subscribe(URI, timeout=1.0))
         if error is None:
             break
@@ -179,10 +176,10 @@ async def test_the_wait_leaves_a_call_half_of_its_time(shell):
 
 
 @pytest.mark.usefixtures("patient")
-async def test_closing_ends_the_wait(shell):
+async def test_closing_ends_the_wait():
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
-        async with connected(shell, server) as client:
+        async with connected(server) as client:
             subscribing = asyncio.ensure_future(client.subscribe(URI, timeout=None))
             await until(lambda: "GET" in server.verbs())
             await client.aclose()
@@ -197,7 +194,7 @@ async def test_closing_ends_the_wait(shell):
 async def test_a_subscription_that_is_cancelled_as_it_waits_was_never_wanted():
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
-        async with connected(mcpwire.Client, server) as client:
+        async with connected(server) as client:
             subscribing = asyncio.ensure_future(client.subscribe(URI, timeout=None))
             await until(lambda: "GET" in server.verbs())
             subscribing.cancel()

@@ -26,7 +26,7 @@ def kept():
     return trace, lines, heads
 
 
-async def test_each_head_of_a_session_is_told(shell):
+async def test_each_head_of_a_session_is_told():
     trace, lines, heads = kept()
     with scripted_mcp() as server:
         target = mcpwire.Http(
@@ -34,7 +34,7 @@ async def test_each_head_of_a_session_is_told(shell):
             headers={"Authorization": f"Bearer {SECRET}"},
             server_stream="always",
         )
-        async with connected(shell, target, trace=trace) as client:
+        async with connected(target, trace=trace) as client:
             await until(lambda: server.streams)
             await client.call_tool("echo", headers={"X-API-Key": SECRET})
         verbs = [request.verb for request in server.requests]
@@ -46,11 +46,11 @@ async def test_each_head_of_a_session_is_told(shell):
     assert "session-1" not in "".join(heads)
 
 
-async def test_each_head_of_http_sse_is_told(shell):
+async def test_each_head_of_http_sse_is_told():
     trace, lines, heads = kept()
     with legacy_server() as server:
         target = mcpwire.Http(server.url, headers={"Authorization": f"Bearer {SECRET}"})
-        async with connected(shell, target, trace=trace) as client:
+        async with connected(target, trace=trace) as client:
             await client.call_tool("echo", headers={"X-API-Key": SECRET})
             posts = 5  # the probe, initialize twice, initialized and the call
             await until(lambda: lines.count("HTTP 202") == posts - 2)
@@ -67,7 +67,7 @@ async def test_each_head_of_http_sse_is_told(shell):
     assert "x-api-key: ***" in "".join(heads)
 
 
-async def test_a_redirect_is_told_as_every_other_answer(shell):
+async def test_a_redirect_is_told_as_every_other_answer():
     trace, lines, _ = kept()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
@@ -79,7 +79,7 @@ async def test_a_redirect_is_told_as_every_other_answer(shell):
             conn.send(b"content-length: 0\r\n\r\n")
             return True
 
-        async with connected(shell, target, trace=trace) as client:
+        async with connected(target, trace=trace) as client:
             server.on["tools/call"] = moved
             del lines[:]
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"

@@ -7,16 +7,15 @@ from faulty import HANG_S, ONCE, outcome
 from http_bytes import head
 from mcp_server import scripted_mcp
 
-from mcpwire.sync._made import http_going_on as blocking
-from mcpwire.transports.http.streamable import going_on
+import mcpwire
+from mcpwire.transports.http.streamable import channel
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.pain("P26")
-async def test_the_late_body_of_a_refused_probe_is_waited_for(shell, monkeypatch):
-    for module in (going_on, blocking):
-        monkeypatch.setattr(module, "DECIDING_S", HANG_S)
+async def test_the_late_body_of_a_refused_probe_is_waited_for(monkeypatch):
+    monkeypatch.setattr(channel, "DECIDING_S", HANG_S)
 
     def late(request, conn):
         error = {"code": -32022, "message": "no", "data": {"supported": ["2099-01-01"]}}
@@ -28,7 +27,7 @@ async def test_the_late_body_of_a_refused_probe_is_waited_for(shell, monkeypatch
 
     with scripted_mcp("stateless") as server:
         server.on["server/discover"] = late
-        client = shell(server.url, recovery=ONCE)
+        client = mcpwire.Client(server.url, recovery=ONCE)
         error = await outcome(client.connect())
         await client.aclose()
         assert "initialize" not in server.verbs(), error

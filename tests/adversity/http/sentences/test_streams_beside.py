@@ -30,10 +30,10 @@ def sample(params):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("over", ["post", "get"])
 @pytest.mark.pain("P29")
-async def test_a_server_may_ask_on_either_stream(shell, over, engine):
+async def test_a_server_may_ask_on_either_stream(over, engine):
     with scripted_mcp(replies="sse") as server:
         target = mcpwire.Http(server.url, engine=engine)
-        async with connected(shell, target, sampling=sample) as client:
+        async with connected(target, sampling=sample) as client:
             await until(lambda: server.streams)
             for _ in range(3):
                 result = await client.call_tool("ask", {"over": over})
@@ -45,10 +45,10 @@ async def test_a_server_may_ask_on_either_stream(shell, over, engine):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.pain("P20")
 @pytest.mark.usefixtures("patient_close")
-async def test_closing_ends_an_open_stream_and_waits_for_no_pause_of_its(shell, engine):
+async def test_closing_ends_an_open_stream_and_waits_for_no_pause_of_its(engine):
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, engine=engine, server_stream="always")
-        async with connected(shell, target, recovery=PATIENT) as client:
+        async with connected(target, recovery=PATIENT) as client:
             await until(lambda: server.streams)
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             started = time.monotonic()
@@ -59,7 +59,7 @@ async def test_closing_ends_an_open_stream_and_waits_for_no_pause_of_its(shell, 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.pain("P20", "P21")
 @pytest.mark.usefixtures("patient_close")
-async def test_closing_ends_a_pause_between_two_streams(shell, engine):
+async def test_closing_ends_a_pause_between_two_streams(engine):
     def ends(request, conn):
         conn.send(sse_head() + LAST_CHUNK)
         return True
@@ -67,7 +67,7 @@ async def test_closing_ends_a_pause_between_two_streams(shell, engine):
     with scripted_mcp() as server:
         server.on["GET"] = ends
         target = mcpwire.Http(server.url, engine=engine, server_stream="always")
-        async with connected(shell, target, recovery=PATIENT) as client:
+        async with connected(target, recovery=PATIENT) as client:
             await until(lambda: "GET" in server.verbs())
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             started = time.monotonic()
@@ -78,9 +78,7 @@ async def test_closing_ends_a_pause_between_two_streams(shell, engine):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.pain("P23")
-async def test_comments_keep_the_stream_of_a_call_and_are_nothing_else(
-    shell, era, engine
-):
+async def test_comments_keep_the_stream_of_a_call_and_are_nothing_else(era, engine):
     """As by proxies that end what is silent: the answer comes after many of them."""
 
     def beats(request, conn):
@@ -96,7 +94,7 @@ async def test_comments_keep_the_stream_of_a_call_and_are_nothing_else(
 
     with scripted_mcp(era) as server:
         target = mcpwire.Http(server.url, engine=engine)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             server.on["tools/call"] = beats
             assert (await client.call_tool("echo")).text == "at last"
             assert client.stats.noise_lines == 0
@@ -104,7 +102,7 @@ async def test_comments_keep_the_stream_of_a_call_and_are_nothing_else(
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.attack("X12")
-async def test_no_line_in_the_log_speaks_of_stdout(shell, engine, caplog):
+async def test_no_line_in_the_log_speaks_of_stdout(engine, caplog):
     """Over HTTP there is none: what was no message came on a stream of events."""
 
     def chatters(request, conn):
@@ -116,7 +114,7 @@ async def test_no_line_in_the_log_speaks_of_stdout(shell, engine, caplog):
     with scripted_mcp("session") as server:
         server.on["ping"] = chatters
         target = mcpwire.Http(server.url, engine=engine)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             await client.ping()
     assert "1 line(s) that are no messages, first: 'hello'" in caplog.text
     assert "stdout" not in caplog.text
@@ -124,12 +122,12 @@ async def test_no_line_in_the_log_speaks_of_stdout(shell, engine, caplog):
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.pain("P23")
-async def test_comments_keep_a_subscription(shell, engine):
+async def test_comments_keep_a_subscription(engine):
     heard = []
     with scripted_mcp("stateless") as server:
         target = mcpwire.Http(server.url, engine=engine)
-        options = {**shell.listening, "on_notification": heard.append}
-        async with connected(shell, target, **options) as client:
+        options = {"on_notification": heard.append}
+        async with connected(target, **options) as client:
             await until(lambda: server.streams)
             conn = server.streams[-1]._conn
             for _ in range(200):

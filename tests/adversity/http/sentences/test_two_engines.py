@@ -1,4 +1,4 @@
-"""Both engines, and clients of the user's, beneath whole clients of both shells."""
+"""Both engines, and clients of the user's, beneath whole clients."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def no_environment(monkeypatch):
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-async def use_everything(shell, server, target):
+async def use_everything(server, target):
     """Have a client send each kind of request there is to a session: all answered."""
-    async with connected(shell, target) as client:
+    async with connected(target) as client:
         await until(lambda: server.streams)
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert {"tools/call", "GET", "DELETE"} <= set(server.verbs())
@@ -65,21 +65,21 @@ def files(tmp_path):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("option", ["ca_file and client_cert", "ssl"])
 @pytest.mark.pain("P28")
-async def test_tls_holds_for_every_kind_of_request(shell, files, engine, option):
+async def test_tls_holds_for_every_kind_of_request(files, engine, option):
     context = certificates.server_context(wants_client=True)
     with scripted_mcp(ssl_context=context) as server:
         target = mcpwire.Http(
             server.url, server_stream="always", engine=engine, **files[option]
         )
-        await use_everything(shell, server, target)
+        await use_everything(server, target)
 
 
 @pytest.mark.pain("P28")
-async def test_tls_holds_for_http_sse_too(shell, files):
+async def test_tls_holds_for_http_sse_too(files):
     context = certificates.server_context(wants_client=True)
     with legacy_server(ssl_context=context) as server:
         target = mcpwire.Http(server.url, **files["ca_file and client_cert"])
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
@@ -87,10 +87,10 @@ async def test_tls_holds_for_http_sse_too(shell, files):
 
 
 @pytest.mark.pain("P28")
-async def test_a_proxy_gets_every_kind_of_request(shell):
+async def test_a_proxy_gets_every_kind_of_request():
     with http_proxy() as proxy, scripted_mcp() as server:
         options = {"proxy": proxy.url, "server_stream": "always"}
-        await use_everything(shell, server, mcpwire.Http(server.url, **options))
+        await use_everything(server, mcpwire.Http(server.url, **options))
         # It sees the first request of each connection, and there is no other way.
         assert len(proxy.asked) == server.connections
         assert all(server.url in line for line in proxy.asked)
@@ -100,39 +100,32 @@ KINDS = {"httpx": httpx, "httpx2": httpx2}
 
 
 @contextlib.asynccontextmanager
-async def client_of_the_users(shell, module):
+async def client_of_the_users(module):
     """Give a client of theirs, and close it; nobody else has."""
-    if shell.name == "asyncio":
-        async with module.AsyncClient(headers={"x-theirs": "1"}) as client:
-            yield client
-            assert not client.is_closed
-    else:
-        with module.Client(headers={"x-theirs": "1"}) as client:
-            yield client
-            assert not client.is_closed
+    async with module.AsyncClient(headers={"x-theirs": "1"}) as client:
+        yield client
+        assert not client.is_closed
 
 
 @pytest.mark.parametrize("module", KINDS)
 @pytest.mark.parametrize("replies", ["json", "sse"])
-async def test_a_client_of_the_users_sends_every_kind_of_request(
-    shell, module, replies
-):
+async def test_a_client_of_the_users_sends_every_kind_of_request(module, replies):
     with scripted_mcp(replies=replies) as server:
-        async with client_of_the_users(shell, KINDS[module]) as theirs:
+        async with client_of_the_users(KINDS[module]) as theirs:
             target = mcpwire.Http(
                 server.url, http_client=theirs, server_stream="always"
             )
-            await use_everything(shell, server, target)
+            await use_everything(server, target)
         assert all(r.headers["x-theirs"] == "1" for r in server.requests)
 
 
 @pytest.mark.parametrize("module", KINDS)
 @pytest.mark.pain("P24")
-async def test_over_a_client_of_the_users_nothing_runs_twice_either(shell, module):
+async def test_over_a_client_of_the_users_nothing_runs_twice_either(module):
     with scripted_mcp(closes=True) as server:
-        async with client_of_the_users(shell, KINDS[module]) as theirs:
+        async with client_of_the_users(KINDS[module]) as theirs:
             target = mcpwire.Http(server.url, http_client=theirs)
-            async with connected(shell, target) as client:
+            async with connected(target) as client:
                 for number in range(30):
                     text = str(number)
                     result = await client.call_tool("echo", {"text": text})
@@ -153,16 +146,15 @@ def answer_over_http2(stream):
     stream.answer({"jsonrpc": "2.0", "id": stream.json["id"], "result": result})
 
 
-async def test_http2_carries_a_whole_client(shell, tmp_path):
+async def test_http2_carries_a_whole_client(tmp_path):
     with http2_server(answer_over_http2) as server:
         ca_file = http2_authority(tmp_path)
         target = mcpwire.Http(server.url, http2=True, ca_file=ca_file)
-        async with connected(shell, target) as client:
+        async with connected(target) as client:
             results = await asyncio.gather(
                 *(client.call_tool("any", {"n": n}) for n in range(20))
             )
             assert {result.text for result in results} == {"over HTTP/2"}
         assert len(server.asked) == 21
-        # A thread that waits has a connection to itself.
-        assert shell.name == "blocking" or server.connections == 1
+        assert server.connections == 1
     assert target.memory.era is Era.STATELESS

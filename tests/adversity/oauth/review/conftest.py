@@ -1,4 +1,4 @@
-"""Both shells, and an authorization server, for defects that a review looked for."""
+"""An authorization server, for defects that a review looked for."""
 
 from __future__ import annotations
 
@@ -14,16 +14,7 @@ for folder in (TESTS / "over_http", TESTS / "oauth", TESTS / "adversity", HERE):
     sys.path.insert(0, str(folder))
 
 import engine_calls  # noqa: E402 - found through the lines above
-import shells  # noqa: E402 - as above
 from authorization_server import authorization_server  # noqa: E402 - as above
-
-
-@pytest.fixture(params=shells.SHELLS)
-def shell(request):
-    """Give what makes clients: `shell(target, **options)` has async methods."""
-    made = shells.SHELLS[request.param]()
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ THINKS_S = 1.5
 
 
 async def test_a_login_while_a_lost_session_is_opened_again_is_no_time_of_the_calls(
-    shell, auth
+    auth,
 ):
     """In one of eight attempts: others may keep the machine for what the call has."""
     slow = []
@@ -31,8 +31,8 @@ async def test_a_login_while_a_lost_session_is_opened_again_is_no_time_of_the_ca
     async def call_as_it_is_opened_again():
         slow.clear()
         with protected_server(auth) as server:
-            target = mcpwire.Http(server.url, auth=oauth(ask=shell.callback(think)))
-            async with asyncio.timeout(BOUND_S), shell(target) as client:
+            target = mcpwire.Http(server.url, auth=oauth(ask=think))
+            async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
                 slow.append(True)
                 server.free = {"tools/call"}
                 server.forget_sessions()

@@ -8,18 +8,17 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import pytest
 from authorization_server import protected_server
 from mcp_server import scripted_mcp
 
 BOUND_S = 30.0
 
-FRAMES = {"asyncio": 6, "blocking": 8}
+FRAMES = 7
 """Python functions that a call enters because of a grant."""
 
 PROGRAM = """
 import asyncio, gc, os, sys
-import mcpwire, mcpwire.sync
+import mcpwire
 def counted(names):
     sys.setprofile(lambda frame, event, _: event == "call" and names.append(
         frame.f_code.co_qualname))
@@ -34,23 +33,10 @@ async def on_asyncio(target):
             await client.call_tool("echo", {"text": "hi"})
             sys.setprofile(None)
             yield names
-def blocking(target):
-    with mcpwire.sync.Client(target) as client:
-        for _ in range(20):
-            client.call_tool("echo", {"text": "hi"})
-        gc.disable()
-        for _ in range(10):
-            names = []
-            counted(names)
-            client.call_tool("echo", {"text": "hi"})
-            sys.setprofile(None)
-            yield names
 async def gather(names):
     return [each async for each in names]
 def run(target):
-    if sys.argv[1] == "asyncio":
-        return min(asyncio.run(gather(on_asyncio(target))), key=len)
-    return min(blocking(target), key=len)
+    return min(asyncio.run(gather(on_asyncio(target))), key=len)
 """
 
 
@@ -67,21 +53,20 @@ def run_python(code, *args):
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("shell_name", FRAMES)
-def test_a_grant_costs_a_call_a_few_functions(auth, shell_name):
+def test_a_grant_costs_a_call_a_few_functions(auth):
     auth.add_client("we", secret="SENTINEL-of-ours")
-    given = "print(*run(mcpwire.Http(sys.argv[2], auth=sys.argv[3])))"
+    given = "print(*run(mcpwire.Http(sys.argv[1], auth=sys.argv[2])))"
     granted = (
-        "print(*run(mcpwire.Http(sys.argv[2], auth=mcpwire.ClientCredentials("
-        "client_id='we', client_secret='SENTINEL-of-ours', issuer=sys.argv[3]))))"
+        "print(*run(mcpwire.Http(sys.argv[1], auth=mcpwire.ClientCredentials("
+        "client_id='we', client_secret='SENTINEL-of-ours', issuer=sys.argv[2]))))"
     )
     with protected_server(auth) as server:
         token = auth.give()["access_token"]
-        without = Counter(run_python(given, shell_name, server.url, token))
-        with_one = Counter(run_python(granted, shell_name, server.url, auth.issuer))
+        without = Counter(run_python(given, server.url, token))
+        with_one = Counter(run_python(granted, server.url, auth.issuer))
     more = with_one - without
     assert "AuthSession.equip" in more
-    assert more.total() - (without - with_one).total() <= FRAMES[shell_name], more
+    assert more.total() - (without - with_one).total() <= FRAMES, more
 
 
 def test_no_random_bytes_are_drawn_for_calls_without_proofs(auth):
@@ -89,19 +74,18 @@ def test_no_random_bytes_are_drawn_for_calls_without_proofs(auth):
     program = """
 drawn = []
 usual, os.urandom = os.urandom, lambda count: drawn.append(count) or usual(count)
-run(mcpwire.Http(sys.argv[2], auth=mcpwire.ClientCredentials(
-    client_id='we', client_secret='SENTINEL-of-ours', issuer=sys.argv[3])))
+run(mcpwire.Http(sys.argv[1], auth=mcpwire.ClientCredentials(
+    client_id='we', client_secret='SENTINEL-of-ours', issuer=sys.argv[2])))
 print(*drawn)
 """
     auth.add_client("we", secret="SENTINEL-of-ours")
     with protected_server(auth) as server:
-        drawn = run_python(program, "blocking", server.url, auth.issuer)
+        drawn = run_python(program, server.url, auth.issuer)
     assert len(drawn) < 10  # of some thirty calls
 
 
-@pytest.mark.parametrize("shell_name", FRAMES)
-def test_who_logs_in_nowhere_loads_nothing_of_it(shell_name):
+def test_who_logs_in_nowhere_loads_nothing_of_it():
     loaded = "print(*(n for n in sys.modules if 'auth' in n and 'mcpwire' in n))"
     with scripted_mcp() as server:
-        program = f"run(mcpwire.Http(sys.argv[2], auth='given'))\n{loaded}"
-        assert run_python(program, shell_name, server.url) == []
+        program = f"run(mcpwire.Http(sys.argv[1], auth='given'))\n{loaded}"
+        assert run_python(program, server.url) == []

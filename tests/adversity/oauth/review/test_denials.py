@@ -24,9 +24,7 @@ SOON_S = 10.0
 
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 @pytest.mark.parametrize("framing", ["length", "chunks", "close"])
-async def test_a_refusal_whose_body_never_ends_is_not_waited_for(
-    shell, auth, engine, framing
-):
+async def test_a_refusal_whose_body_never_ends_is_not_waited_for(auth, engine, framing):
     fields = {
         "length": {"content_length": "1000000"},
         "chunks": {"transfer_encoding": "chunked"},
@@ -34,7 +32,7 @@ async def test_a_refusal_whose_body_never_ends_is_not_waited_for(
     }[framing]
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth(), engine=engine)
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             auth.expire_all()
             usual = server._turns_away
 
@@ -55,9 +53,7 @@ async def test_a_refusal_whose_body_never_ends_is_not_waited_for(
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
-async def test_giving_up_a_call_asks_for_no_login_with_a_server_of_2024_either(
-    shell, auth
-):
+async def test_giving_up_a_call_asks_for_no_login_with_a_server_of_2024_either(auth):
     times, asked, never = [], Signal(), asyncio.Event()
 
     async def ask(url):
@@ -69,19 +65,15 @@ async def test_giving_up_a_call_asks_for_no_login_with_a_server_of_2024_either(
         return None
 
     with protected_legacy(auth) as server:
-        grant = oauth(ask=shell.callback(ask))
+        grant = oauth(ask=ask)
         async with asyncio.timeout(BOUND_S):
-            async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
                 auth.forget_all()
                 call = await client.start_call("echo", {"text": "given up"})
                 await asked.wait()
                 call.cancel()
                 with pytest.raises(mcpwire.CallCancelled):
-                    await (
-                        call
-                        if shell.name == "asyncio"
-                        else asyncio.to_thread(call.result)
-                    )
+                    await call
                 closing_at = asyncio.get_running_loop().time()
             assert asyncio.get_running_loop().time() - closing_at < SOON_S
             never.set()

@@ -39,14 +39,16 @@ class WithTwo(Exception):
         self.response = response
 
 
-async def test_what_a_function_of_the_users_raises_comes_out_of_the_call(shell, auth):
+async def test_what_a_function_of_the_users_raises_comes_out_of_the_call(auth):
     def ask(url):
         raise WithTwo("the metadata service is down", response=503)
 
     with protected_server(auth) as server:
         async with asyncio.timeout(BOUND_S):
             with pytest.raises(WithTwo) as caught:
-                async with shell(mcpwire.Http(server.url, auth=oauth(ask=ask))):
+                async with mcpwire.Client(
+                    mcpwire.Http(server.url, auth=oauth(ask=ask))
+                ):
                     pass
     assert caught.value.response == 503
 
@@ -56,7 +58,7 @@ async def test_what_a_function_of_the_users_raises_comes_out_of_the_call(shell, 
 
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("how", ["function", "call"])
-async def test_no_request_carries_two_authorization_fields(shell, auth, how):
+async def test_no_request_carries_two_authorization_fields(auth, how):
     """A server, and a proxy before it, could each take another one of them."""
     own = {"Authorization": "Bearer of-the-users-own"}
     with protected_server(auth) as server:
@@ -64,7 +66,7 @@ async def test_no_request_carries_two_authorization_fields(shell, auth, how):
         target = mcpwire.Http(server.url, auth=oauth(), **options)
         async with asyncio.timeout(BOUND_S):
             with pytest.raises(mcpwire.LocalProtocolError, match="exclude each other"):
-                async with shell(target) as client:
+                async with mcpwire.Client(target) as client:
                     await client.call_tool("echo", {"text": "hi"}, headers=own)
         for request in server.requests:
             assert request.raw.lower().count(b"\r\nauthorization:") <= 1
@@ -88,13 +90,16 @@ class Watched(mcpwire.MemoryStorage):
 
 @pytest.mark.pain("P33")
 @pytest.mark.attack("S24")
-async def test_a_lease_outlasts_the_requests_that_it_is_for(shell, auth):
+async def test_a_lease_outlasts_the_requests_that_it_is_for(auth):
     """Another process would send the same refresh token, as a thief would."""
     storage = Watched()
     limits = mcpwire.Limits(oauth_timeout=60.0)
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-        async with asyncio.timeout(BOUND_S), shell(target, limits=limits) as client:
+        async with (
+            asyncio.timeout(BOUND_S),
+            mcpwire.Client(target, limits=limits) as client,
+        ):
             auth.expire_all()
             await client.list_tools()
     assert auth.grants == ["authorization_code", "refresh_token"]

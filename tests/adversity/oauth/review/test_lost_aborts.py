@@ -8,8 +8,6 @@ import pytest
 from authorization_server import oauth, protected_server
 
 import mcpwire
-from mcpwire.sync._oauth.authorizer import BlockingAuthorizer
-from mcpwire.sync._oauth.engine import BlockingAuthEngine
 from mcpwire.transports.oauth.authorizer import Authorizer
 from mcpwire.transports.oauth.engine import AuthEngine
 
@@ -25,13 +23,10 @@ def out_of_time(reply):
     channel._expire(reply.id, reply, channel._shell.time())
 
 
-def expire_as_the_token_comes(shell, patches):
+def expire_as_the_token_comes(patches):
     """Have the deadline of a call pass when its token is there, and nothing waits."""
     replies = []
-    is_asyncio = shell.name == "asyncio"
-    engine = AuthEngine if is_asyncio else BlockingAuthEngine
-    authorizer = Authorizer if is_asyncio else BlockingAuthorizer
-    usual_within, usual_obtain = engine._within, authorizer.obtain
+    usual_within, usual_obtain = AuthEngine._within, Authorizer.obtain
 
     def within(self, reply, deadline, work):
         replies.append(reply)
@@ -43,18 +38,13 @@ def expire_as_the_token_comes(shell, patches):
         asyncio.get_running_loop().call_soon(out_of_time, replies[0])
         return credential
 
-    def obtain_blocking(self, wanted, check):
-        credential = usual_obtain(self, wanted, check)
-        out_of_time(replies[0])
-        return credential
-
-    patches.setattr(engine, "_within", within)
-    patches.setattr(authorizer, "obtain", obtain if is_asyncio else obtain_blocking)
+    patches.setattr(AuthEngine, "_within", within)
+    patches.setattr(Authorizer, "obtain", obtain)
 
 
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 async def test_a_deadline_that_passes_as_the_token_comes_counts(
-    shell, auth, monkeypatch, engine
+    auth, monkeypatch, engine
 ):
     """Nothing waits in that moment, so nothing can be woken; it must be looked for."""
     with protected_server(auth) as server:
@@ -62,9 +52,9 @@ async def test_a_deadline_that_passes_as_the_token_comes_counts(
             target = mcpwire.Http(
                 server.url, auth=oauth(), engine=engine, server_stream="never"
             )
-            async with shell(target) as client:
+            async with mcpwire.Client(target) as client:
                 auth.expire_all()
-                expire_as_the_token_comes(shell, monkeypatch)
+                expire_as_the_token_comes(monkeypatch)
                 call = asyncio.create_task(client.call_tool("slow", timeout=100.0))
                 await asyncio.wait([call], timeout=SOON_S)
                 monkeypatch.undo()

@@ -41,31 +41,33 @@ class Fickle(mcpwire.MemoryStorage):
 
 
 @pytest.mark.fault("F40")
-async def test_a_lease_that_cannot_be_given_back_costs_no_call(shell, auth):
+async def test_a_lease_that_cannot_be_given_back_costs_no_call(auth):
     """It ends by itself; the tokens are there, and stored."""
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth(storage=Fickle()))
-        async with asyncio.timeout(BOUND_S), shell(target) as client:
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
             auth.expire_all()
             await echo(client)
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
 @pytest.mark.attack("S29")
-async def test_a_user_may_be_asked_again_once_tokens_help_again(shell, auth):
+async def test_a_user_may_be_asked_again_once_tokens_help_again(auth):
     """Who was not asked any more, as no login helped, may log in elsewhere."""
     storage = mcpwire.MemoryStorage()
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth(storage=storage))
         async with asyncio.timeout(BOUND_S):
-            async with shell(target) as client:
+            async with mcpwire.Client(target) as client:
                 usual, server._complaint = server._complaint, lambda _: (401, {})
                 for _ in range(4):
                     with pytest.raises(mcpwire.MCPError):
                         await echo(client)
                     auth.forget_all()
                 server._complaint = usual
-                async with shell(mcpwire.Http(server.url, auth=oauth(storage=storage))):
+                async with mcpwire.Client(
+                    mcpwire.Http(server.url, auth=oauth(storage=storage))
+                ):
                     pass  # logs in
                 await echo(client)  # with what is stored
                 auth.forget_all()

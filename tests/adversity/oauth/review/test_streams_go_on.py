@@ -19,13 +19,13 @@ UNAVAILABLE = (503, {}, b"")
 
 
 @pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_a_stream_for_what_the_server_says_unasked_comes_back(shell, auth, era):
+async def test_a_stream_for_what_the_server_says_unasked_comes_back(auth, era):
     """What it says would be lost for good, and nobody would know."""
     with protected_server(auth, era=era) as server:
         target = mcpwire.Http(server.url, auth=oauth())
-        options = {"on_notification": lambda note: None, **shell.listening}
+        options = {"on_notification": lambda note: None}
         async with asyncio.timeout(BOUND_S):
-            async with shell(target, recovery=QUICK, **options) as client:
+            async with mcpwire.Client(target, recovery=QUICK, **options) as client:
                 await echo(client)
                 await asyncio.to_thread(server.wait_until, lambda: server.streams)
                 auth.on["token"] = lambda request: UNAVAILABLE
@@ -40,7 +40,7 @@ async def test_a_stream_for_what_the_server_says_unasked_comes_back(shell, auth,
 
 
 @pytest.mark.rule("FLOW-20")
-async def test_a_call_whose_stream_broke_off_is_gone_on_with(shell, auth):
+async def test_a_call_whose_stream_broke_off_is_gone_on_with(auth):
     """The token ends while the call runs, and there is no other just then."""
     times = []
 
@@ -51,7 +51,7 @@ async def test_a_call_whose_stream_broke_off_is_gone_on_with(shell, auth):
     with protected_server(auth, resumable=True, polls=1, replies="sse") as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with asyncio.timeout(BOUND_S):
-            async with shell(target, recovery=QUICK) as client:
+            async with mcpwire.Client(target, recovery=QUICK) as client:
                 server.on["tools/call"] = lambda request, conn: auth.expire_all()
                 auth.on["token"] = once
                 result = await client.call_tool("notify", {"steps": 2})

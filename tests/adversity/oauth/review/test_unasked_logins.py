@@ -19,11 +19,11 @@ BOUND_S = 30.0
 class Asked:
     """A user who is asked, and does nothing until the test ends."""
 
-    def __init__(self, shell):
+    def __init__(self):
         self.times = 0
         self.signal = Signal()
         self.never = asyncio.Event()
-        self.ask = shell.callback(self._ask)
+        self.ask = self._ask
 
     async def _ask(self, url):
         self.times += 1
@@ -32,24 +32,20 @@ class Asked:
         return "nothing"
 
 
-async def test_giving_up_a_call_that_waits_for_a_login_asks_for_no_other(shell, auth):
+async def test_giving_up_a_call_that_waits_for_a_login_asks_for_no_other(auth):
     """The server is told of the call that was given up; that is worth no login."""
-    user = Asked(shell)
+    user = Asked()
     grant = oauth(ask=user.ask)
     with protected_server(auth) as server:
         server.is_open = True
         async with asyncio.timeout(BOUND_S):
-            async with shell(mcpwire.Http(server.url, auth=grant)) as client:
+            async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
                 server.is_open = False
                 call = await client.start_call("echo", {"text": "given up"})
                 await user.signal.wait()
                 call.cancel()
                 with pytest.raises(mcpwire.CallCancelled):
-                    await (
-                        call
-                        if shell.name == "asyncio"
-                        else asyncio.to_thread(call.result)
-                    )
+                    await call
                 await asyncio.to_thread(
                     server.wait_until,
                     lambda: "notifications/cancelled" in server.verbs(),
@@ -63,12 +59,12 @@ async def test_giving_up_a_call_that_waits_for_a_login_asks_for_no_other(shell, 
     assert user.times == 1
 
 
-async def test_closing_with_a_token_that_has_expired_asks_nobody(shell, auth, clock):
-    user = Asked(shell)
+async def test_closing_with_a_token_that_has_expired_asks_nobody(auth, clock):
+    user = Asked()
     grant = oauth()
     with protected_server(auth) as server:
         async with asyncio.timeout(BOUND_S):
-            client = shell(mcpwire.Http(server.url, auth=grant))
+            client = mcpwire.Client(mcpwire.Http(server.url, auth=grant))
             await client.connect()
             object.__setattr__(grant, "ask", user.ask)
             clock.pass_by(2 * HOUR_S)

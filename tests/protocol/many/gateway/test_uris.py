@@ -11,7 +11,7 @@ from mcpwire.protocol.many.gateway.uris import (
     with_links,
     with_uris,
 )
-from mcpwire.wire.uri_templates import is_uri
+from mcpwire.wire.uri_template import is_uri
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 

@@ -14,7 +14,7 @@ from mcpwire.types import (
     TextResourceContents,
     encode,
 )
-from mcpwire.types.capabilities import PromptsCapability, ResourcesCapability
+from mcpwire.types.lifecycle import PromptsCapability, ResourcesCapability
 
 BOTH = frozenset({"resources", "prompts"})
 ALL = ServerCapabilities(resources=ResourcesCapability(), prompts=PromptsCapability())

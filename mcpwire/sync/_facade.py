@@ -1,0 +1,247 @@
+"""What the blocking classes share: an asyncio object and the runner of its loop."""
+
+# ruff: noqa: SLF001 - the facades of one package know each other
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
+
+from mcpwire.sync._runner import Runner
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from mcpwire.transports.client.calls import PendingCall as AsyncPendingCall
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = ["Facade", "Owner", "PendingCall", "Reader", "Stream", "run_with"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+FacadeT = TypeVar("FacadeT", bound="Facade")
+
+_END: Final[Any] = object()
+
+NEEDS_THREAD: Final = ("on_notification", "keepalive", "restart", "idle")
+"""Options for which the loop has to run between calls, too."""
+
+_known: Final[WeakValueDictionary[int, Facade]] = WeakValueDictionary()
+"""The facades in use, by the identity of their asyncio objects."""
+
+
+class Facade:
+    """An asyncio object for callers without an event loop."""
+
+    _runner: Runner
+    _inner: Any = None
+
+    def _stand_for(self, runner: Runner, inner: Any) -> None:
+        self._runner, self._inner = runner, inner
+        _known[id(inner)] = self
+
+    def _wrap(self, kind: type[FacadeT], inner: Any) -> FacadeT:
+        """Return the facade of an asyncio object, the same while that one is in use."""
+        found = _known.get(id(inner))
+        if isinstance(found, kind):
+            return found
+        made = kind.__new__(kind)
+        made._stand_for(self._runner, inner)
+        return made
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return repr(self._inner).replace("<mcpwire.", "<mcpwire.sync.", 1)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for the result of a coroutine."""
+        return self._runner.run(work)
+
+    def _on_loop(self, function: Callable[[], T]) -> T:
+        """Call a plain function on the loop and return its result."""
+        return self._runner.run(_called(function))
+
+    def _iterate(self, iterator: AsyncIterator[T]) -> Iterator[T]:
+        """Iterate over an async iterator."""
+        while (item := self._runner.run(_next(iterator))) is not _END:
+            yield item
+
+
+class Reader(Facade):
+    """A facade with a base class that reads what the asyncio object holds."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class Stream(Facade):
+    """An iterator that is closed at the end of its ``with`` block."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def _take(self, iterator: AsyncIterator[T]) -> T:
+        item = self._runner.run(_next(iterator))
+        if item is _END:
+            raise StopIteration
+        return item
+
+    def __enter__(self) -> Self:
+        self._runner.run(self._inner.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.run(self._inner.aclose())
+
+
+class PendingCall(Facade, Generic[T]):
+    """A call on its way; `result` waits for it, in any thread, any number of times.
+
+    Not waiting leaves the call alone; `cancel` ends it.
+    """
+
+    _inner: AsyncPendingCall[T]
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the end of the call and return its result.
+
+        Raises what the call raises.
+
+        Args:
+            timeout: How long to wait, in seconds; the call has a limit of its own.
+
+        Raises:
+            TimeoutError: It has not ended by then, and goes on.
+        """
+        return self._runner.run(self._wait(timeout))
+
+    async def _wait(self, timeout: float | None) -> T:
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                return await self._inner
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"{self!r} has not ended within {timeout:g} s") from None
+
+    @property
+    def request_id(self) -> RequestId | None:
+        """The request's id on the wire; another after a restart or an input round."""
+        return self._inner.request_id
+
+    @property
+    def done(self) -> bool:
+        """Whether the call has ended, in whatever way."""
+        return self._inner.done
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """End the call: the server is told, and `result` raises `CallCancelled`.
+
+        A call that has ended is left alone.
+        """
+        self._runner.post(self._inner.cancel, reason)
+
+
+class Owner(Facade):
+    """An object with connections, and as a rule with the loop that they are on."""
+
+    _owns_runner = False
+
+    def _adopt(
+        self, make: Callable[..., Any], *args: Any, background: bool, **options: Any
+    ) -> None:
+        """Make the asyncio object, and a runner for it."""
+        if options.pop("listen", None) is not None:
+            text = "listen= does nothing any more: streams of events need no threads"
+            warnings.warn(text, DeprecationWarning, stacklevel=3)
+        wants_thread = any(options.get(name) is not None for name in NEEDS_THREAD)
+        runner = Runner(wants_thread=background or wants_thread)
+        if options.get("make_client") is not None:
+            options["make_client"] = partial(_made, runner, options["make_client"])
+        inner: Any = make(*args, **options)
+        runner.abandon_all = inner.abandon
+        self._owns_runner = True
+        self._stand_for(runner, inner)
+
+    def __enter__(self) -> Self:
+        self._runner.run(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close(partial(self._inner.__aexit__, exc_type, exc, traceback))
+
+    def _close(self, aclose: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Close the connections and the loop; an interrupt kills what is left."""
+        runner = self._runner
+        if runner.is_inside:
+            runner.close_later(aclose, partial(self._close, aclose))
+            return
+        try:
+            runner.run(aclose())
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._inner.abandon()
+            raise
+        finally:
+            if self._owns_runner:
+                runner.end()
+
+    def __del__(
+        self,
+        is_finalizing: Callable[[], bool] = sys.is_finalizing,
+        warn: Callable[..., None] = warnings.warn,
+    ) -> None:
+        if not self._owns_runner:
+            return
+        try:
+            is_open = self._runner.abandon_all()
+            self._runner.end(wait=False)
+            if is_open:
+                text = f"unclosed {self!r}: it was closed by force"
+                warn(text, ResourceWarning, source=self, stacklevel=2)
+        except ResourceWarning:
+            raise  # where warnings are errors
+        except Exception:
+            # Modules may be empty by now, and what the process holds ends with it.
+            if not is_finalizing():
+                raise
+
+
+def _made(runner: Runner, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Return the asyncio client of the blocking one that a user's function made."""
+    made = make(*args, **options)
+    if not isinstance(made, Owner):
+        return made
+    made._owns_runner = False
+    made._runner = runner
+    made._inner.blocking = made  # kept, for the group gives it out
+    return made._inner
+
+
+def run_with(
+    client: Facade,
+    function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+    *args: P.args,
+    **options: P.kwargs,
+) -> T:
+    """Call an async function of an asyncio client with that of a blocking one."""
+    return client._run(function(client._inner, *args, **options))
+
+
+async def _called(function: Callable[[], T]) -> T:
+    return function()
+
+
+async def _next(iterator: AsyncIterator[T]) -> T:
+    return await anext(iterator, _END)

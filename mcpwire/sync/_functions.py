@@ -1,0 +1,75 @@
+"""The functions that stand beside a client, for the blocking one."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from mcpwire.client import links, tasks
+from mcpwire.client import login as logins
+from mcpwire.sync._facade import run_with
+from mcpwire.sync._runner import Runner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from mcpwire.client import Client as AsyncClient
+    from mcpwire.sync._made import Client
+
+__all__ = [
+    "begin_login",
+    "cancel_task",
+    "finish_login",
+    "get_task",
+    "list_tasks",
+    "login",
+    "login_status",
+    "logout",
+    "resolve_links",
+    "start_task",
+    "update_task",
+    "wait_for_task",
+]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _of_client(
+    function: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Client, P], T]:
+    """Make a function of a blocking client of one of an asyncio client."""
+
+    @wraps(function)
+    def call(client: Client, /, *args: P.args, **options: P.kwargs) -> T:
+        return run_with(client, function, *args, **options)
+
+    return call
+
+
+def _alone(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Make a blocking function of an async one that needs no client."""
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        runner = Runner()
+        try:
+            return runner.run(function(*args, **options))
+        finally:
+            runner.end()
+
+    return call
+
+
+resolve_links = _of_client(links.resolve_links)
+cancel_task = _of_client(tasks.cancel_task)
+get_task = _of_client(tasks.get_task)
+list_tasks = _of_client(tasks.list_tasks)
+start_task = _of_client(tasks.start_task)
+update_task = _of_client(tasks.update_task)
+wait_for_task = _of_client(tasks.wait_for_task)
+begin_login = _alone(logins.begin_login)
+finish_login = _alone(logins.finish_login)
+login = _alone(logins.login)
+login_status = logins.login_status
+logout = _alone(logins.logout)

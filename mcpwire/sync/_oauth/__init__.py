@@ -1,1 +1,0 @@
-"""The blocking shell of authorization."""

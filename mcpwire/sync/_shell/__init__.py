@@ -1,1 +1,0 @@
-"""The blocking shell of a client, as far as it waits: written by hand."""

@@ -1,0 +1,926 @@
+"""Decode and encode wire types: the annotations of a class are its specification.
+
+::
+
+    annotations ──┬─> TypeSpec ─┬─> decoder ────────> an instance
+                  │             │      │ Refused
+    LENIENCY ─────┘             │      └─> the same with paths ──> InvalidMessage
+                                └─> encoder, one for each revision ──> a JSON object
+
+All three are straight-line functions, written and compiled when a type is first used.
+A decoder knows no path; what it refuses is decoded once more by one that does. The
+source holds the names of our classes and fields only, nothing from a peer.
+
+===========================  ========================================================
+annotation                   kind
+===========================  ========================================================
+``str int float bool Any``   a leaf; ``float`` is JSON's number, ``int`` its integer
+``int | str``                a leaf of several types
+``Literal["a", "b"]``        a closed set of strings
+``Literal["a"] | str``       an open set of strings: unknown ones survive
+``dict[str, Any]``           an object that the specification leaves open
+``dict[str, X]``             an object of values of that kind
+``list[X]``                  an array
+``Tool``                     an object of that wire type
+``TextContent | ...``        told apart by the members' common constant, or by `Pick`
+``X | list[X]``              one, or an array of them
+``X | None``                 without a default: ``null`` is a value, else absent
+``ClassVar[Literal["a"]]``   a constant on the wire, no constructor argument
+===========================  ========================================================
+
+Three attribute names are special: `meta` is ``_meta`` on the wire, `extra` takes the
+unknown members, and `raw` keeps the decoded object itself. A class that demands `raw`
+is opaque: it is encoded as what it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import operator
+import re
+import sys
+import types
+import typing
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
+
+import attrs
+
+import mcpwire.types as public_names
+from mcpwire.errors import InvalidMessage, LocalProtocolError
+from mcpwire.types import _base
+from mcpwire.types._base import UNSET, Pick, Spec, Unset, WireType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from mcpwire.types._base import Json, JsonObject
+    from mcpwire.versions import Revision
+
+__all__ = ["decode", "decode_repaired", "decoder", "encode", "encoder"]
+
+T = TypeVar("T", bound="WireType")
+
+
+# --- leniency: deviations that are read without complaint
+
+Found: TypeAlias = Literal["missing", "null", "integral float", "malformed"]
+"""What stands on the wire instead of the value that the schema asks for."""
+
+ANY_TYPE: Final = "*"
+OPTIONAL: Final = "<optional>"
+INTEGER: Final = "<integer>"
+
+
+@attrs.frozen
+class Row:
+    """One deviation that is read as the default of the field."""
+
+    type: str
+    """The wire type, or `ANY_TYPE`."""
+
+    field: str
+    """The field's name on the wire, or one of the two classes of fields."""
+
+    found: tuple[Found, ...]
+    reason: str
+
+
+_ABSENT: Final[tuple[Found, ...]] = ("missing", "null")
+_LOST: Final[tuple[Found, ...]] = ("malformed",)
+
+# Whatever has no row here is refused with its path. What is malformed is refused by
+# `decode`; `decode_repaired` leaves it out by the rows for it.
+LENIENCY: Final = (
+    Row(ANY_TYPE, OPTIONAL, ("null",), "dumps of models have null for what is unset"),
+    Row(ANY_TYPE, INTEGER, ("integral float",), "JSON Schema counts 5.0 as an integer"),
+    Row("CallToolResult", "content", _ABSENT, "some send structuredContent alone"),
+    Row("ToolResultContent", "content", _ABSENT, "it is a CallToolResult in a message"),
+    Row("Tool", "inputSchema", _ABSENT, "one tool must not cost the whole list"),
+    Row("Tool", "annotations", _LOST, "a tool's hints must not cost the whole list"),
+    Row("ToolAnnotations", OPTIONAL, _LOST, "the default of each hint is the safe one"),
+    Row("InitializeResult", "serverInfo", _ABSENT, "identity is for display only"),
+    Row("InitializeResult", "capabilities", _ABSENT, "nothing said, nothing offered"),
+    Row("DiscoverResult", "capabilities", _ABSENT, "nothing said, nothing offered"),
+    Row("InitializeRequestParams", "capabilities", _ABSENT, "as of a server"),
+)
+
+
+# --- what a class says of itself: made once, compared by identity
+
+
+@attrs.frozen(repr=False, eq=False)
+class Leaf:
+    """A value without structure of ours: its exact Python types, none for any."""
+
+    types: tuple[type, ...]
+    name: str
+    known: tuple[str, ...] = ()
+    """The members of an open set of strings that are known by now."""
+
+
+@attrs.frozen(repr=False, eq=False)
+class Closed:
+    """One of a closed set of strings."""
+
+    values: tuple[str, ...]
+
+
+@attrs.frozen(repr=False, eq=False)
+class Array:
+    """A JSON array."""
+
+    item: Kind
+
+
+@attrs.frozen(repr=False, eq=False)
+class Map:
+    """A JSON object with open names of members."""
+
+    item: Kind
+
+
+@attrs.frozen(repr=False, eq=False)
+class Nested:
+    """A JSON object of one wire type."""
+
+    cls: type[WireType]
+
+
+@attrs.frozen(repr=False, eq=False)
+class Tagged:
+    """A union of wire types that a constant member tells apart."""
+
+    key: str
+    members: Mapping[str, type[WireType]]
+    fallback: type[WireType] | None
+    """What an unknown constant decodes to; without one it is refused."""
+
+    @property
+    def classes(self) -> tuple[type[WireType], ...]:
+        """All that the union may hold."""
+        rest = () if self.fallback is None else (self.fallback,)
+        return (*self.members.values(), *rest)
+
+
+@attrs.frozen(repr=False, eq=False)
+class Picked:
+    """A union of wire types that a function tells apart."""
+
+    pick: Pick
+    classes: tuple[type[WireType], ...]
+
+
+@attrs.frozen(repr=False, eq=False)
+class Either:
+    """One value, or an array of them."""
+
+    one: Kind
+    many: Array
+
+
+Kind: TypeAlias = Leaf | Closed | Array | Map | Nested | Tagged | Picked | Either
+
+ANY: Final = Leaf((), "any")
+
+
+@attrs.frozen(repr=False, eq=False)
+class FieldSpec:
+    """One field of a wire type."""
+
+    attribute: str
+    wire: str
+    kind: Kind
+    default: Any
+    """What absence decodes to; `attrs.NOTHING` where the constructor asks for it."""
+
+    absent: Unset | None
+    """What a missing member reads as: ``None`` where ``null`` counts as missing."""
+
+    nullable: bool
+    """Whether ``null`` is a value of its own."""
+
+    accepts_missing: bool
+    may_be_lost: bool
+    """Whether `decode_repaired` leaves it out where it is malformed."""
+
+    spec: Spec
+
+    def exists_in(self, revision: str) -> bool:
+        """Return whether a revision's schema has the field."""
+        until = self.spec.until
+        return self.spec.since <= revision and (until is None or revision <= until)
+
+    def required_in(self, revision: str) -> bool:
+        """Return whether a revision's schema requires the field."""
+        required = self.spec.required
+        if isinstance(required, tuple):
+            return revision in required
+        return self.exists_in(revision) and (required or self.default is attrs.NOTHING)
+
+
+@attrs.frozen(repr=False, eq=False)
+class TypeSpec:
+    """A wire type as the codec sees it."""
+
+    cls: type[WireType]
+    constants: Mapping[str, str]
+    fields: tuple[FieldSpec, ...]
+    keeps_raw: bool
+    opaque: bool
+
+
+# --- reading annotations
+
+
+class _Scope(dict[str, Any]):
+    """The names that annotations may use; those of `mcpwire.types` load on demand."""
+
+    def __missing__(self, name: str) -> Any:
+        # KeyError lets the interpreter look into the module and the builtins.
+        if name not in public_names.__all__:
+            raise KeyError(name)
+        return getattr(public_names, name)
+
+
+_SCOPE: Final = _Scope(vars(_base))
+
+
+def wire_name(attribute: str) -> str:
+    """Return an attribute's name on the wire: camel case, and ``_meta``."""
+    if attribute == "meta":
+        return "_meta"
+    head, *tail = attribute.split("_")
+    return head + "".join(word.capitalize() for word in tail)
+
+
+def _constants(cls: type[WireType]) -> dict[str, str]:
+    # `from __future__ import annotations` keeps them as text in every types module.
+    return {
+        wire_name(name): getattr(cls, name)
+        for name, annotation in cls.__annotations__.items()
+        if annotation.startswith("ClassVar[Literal")
+    }
+
+
+def _unmarked(hint: Any) -> tuple[Any, Spec]:
+    """Return an annotation without its `Spec`, and that."""
+    marks = getattr(hint, "__metadata__", ())
+    spec = next((mark for mark in marks if isinstance(mark, Spec)), None)
+    if spec is None:
+        return hint, Spec()
+    # Annotated flattens, so the Pick of a union's alias stands beside the Spec.
+    others = tuple(mark for mark in marks if mark is not spec)
+    plain = hint.__origin__
+    return (Annotated[plain, *others] if others else plain), spec
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    is_union = typing.get_origin(hint) in {types.UnionType, typing.Union}
+    return typing.get_args(hint) if is_union else (hint,)
+
+
+def _union_of(members: Iterable[Any]) -> Any:
+    return functools.reduce(operator.or_, members)
+
+
+def _kind(hint: Any) -> Kind:
+    if hint is Any:
+        return ANY
+    if hint in _LEAVES:
+        return _LEAVES[hint]
+    origin = typing.get_origin(hint)
+    if origin in _GENERIC:
+        return _GENERIC[origin](hint, typing.get_args(hint))
+    return Nested(hint)
+
+
+def _picked(hint: Any, _: tuple[Any, ...]) -> Kind:
+    pick = next(mark for mark in hint.__metadata__ if isinstance(mark, Pick))
+    return Picked(pick, _members(hint.__origin__))
+
+
+def _object(_: Any, arguments: tuple[Any, ...]) -> Kind:
+    item = _kind(arguments[1])
+    return Leaf((dict,), "object") if item is ANY else Map(item)
+
+
+def _union(_: Any, members: tuple[Any, ...]) -> Kind:
+    for array in members:
+        if typing.get_origin(array) is list:
+            rest = _union_of(member for member in members if member is not array)
+            return Either(_kind(rest), Array(_kind(typing.get_args(array)[0])))
+    kinds = [_kind(member) for member in members]
+    leaves = [kind for kind in kinds if isinstance(kind, Leaf)]
+    if not leaves:
+        return _tagged(members)
+    return Leaf(
+        tuple(each for leaf in leaves for each in leaf.types),
+        " or ".join(leaf.name for leaf in leaves),
+        tuple(v for kind in kinds if isinstance(kind, Closed) for v in kind.values),
+    )
+
+
+def _tagged(members: tuple[type[WireType], ...]) -> Tagged:
+    known = {cls: _constants(cls) for cls in members}
+    key = next(name for constants in known.values() for name in constants)
+    return Tagged(
+        key,
+        {constants[key]: cls for cls, constants in known.items() if constants},
+        next((cls for cls, constants in known.items() if not constants), None),
+    )
+
+
+_LEAVES: Final = {
+    str: Leaf((str,), "str"),
+    int: Leaf((int,), "int"),
+    float: Leaf((int, float), "number"),
+    bool: Leaf((bool,), "bool"),
+}
+_GENERIC: Final[Mapping[Any, Callable[[Any, tuple[Any, ...]], Kind]]] = {
+    Annotated: _picked,
+    Literal: lambda _, arguments: Closed(arguments),
+    list: lambda _, arguments: Array(_kind(arguments[0])),
+    dict: _object,
+    types.UnionType: _union,
+    typing.Union: _union,
+}
+
+
+# --- saying what is wrong
+
+_SHOWN: Final = 40
+_PLAIN: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
+_JSON_NAMES: Final[Mapping[type, str]] = {
+    str: "str",
+    int: "int",
+    float: "number",
+    bool: "bool",
+    dict: "object",
+    list: "array",
+    type(None): "null",
+    Unset: "nothing",
+}
+
+
+def describe(value: object) -> str:
+    """Name a value's JSON type."""
+    return _JSON_NAMES.get(type(value), type(value).__name__)
+
+
+def member(path: str, name: str) -> str:
+    """Return the path of an object's member."""
+    return f"{path}.{name}" if _PLAIN.match(name) else f"{path}[{json.dumps(name)}]"
+
+
+def _shown(value: Json) -> str:
+    if type(value) is not str:
+        return describe(value)
+    return repr(value if len(value) <= _SHOWN else value[:_SHOWN] + "…")
+
+
+def _expected(kind: Kind) -> str:
+    match kind:
+        case Leaf():
+            return kind.name
+        case Closed(values):
+            return " or ".join(map(repr, values))
+        case Array():
+            return "array"
+        case Either(one, _):
+            return f"{_expected(one)} or array"
+        case Tagged(members=members, fallback=None):
+            return " or ".join(map(repr, members))
+    return "object"
+
+
+# --- writing functions
+
+
+class Refused(Exception):
+    """The value does not fit; a signal between decoders that no caller sees."""
+
+
+SYMPTOMS: Final = (AttributeError, KeyError, TypeError)
+"""What a value of the wrong type raises inside an encoder."""
+
+
+class _Source:
+    """The source of one function, and the values that it has names for."""
+
+    def __init__(self, label: str, head: str, **names: Any) -> None:
+        self.label = label
+        self.names = {"UNSET": UNSET, **names}
+        self.lines = [head]
+        self.depth = 1
+
+    def line(self, text: str, *inside: str) -> None:
+        """Add a line, and lines one step deeper."""
+        self.lines.append("    " * self.depth + text)
+        self.lines += ["    " * (self.depth + 1) + each for each in inside]
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.line(head)
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    def name(self, prefix: str, value: Any = None) -> str:
+        """Return a new name, for a variable or for that value."""
+        name = f"{prefix}{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def default(self, default: Any) -> str:
+        """Return an expression that makes a field's default."""
+        factory = getattr(default, "factory", None)
+        return repr(default) if factory is None else f"{self.name('make', factory)}()"
+
+    def write(self) -> None:
+        """Write the body."""
+
+    def compile(self, *handler: str) -> Any:
+        """Return the function; the handler is for what its body raises."""
+        if handler:
+            with self.block("try:"):
+                self.write()
+            self.line(*handler)
+        else:
+            self.write()
+        source = "\n".join(self.lines)
+        exec(compile(source, f"<mcpwire {self.label}>", "exec"), self.names)  # noqa: S102 - straight-line code is what makes a decode cost 1 us; it holds our names only
+        return self.names["function"]
+
+
+class _DecoderSource(_Source):
+    """Writes a decoder, with paths or without.
+
+    With paths, the function also takes the path of the value, and a list (or ``None``)
+    for the paths of what is malformed and may be lost.
+    """
+
+    def __init__(
+        self, codec: Codec, cls: type[WireType], *, has_paths: bool = False
+    ) -> None:
+        self.accepts_floats = codec.allows(ANY_TYPE, INTEGER, "integral float")
+        self.spec = spec = codec.specs[cls]
+        self.has_paths = has_paths
+        super().__init__(
+            f"decoder of {cls.__name__}",
+            f"def function(d{', p, lost' if has_paths else ''}):",
+            D=codec.with_paths if has_paths else codec.inner,
+            InvalidMessage=InvalidMessage,
+            Refused=Refused,
+            cls=cls,
+            describe=describe,
+            explain=codec.explain,
+            known=frozenset(spec.constants) | {field.wire for field in spec.fields},
+            member=member,
+            new=object.__new__,
+            shown=_shown,
+        )
+
+    def write(self) -> None:
+        spec = self.spec
+        self.require_type("dict", "d", "p", "object")
+        for name, value in spec.constants.items():
+            found, path = self.member("d", name), self.below("p", name)
+            self.require(f"{found} == {value!r}", path, repr(value), f"shown({found})")
+        self.line("o = new(cls)")
+        if spec.keeps_raw:
+            self.line("o.raw = d")
+        demanded = [field for field in spec.fields if not field.accepts_missing]
+        for field in demanded:
+            self.demand(field)
+        if not spec.opaque:
+            self.line(f"n = len(d) - {len(spec.constants) + len(demanded)}")
+            for field in spec.fields:
+                if field.accepts_missing:
+                    self.accept(field)
+            unknown = "{k: d[k] for k in d if k not in known} or None"
+            self.line(f"o.extra = ({unknown}) if n else None")
+        self.line("return o")
+
+    def member(self, holder: str, name: str) -> str:
+        """Return an expression for a member that must be there."""
+        # Without paths, a KeyError says as much as `Refused`.
+        absent = f"{holder}[{name!r}]"
+        return f"{holder}.get({name!r}, UNSET)" if self.has_paths else absent
+
+    def below(self, path: str, name: str) -> str:
+        """Return an expression for the path of a member."""
+        return f"{path} + {member('', name)!r}"
+
+    def require(self, condition: str, path: str, expected: str, got: str) -> None:
+        error = "Refused"
+        if self.has_paths:
+            error = f"InvalidMessage({path}, expected={expected!r}, got={got})"
+        self.line(f"if not ({condition}):", f"raise {error}")
+
+    def require_type(self, kind: str, value: str, path: str, expected: str) -> None:
+        self.require(f"type({value}) is {kind}", path, expected, f"describe({value})")
+
+    def demand(self, field: FieldSpec) -> None:
+        """Write a field without which the object is refused."""
+        value, path = self.name("v"), self.below("p", field.wire)
+        self.line(f"{value} = {self.member('d', field.wire)}")
+        if self.has_paths:
+            expected = _expected(field.kind)
+            self.require(f"{value} is not UNSET", path, expected, "'nothing'")
+        if field.nullable and field.kind is not ANY:
+            with self.block(f"if {value} is not None:"):
+                self.check(field.kind, value, path)
+        else:
+            self.check(field.kind, value, path)
+        self.line(f"o.{field.attribute} = {value}")
+
+    def accept(self, field: FieldSpec) -> None:
+        """Write a field that may be absent; ``n`` members have no field so far."""
+        value, default = self.name("v"), self.default(field.default)
+        self.line(f"{value} = {field.absent!r}")
+        self.line("if n:", f"{value} = d.get({field.wire!r}, {field.absent!r})")
+        with self.block(f"if {value} is not {field.absent!r}:"):
+            self.line("n -= 1")
+            self.check_optional(field, value, default)
+        if default != repr(field.absent):
+            self.line("else:", f"{value} = {default}")
+        self.line(f"o.{field.attribute} = {value}")
+
+    def check_optional(self, field: FieldSpec, value: str, default: str) -> None:
+        path = self.below("p", field.wire)
+        if not (self.has_paths and field.may_be_lost):
+            self.check(field.kind, value, path)
+            return
+        with self.block("try:"):
+            self.check(field.kind, value, path)
+        with self.block("except InvalidMessage:"):
+            self.line("if lost is None:", "raise")
+            self.line(f"lost.append({path})")
+            self.line(f"{value} = {default}")
+
+    def check(self, kind: Kind, value: str, path: str, expected: str = "") -> None:
+        """Write what checks a value and turns it into its wire type."""
+        expected = expected or _expected(kind)
+        match kind:
+            case Leaf():
+                self.check_leaf(kind, value, path, expected)
+            case Closed(values):
+                fits = f"{value} in {values!r}"
+                self.require(fits, path, expected, f"shown({value})")
+            case Array(item):
+                self.require_type("list", value, path, expected)
+                self.check_items(item, value, path)
+            case Map(item):
+                self.require_type("dict", value, path, expected)
+                self.check_members(item, value, path)
+            case Nested(cls):
+                self.decode_as(self.name("C", cls), value, path)
+            case Either(one, many):
+                with self.block(f"if type({value}) is list:"):
+                    self.check_items(many.item, value, path)
+                with self.block("else:"):
+                    is_simple = isinstance(one, Leaf | Closed)
+                    self.check(one, value, path, expected if is_simple else "")
+            case Tagged():
+                self.check_tagged(kind, value, path)
+            case _:
+                chosen, choose = self.name("c"), self.name("choose", kind.pick.choose)
+                self.require_type("dict", value, path, "object")
+                self.line(f"{chosen} = {choose}({value})")
+                expected = kind.pick.expected
+                self.require(f"{chosen} is not None", path, expected, "'neither'")
+                self.decode_as(chosen, value, path)
+
+    def check_leaf(self, leaf: Leaf, value: str, path: str, expected: str) -> None:
+        got = f"describe({value})"
+        if leaf.types == (int,) and self.accepts_floats:
+            with self.block(f"if type({value}) is not int:"):
+                integral = f"type({value}) is float and {value}.is_integer()"
+                self.require(integral, path, expected, got)
+                self.line(f"{value} = int({value})")
+        else:
+            types = [f"type({value}) is {each.__name__}" for each in leaf.types]
+            fits = " or ".join(types) or f"{value} is not UNSET"
+            self.require(fits, path, expected, got)
+
+    def check_items(self, item: Kind, value: str, path: str) -> None:
+        index, each, out = self.name("i"), self.name("x"), self.name("out")
+        self.line(f"{out} = []")
+        indexed = f"{index}, {each} in enumerate({value})"
+        with self.block(f"for {indexed if self.has_paths else f'{each} in {value}'}:"):
+            self.check(item, each, f"{path} + f'[{{{index}}}]'")
+            self.line(f"{out}.append({each})")
+        self.line(f"{value} = {out}")
+
+    def check_members(self, item: Kind, value: str, path: str) -> None:
+        key, each, out = self.name("k"), self.name("x"), self.name("out")
+        self.line(f"{out} = {{}}")
+        with self.block(f"for {key}, {each} in {value}.items():"):
+            self.check(item, each, f"member({path}, {key})")
+            self.line(f"{out}[{key}] = {each}")
+        self.line(f"{value} = {out}")
+
+    def check_tagged(self, union: Tagged, value: str, path: str) -> None:
+        tag, table = self.name("t"), self.name("T", union.members)
+        where, got = self.below(path, union.key), f"shown({tag})"
+        self.require_type("dict", value, path, "object")
+        self.line(f"{tag} = {self.member(value, union.key)}")
+        self.require_type("str", tag, where, "str")
+        cls = f"{table}[{tag}]"
+        if union.fallback is None:
+            self.require(f"{tag} in {table}", where, _expected(union), got)
+        else:
+            cls += f" if {tag} in {table} else {self.name('C', union.fallback)}"
+        self.decode_as(cls, value, path)
+
+    def decode_as(self, cls: str, value: str, path: str) -> None:
+        paths = f", {path}, lost" if self.has_paths else ""
+        self.line(f"{value} = D[{cls}]({value}{paths})")
+
+
+class _EncoderSource(_Source):
+    """Writes an encoder: constants and demanded fields, what is set, unknown members.
+
+    Leaves and open objects are shared with the value. Given a revision, it leaves out
+    the fields that the revision does not have.
+    """
+
+    def __init__(self, codec: Codec, cls: type[WireType], revision: str | None) -> None:
+        self.spec = codec.specs[cls]
+        self.fields = [
+            field
+            for field in self.spec.fields
+            if revision is None or field.exists_in(revision)
+        ]
+        super().__init__(
+            f"encoder of {cls.__name__}",
+            "def function(o):",
+            E=codec.inner_encoders[revision],
+            SYMPTOMS=SYMPTOMS,
+            explain=codec.explain_encoding,
+        )
+
+    def write(self) -> None:
+        if self.spec.opaque:
+            self.line("return o.raw")
+            return
+        members = {name: repr(value) for name, value in self.spec.constants.items()}
+        rest = []
+        for field in self.fields:
+            if field.default is attrs.NOTHING or hasattr(field.default, "factory"):
+                value = f"o.{field.attribute}"
+                members[field.wire] = self.expression(field.kind, value)
+            else:
+                rest.append(field)
+        inside = ", ".join(f"{name!r}: {members[name]}" for name in members)
+        self.line(f"d = {{{inside}}}")
+        for field in rest:
+            self.write_if_set(field)
+        self.line("if o.extra:", "d = d | o.extra | d")  # the type's own fields win
+        self.line("return d")
+
+    def write_if_set(self, field: FieldSpec) -> None:
+        value, default = self.name("v"), field.default
+        self.line(f"{value} = o.{field.attribute}")
+        if default is None or default is UNSET:
+            condition = f"{value} is not {self.default(default)}"
+        else:
+            # A default that is a value is written, unless the peer left it out.
+            assert self.spec.keeps_raw, f"{field.attribute}: only results know that"
+            raw = f"o.raw is None or {field.wire!r} in o.raw"
+            condition = f"{value} != {default!r} or {raw}"
+        expression = self.expression(field.kind, value)
+        self.line(f"if {condition}:", f"d[{field.wire!r}] = {expression}")
+
+    def expression(self, kind: Kind, value: str) -> str:
+        """Return the expression that encodes a value of a kind."""
+        match kind:
+            case Nested(cls):
+                return f"E[{self.name('C', cls)}]({value})"
+            case Tagged() | Picked():
+                # Others than the members are no keys.
+                table = self.name("T", {cls: cls for cls in kind.classes})
+                return f"E[{table}[type({value})]]({value})"
+            case Array(item):
+                each = self.name("x")
+                inner = self.expression(item, each)
+                return value if inner == each else f"[{inner} for {each} in {value}]"
+            case Map(item):
+                key, each = self.name("k"), self.name("x")
+                inner = self.expression(item, each)
+                members = f"for {key}, {each} in {value}.items()"
+                return value if inner == each else f"{{{key}: {inner} {members}}}"
+            case Either(one, many):
+                first, rest = self.expression(one, value), self.expression(many, value)
+                if first != rest:
+                    return f"({rest} if type({value}) is list else {first})"
+        return value
+
+
+# --- the codec
+
+
+class _Cache(dict[Any, Any]):
+    """What is made when it is first asked for."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: Any) -> Any:
+        made = self[key] = self._make(key)
+        return made
+
+
+class Codec:
+    """All that is read and compiled of the wire types, under one table of leniency.
+
+    Attributes:
+        specs: What each class says of itself.
+        decoders: The decoder of each class; `inner` for use inside others.
+        with_paths: The decoder of each class that knows its path.
+        encoders: By revision, the encoder of each class; `inner_encoders` as above.
+    """
+
+    def __init__(self, rows: Iterable[Row] = LENIENCY) -> None:
+        self._lenient = {
+            (row.type, row.field, found) for row in rows for found in row.found
+        }
+        self.specs = _Cache(self._read)
+        self.decoders = _Cache(
+            lambda cls: _DecoderSource(self, cls).compile(
+                "except (KeyError, Refused):", "raise explain(cls, d) from None"
+            )
+        )
+        self.inner = _Cache(lambda cls: _DecoderSource(self, cls).compile())
+        self.with_paths = _Cache(
+            lambda cls: _DecoderSource(self, cls, has_paths=True).compile()
+        )
+        handler = "except SYMPTOMS as e:", "explain(o, e)", "raise"
+        self.encoders = self._encoders(*handler)
+        self.inner_encoders = self._encoders()
+
+    def _encoders(self, *handler: str) -> _Cache:
+        def encoders(revision: str | None) -> _Cache:
+            return _Cache(
+                lambda cls: _EncoderSource(self, cls, revision).compile(*handler)
+            )
+
+        return _Cache(encoders)
+
+    def allows(self, type_name: str, field: str, found: Found) -> bool:
+        """Return whether the table has a row for that."""
+        return (type_name, field, found) in self._lenient
+
+    def _read(self, cls: type[WireType]) -> TypeSpec:
+        attributes = {field.name: field for field in attrs.fields(cls)}
+        raw = attributes.pop("raw", None)
+        attributes.pop("extra", None)
+        return TypeSpec(
+            cls,
+            _constants(cls),
+            tuple(self._field(cls, attribute) for attribute in attributes.values()),
+            keeps_raw=raw is not None,
+            opaque=raw is not None and raw.default is attrs.NOTHING,
+        )
+
+    def _field(self, cls: type[WireType], attribute: attrs.Attribute[Any]) -> FieldSpec:
+        module = vars(sys.modules[cls.__module__])
+        hint = eval(str(attribute.type), module, _SCOPE)  # noqa: S307 - our own source, never data
+        hint, spec = _unmarked(hint)
+        members = _members(hint)
+        rest = tuple(each for each in members if each is not types.NoneType)
+        has_null, plain = len(rest) < len(members), _union_of(rest)
+        name, wire = cls.__name__, spec.wire or wire_name(attribute.name)
+        has_default = attribute.default is not attrs.NOTHING
+        demanded = not has_default or spec.required is True
+        accepts_null = attribute.default is not UNSET and (
+            self.allows(name, wire, "null")
+            or (not demanded and self.allows(ANY_TYPE, OPTIONAL, "null"))
+        )
+        return FieldSpec(
+            attribute.name,
+            wire,
+            _kind(plain),
+            attribute.default,
+            absent=None if accepts_null else UNSET,
+            nullable=(has_null and not has_default) or plain is Any,
+            accepts_missing=not demanded or self.allows(name, wire, "missing"),
+            may_be_lost=self.allows(name, wire, "malformed")
+            or self.allows(name, OPTIONAL, "malformed"),
+            spec=spec,
+        )
+
+    def explain(self, cls: type[WireType], value: Json) -> InvalidMessage:
+        """Return the error of a value that a decoder refused."""
+        try:
+            self.with_paths[cls](value, cls.__name__, None)
+        except InvalidMessage as error:
+            return error
+        raise AssertionError(f"{cls.__name__}: refused, but nothing is wrong with it")
+
+    def explain_encoding(self, value: Any, symptom: Exception) -> None:
+        """Raise the error of a value that cannot be encoded, if a field has one."""
+        try:
+            self._check_own(Nested(type(value)), value, type(value).__name__)
+        except LocalProtocolError as error:
+            raise error from symptom
+
+    def _check_own(self, kind: Kind, value: Any, path: str) -> None:
+        """Check that a value is of the wire types that a kind asks for; leaves pass."""
+        match kind:
+            case Nested(cls):
+                self._check_fields((cls,), value, path)
+            case Tagged() | Picked():
+                self._check_fields(kind.classes, value, path)
+            case Array(item):
+                _require(isinstance(value, list | tuple), path, "list", value)
+                for index, each in enumerate(value):
+                    self._check_own(item, each, f"{path}[{index}]")
+            case Map(item):
+                _require(isinstance(value, dict), path, "dict", value)
+                for name, each in value.items():
+                    self._check_own(item, each, member(path, name))
+            case Either(one, many):
+                inner = many if isinstance(value, list | tuple) else one
+                self._check_own(inner, value, path)
+
+    def _check_fields(
+        self, classes: tuple[type[WireType], ...], value: Any, path: str
+    ) -> None:
+        names = " or ".join(cls.__name__ for cls in classes)
+        _require(type(value) in classes, path, names, value)
+        extra = getattr(value, "extra", None) or {}
+        _require(isinstance(extra, dict), f"{path}.extra", "dict", extra)
+        for field in self.specs[type(value)].fields:
+            inside = getattr(value, field.attribute)
+            absent = inside is field.default or (inside is None and field.nullable)
+            if not absent:
+                self._check_own(field.kind, inside, member(path, field.attribute))
+
+
+def _require(fits: bool, path: str, expected: str, value: Any) -> None:  # noqa: FBT001 - a check reads best with its condition first
+    if not fits:
+        got = type(value).__name__
+        raise LocalProtocolError(f"{path}: expected {expected}, got {got}")
+
+
+_CODEC: Final = Codec()
+_decoders, _encoders = _CODEC.decoders, _CODEC.encoders
+spec_of: Callable[[type[WireType]], TypeSpec] = _CODEC.specs.__getitem__
+
+
+def decoder(cls: type[T]) -> Callable[[Json], T]:
+    """Return the function that decodes a type, compiled once; call it on JSON values.
+
+    The function raises `InvalidMessage`, as `decode` does.
+    """
+    return _decoders[cls]  # type: ignore[no-any-return]  # the table is shared by all types
+
+
+def decode(cls: type[T], value: Json) -> T:
+    """Make a wire type from a decoded JSON value.
+
+    Open objects, leaves and `raw` are shared with the value, not copied.
+
+    Raises:
+        InvalidMessage: The value breaks the type's specification; `path` says where.
+    """
+    return _decoders[cls](value)  # type: ignore[no-any-return]  # the table is shared by all types
+
+
+def decode_repaired(cls: type[T], value: Json) -> tuple[T, list[str]]:
+    """Decode a value without those malformed members that the table lets be lost.
+
+    Returns the instance, which keeps the value itself as `raw`, and the paths of what
+    was left out.
+
+    Raises:
+        InvalidMessage: The value breaks the type's specification elsewhere.
+    """
+    lost: list[str] = []
+    return _CODEC.with_paths[cls](value, cls.__name__, lost), lost
+
+
+def encoder(
+    cls: type[T], revision: Revision | None = None
+) -> Callable[[T], JsonObject]:
+    """Return the function that encodes a type, compiled once.
+
+    With a revision it leaves out the fields that the revision does not have.
+    """
+    return _encoders[None if revision is None else revision.name][cls]  # type: ignore[no-any-return]  # the table is shared by all types
+
+
+def encode(value: WireType, revision: Revision | None = None) -> JsonObject:
+    """Make the JSON object of a wire type; absent fields are left out, never null.
+
+    Open objects and leaves are shared with the value, not copied.
+
+    Raises:
+        LocalProtocolError: A field holds something that is not the wire type it asks
+            for. Leaves are not checked here but when the message is written.
+    """
+    return _encoders[None if revision is None else revision.name][type(value)](value)  # type: ignore[no-any-return]  # the table is shared by all types

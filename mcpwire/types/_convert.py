@@ -1,0 +1,271 @@
+"""Make the caller's own type from structured content.
+
+Dataclasses, attrs classes, TypedDicts and the containers of the standard library are
+built here; pydantic models and msgspec structs build themselves. Members that a class
+does not name are left out, as a newer server may send more.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import enum
+import sys
+import types
+import typing
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NoReturn,
+    NotRequired,
+    Required,
+)
+
+import attrs
+
+from mcpwire.errors import InvalidMessage
+from mcpwire.types._base import UNSET
+from mcpwire.types._codec import describe, member
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpwire.types._base import Json
+    from mcpwire.types.tools import CallToolResult
+
+__all__ = ["convert", "convert_result"]
+
+START: Final = "CallToolResult.structuredContent"
+
+_LEAVES: Final[Mapping[type | None, tuple[tuple[type, ...], str]]] = {
+    str: ((str,), "str"),
+    bool: ((bool,), "bool"),
+    int: ((int,), "int"),
+    float: ((int, float), "number"),
+    types.NoneType: ((types.NoneType,), "null"),
+    None: ((types.NoneType,), "null"),
+}
+
+
+def convert_result(result: CallToolResult, kind: Any) -> Any:
+    """Make a type from what a call gave; see `CallToolResult.as_`."""
+    if result.structured_content is UNSET:
+        _wrong(START, _name(kind), "nothing")
+    return convert(kind, result.structured_content, START)
+
+
+def convert(kind: Any, value: Json, path: str) -> Any:
+    """Make a type from a JSON value.
+
+    Raises:
+        InvalidMessage: The value does not fit the type.
+        TypeError: The type cannot be made from JSON.
+    """
+    if kind is Any or kind is object:
+        return value
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in _GENERIC:
+        return _GENERIC[origin](origin, arguments, value, path)
+    if kind in _LEAVES:
+        return _leaf(kind, value, path)
+    if kind in _GENERIC:
+        return _GENERIC[kind](kind, (Any, Any), value, path)
+    alias = getattr(kind, "__supertype__", None) or getattr(kind, "__value__", None)
+    if alias is not None:  # a NewType, or a `type` statement
+        return convert(alias, value, path)
+    if isinstance(kind, type):
+        return _class(kind, value, path)
+    raise TypeError(f"{kind!r} is no type that can be made from JSON")
+
+
+def _wrong(path: str, expected: str, got: str) -> NoReturn:
+    raise InvalidMessage(path, expected=expected, got=got)
+
+
+def _name(kind: Any) -> str:
+    if typing.get_origin(kind) in {Annotated, NotRequired, Required}:
+        kind = typing.get_args(kind)[0]
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def _leaf(kind: Any, value: Json, path: str) -> Any:
+    exact, name = _LEAVES[kind]
+    if kind is int and type(value) is float and value.is_integer():
+        return int(value)
+    if type(value) not in exact:
+        _wrong(path, name, describe(value))
+    return float(value) if kind is float else value
+
+
+def _array(make: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
+    if type(value) is not list:
+        _wrong(path, "array", describe(value))
+    items = [
+        convert(arguments[0], each, f"{path}[{index}]")
+        for index, each in enumerate(value)
+    ]
+    return make(items) if make in {set, frozenset} else items
+
+
+def _tuple(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
+    if len(arguments) == 2 and arguments[1] in {Ellipsis, Any}:
+        return tuple(_array(list, arguments, value, path))
+    if type(value) is not list or len(value) != len(arguments):
+        got = f"{len(value)} items" if type(value) is list else describe(value)
+        _wrong(path, f"array of {len(arguments)} items", got)
+    return tuple(
+        convert(kind, each, f"{path}[{index}]")
+        for index, (kind, each) in enumerate(zip(arguments, value, strict=True))
+    )
+
+
+def _mapping(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
+    if type(value) is not dict:
+        _wrong(path, "object", describe(value))
+    return {
+        convert(arguments[0], name, path): convert(
+            arguments[1], each, member(path, name)
+        )
+        for name, each in value.items()
+    }
+
+
+def _union(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
+    for kind in arguments:
+        try:
+            return convert(kind, value, path)
+        except InvalidMessage:
+            continue
+    _wrong(path, " or ".join(map(_name, arguments)), describe(value))
+
+
+def _literal(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
+    for choice in arguments:
+        if type(choice) is type(value) and choice == value:
+            return value
+    _wrong(path, " or ".join(map(repr, arguments)), describe(value))
+
+
+def _marked(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
+    return convert(arguments[0], value, path)
+
+
+_GENERIC: Final[Mapping[Any, Callable[[Any, tuple[Any, ...], Json, str], Any]]] = {
+    **dict.fromkeys(
+        (
+            list,
+            set,
+            frozenset,
+            collections.abc.Sequence,
+            collections.abc.Iterable,
+            collections.abc.Collection,
+        ),
+        _array,
+    ),
+    **dict.fromkeys(
+        (dict, collections.abc.Mapping, collections.abc.MutableMapping), _mapping
+    ),
+    **dict.fromkeys((types.UnionType, typing.Union), _union),
+    tuple: _tuple,
+    Literal: _literal,
+    Annotated: _marked,
+    Required: _marked,
+    NotRequired: _marked,
+}
+
+
+def _class(kind: Any, value: Json, path: str) -> Any:
+    if hasattr(kind, "model_validate"):
+        return _foreign(kind.model_validate, ValueError, kind, value, path)
+    if hasattr(kind, "__struct_fields__"):
+        return _struct(kind, value, path)
+    if issubclass(kind, enum.Enum):
+        return _foreign(kind, ValueError, kind, value, path)
+    if typing.is_typeddict(kind):
+        return _object(kind, _typed_dict_members(kind), value, path)
+    if attrs.has(kind):
+        return _object(kind, _attrs_members(kind), value, path)
+    if hasattr(kind, "__dataclass_fields__"):
+        return _object(kind, _dataclass_members(kind), value, path)
+    raise TypeError(f"{_name(kind)} is no type that can be made from JSON")
+
+
+def _typed_dict_members(kind: Any) -> list[tuple[str, str, bool]]:
+    # `__required_keys__` does not see NotRequired in annotations that are text.
+    required = kind.__required_keys__
+    marks = {name: typing.get_origin(hint) for name, hint in _hints(kind).items()}
+    return [
+        (name, name, mark is not NotRequired and (name in required or mark is Required))
+        for name, mark in marks.items()
+    ]
+
+
+def _attrs_members(kind: type) -> list[tuple[str, str, bool]]:
+    return [
+        (field.name, field.alias or field.name, field.default is attrs.NOTHING)
+        for field in attrs.fields(kind)
+        if field.init
+    ]
+
+
+def _dataclass_members(kind: Any) -> list[tuple[str, str, bool]]:
+    missing = dataclasses.MISSING
+    return [
+        (f.name, f.name, f.default is missing and f.default_factory is missing)
+        for f in dataclasses.fields(kind)
+        if f.init
+    ]
+
+
+def _object(
+    kind: type, members: list[tuple[str, str, bool]], value: Json, path: str
+) -> Any:
+    """Build a class from `members`: name on the wire, parameter, required."""
+    if type(value) is not dict:
+        _wrong(path, "object", describe(value))
+    hints, arguments = _hints(kind), {}
+    for name, parameter, required in members:
+        where = member(path, name)
+        if name in value:
+            arguments[parameter] = convert(hints.get(name, Any), value[name], where)
+        elif required:
+            _wrong(where, _name(hints.get(name, Any)), "nothing")
+    return kind(**arguments)
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(kind, include_extras=True)
+    except NameError as exc:
+        raise TypeError(
+            f"{_name(kind)} has an annotation without a type: {exc}"
+        ) from exc
+
+
+def _struct(kind: type, value: Json, path: str) -> Any:
+    # The library is loaded already, or there would be no struct.
+    msgspec: Any = sys.modules["msgspec"]
+
+    def build(members: Json) -> Any:
+        return msgspec.convert(members, kind)
+
+    return _foreign(build, msgspec.ValidationError, kind, value, path)
+
+
+def _foreign(
+    build: Callable[[Json], Any],
+    refusal: type[Exception],
+    kind: type,
+    value: Json,
+    path: str,
+) -> Any:
+    """Let a type build itself, and translate its refusal."""
+    try:
+        return build(value)
+    except refusal as exc:
+        reason = " ".join(str(exc).split())
+        got = f"{describe(value)} ({reason})"
+        raise InvalidMessage(path, expected=_name(kind), got=got) from exc

@@ -1,1 +1,0 @@
-"""Types of official extensions, which stand in no revision's schema."""

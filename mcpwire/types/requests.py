@@ -1,0 +1,228 @@
+"""Progress, logging, completion, cancellation, paging, subscriptions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+
+import attrs
+
+from mcpwire.types._base import (
+    SHARED,
+    PlainParams,
+    RequestParams,
+    Result,
+    WireObject,
+    shared_last,
+)
+
+if TYPE_CHECKING:
+    from mcpwire.types._base import Json, RequestMeta, Spec, Title
+
+__all__ = [
+    "CancelledNotificationParams",
+    "CompleteRequestParams",
+    "CompleteResult",
+    "Completion",
+    "CompletionArgument",
+    "CompletionContext",
+    "CompletionReference",
+    "EmptyResult",
+    "LoggingLevel",
+    "LoggingMessageNotificationParams",
+    "NotificationParams",
+    "PaginatedRequestParams",
+    "ProgressNotificationParams",
+    "ProgressToken",
+    "PromptReference",
+    "RequestId",
+    "ResourceTemplateReference",
+    "SetLevelRequestParams",
+    "SubscriptionFilter",
+    "SubscriptionsAcknowledgedNotificationParams",
+    "SubscriptionsListenRequestParams",
+    "SubscriptionsListenResult",
+]
+
+RequestId: TypeAlias = int | str
+"""The id of a request; ``7`` and ``"7"`` are different."""
+
+ProgressToken: TypeAlias = int | str
+"""The id of a progress report; ``7`` and ``"7"`` are different."""
+
+LoggingLevel: TypeAlias = Literal[
+    "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
+]
+"""The severity of a message, as in RFC 5424."""
+
+
+# --- what has nothing of its own
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class NotificationParams(PlainParams):
+    """Parameters of a notification that has none of its own."""
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class PaginatedRequestParams(RequestParams):
+    """Parameters of a request for one page of a list."""
+
+    cursor: str | None = None
+    """Where the page starts, as the page before it said; absent for the first one."""
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class EmptyResult(Result):
+    """A result without members of its own."""
+
+
+# --- progress, logging, cancelling
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ProgressNotificationParams(PlainParams):
+    """Parameters of `notifications/progress`."""
+
+    progress_token: ProgressToken
+    progress: float
+    """Grows with each notification, even where the total is unknown."""
+
+    total: float | None = None
+    message: Annotated[str | None, Spec("2025-03-26")] = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class LoggingMessageNotificationParams(PlainParams):
+    """Parameters of `notifications/message`: one log record of a server."""
+
+    level: LoggingLevel | str
+    """How grave it is; unknown levels survive, as a log must not stop the rest."""
+
+    data: Json
+    """Any JSON value, ``None`` included."""
+
+    logger: str | None = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SetLevelRequestParams(PlainParams):
+    """Parameters of `logging/setLevel` (until 2025-11-25)."""
+
+    level: LoggingLevel
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CancelledNotificationParams(PlainParams):
+    """Parameters of `notifications/cancelled`."""
+
+    # 2025-11-25 alone lets it be absent, for tasks, which are cancelled otherwise.
+    request_id: Annotated[
+        RequestId | None,
+        Spec(required=("2024-11-05", "2025-03-26", "2025-06-18", "2026-07-28")),
+    ] = None
+    reason: str | None = None
+
+
+# --- completion
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class PromptReference(WireObject):
+    """The prompt that the argument belongs to."""
+
+    type: ClassVar[Literal["ref/prompt"]] = "ref/prompt"
+    name: str
+    title: Title = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ResourceTemplateReference(WireObject):
+    """The resource or template that the variable belongs to."""
+
+    type: ClassVar[Literal["ref/resource"]] = "ref/resource"
+    uri: str
+
+
+CompletionReference: TypeAlias = PromptReference | ResourceTemplateReference
+"""The owner of the argument to complete."""
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CompletionArgument(WireObject):
+    """The argument to complete, and its value so far."""
+
+    name: str
+    value: str
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CompletionContext(WireObject):
+    """The values of other arguments."""
+
+    arguments: dict[str, str] | None = None
+    """The other arguments that have a value."""
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CompleteRequestParams(RequestParams):
+    """Parameters of `completion/complete`."""
+
+    ref: CompletionReference
+    argument: CompletionArgument
+    context: Annotated[CompletionContext | None, Spec("2025-06-18")] = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class Completion(WireObject):
+    """Possible values of an argument."""
+
+    values: list[str]
+    """At most 100, the best first."""
+
+    total: int | None = None
+    has_more: bool | None = None
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class CompleteResult(Result):
+    """The result of `completion/complete`."""
+
+    completion: Completion
+
+
+# --- listening
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SubscriptionFilter(WireObject):
+    """The notifications that a subscription is for (2026-07-28)."""
+
+    tools_list_changed: bool | None = None
+    prompts_list_changed: bool | None = None
+    resources_list_changed: bool | None = None
+    resource_subscriptions: list[str] | None = None
+    """The URIs of resources."""
+
+    task_ids: list[str] | None = None
+    """Tasks; of the extension `io.modelcontextprotocol/tasks`."""
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SubscriptionsListenRequestParams(RequestParams):
+    """Parameters of `subscriptions/listen` (2026-07-28)."""
+
+    notifications: SubscriptionFilter
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SubscriptionsAcknowledgedNotificationParams(PlainParams):
+    """The notifications that the server agrees to send (2026-07-28)."""
+
+    notifications: SubscriptionFilter
+
+
+@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class SubscriptionsListenResult(Result):
+    """The end of a subscription (2026-07-28); `meta` has its id."""
+
+    meta: RequestMeta = attrs.field(default=None, kw_only=True, metadata=SHARED)

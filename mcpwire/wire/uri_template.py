@@ -1,0 +1,543 @@
+"""URI templates (RFC 6570): read, expanded with values, and matched with a URI.
+
+Expanding knows all four levels. The RFC does not define matching. `UriMatcher` does it
+for the templates where one answer is the right one; any other is refused when the
+matcher is made, with the place and what to write instead::
+
+    {x}         one segment: no slash, be it encoded
+    {/x} {.x}   the same after that sign
+    {x*} {/x*}  segments, with the slashes between them
+    {+x} {#x}   anything at all
+    {?x,y}      parameters of the query, in any order, none of them needed
+    {&x}        the same behind a query that the template begins
+
+A value is decoded once, as UTF-8, and before the query it is never empty. One that
+could lead out of a folder (``..``, an absolute path, an encoded separator, NUL) matches
+nothing, unless its variable was named as unchecked.
+
+URIs come from the peer, so there is no backtracking: each literal is looked for once,
+from the left up to the one variable that takes slashes, and from the right down to it.
+All other variables take the same characters, so the nearest place for a literal leaves
+the most to those behind it, and no place farther away could do better.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import quote, unquote_to_bytes
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+__all__ = [
+    "MAX_LENGTH",
+    "MAX_PARAMETERS",
+    "Expression",
+    "TemplateError",
+    "UriMatcher",
+    "UriTemplate",
+    "Variable",
+    "encode_literal",
+    "is_uri",
+]
+
+MAX_LENGTH: Final = 64 * 1024
+"""Characters of a URI or template; a longer one is not looked at."""
+
+MAX_PARAMETERS: Final = 1_000
+"""How many parameters of one query are looked at."""
+
+Value: TypeAlias = "str | int | float | Sequence[Any] | Mapping[str, Any] | None"
+"""The value of a variable; ``None`` and empty values are left out."""
+
+_NAME: Final = re.compile(
+    r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*"
+)
+_PREFIX: Final = re.compile(r"[1-9][0-9]{0,3}")
+# RFC 6570, 2.1, and the apostrophe, which its erratum 6937 gives back.
+_NO_LITERAL: Final = re.compile(r"[\x00-\x20\"<>\\^`|}\x7f]|%(?![0-9A-Fa-f]{2})")
+_TRIPLET: Final = re.compile(r"(%[0-9A-Fa-f]{2})")
+_RESERVED: Final = ":/?#[]@!$&'()*+,;="
+# RFC 3986: a scheme, and then nothing outside its alphabet.
+_URI: Final = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.\-]*:(?:[!#$&-;=?-Z\[\]_a-z~]|%[0-9A-Fa-f]{2})*"
+)
+
+
+class TemplateError(ValueError):
+    """A template that cannot be read, or not be matched.
+
+    Attributes:
+        template: The template.
+        position: Where in it, counted from 0.
+    """
+
+    def __init__(self, problem: str, template: str, position: int) -> None:
+        shown = template if len(template) <= _SHOWN else f"{template[:_SHOWN]}…"
+        super().__init__(f"{problem} at index {position} of {shown!r}")
+        self.template = template
+        self.position = position
+
+
+_SHOWN: Final = 100
+
+
+def is_uri(text: str) -> bool:
+    """Tell whether a text is a URI with a scheme, spelled as RFC 3986 has it."""
+    return len(text) <= MAX_LENGTH and _URI.fullmatch(text) is not None
+
+
+# Reading a template...
+
+
+@attrs.frozen
+class Variable:
+    """One variable within an expression."""
+
+    name: str
+
+    prefix: int | None = None
+    """How many characters of its value are taken; ``None``: all."""
+
+    explode: bool = False
+    """Whether each member of a list or mapping stands by itself."""
+
+
+@attrs.frozen
+class Expression:
+    """An expression between braces."""
+
+    operator: str
+    """``+``, ``#``, ``.``, ``/``, ``;``, ``?``, ``&``, or nothing."""
+
+    variables: tuple[Variable, ...]
+
+    position: int = attrs.field(eq=False)
+    """Where its brace opens."""
+
+
+@attrs.frozen
+class _Style:
+    """How one operator expands (RFC 6570, Appendix A)."""
+
+    first: str
+    separator: str
+    is_named: bool = False
+    if_empty: str = ""
+    keeps_reserved: bool = False
+
+
+_STYLES: Final[Mapping[str, _Style]] = {
+    "": _Style("", ","),
+    "+": _Style("", ",", keeps_reserved=True),
+    "#": _Style("#", ",", keeps_reserved=True),
+    ".": _Style(".", "."),
+    "/": _Style("/", "/"),
+    ";": _Style(";", ";", is_named=True),
+    "?": _Style("?", "&", is_named=True, if_empty="="),
+    "&": _Style("&", "&", is_named=True, if_empty="="),
+}
+
+
+class UriTemplate:
+    """A template, read.
+
+    Attributes:
+        text: As it was written.
+        parts: Literal texts and `Expression`s in their order.
+        names: The names of its variables, each once, in their order.
+
+    Raises:
+        TemplateError: It is no template; says where.
+    """
+
+    __slots__ = ("names", "parts", "text")
+
+    def __init__(self, text: str) -> None:
+        if len(text) > MAX_LENGTH:
+            raise TemplateError("the template is too long", text, MAX_LENGTH)
+        self.text = text
+        self.parts: tuple[str | Expression, ...] = tuple(_parse(text))
+        named = (v.name for e in self.expressions for v in e.variables)
+        self.names: tuple[str, ...] = tuple(dict.fromkeys(named))
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"UriTemplate({self.text!r})"
+
+    @property
+    def expressions(self) -> list[Expression]:
+        """Its expressions in their order."""
+        return [part for part in self.parts if isinstance(part, Expression)]
+
+    def expand(self, values: Mapping[str, Value]) -> str:
+        """Return the URI that these values give; those it does not name are left out.
+
+        Raises:
+            TypeError: A value is none that a URI can hold, or a list or mapping of
+                which a prefix is wanted.
+        """
+        return "".join(
+            encode_literal(part) if isinstance(part, str) else _expand(part, values)
+            for part in self.parts
+        )
+
+
+def _parse(text: str) -> Iterator[str | Expression]:
+    at = 0
+    while at < len(text):
+        opened = text.find("{", at)
+        literal = text[at:] if opened < 0 else text[at:opened]
+        foreign = _NO_LITERAL.search(literal)
+        if foreign is not None:
+            problem = f"{foreign[0]!r} must be percent-encoded"
+            raise TemplateError(problem, text, at + foreign.start())
+        if literal:
+            yield literal
+        if opened < 0:
+            return
+        closed = text.find("}", opened)
+        if closed < 0:
+            raise TemplateError("the brace is never closed", text, opened)
+        yield _expression(text, opened, closed)
+        at = closed + 1
+
+
+def _expression(text: str, opened: int, closed: int) -> Expression:
+    at = opened + 1
+    operator = text[at] if text[at] in _STYLES else ""
+    at += len(operator)
+    variables = []
+    for each in text[at:closed].split(","):
+        variables.append(_variable(text, at, each))
+        at += len(each) + 1
+    return Expression(operator, tuple(variables), opened)
+
+
+def _variable(text: str, at: int, spelled: str) -> Variable:
+    found = _NAME.match(spelled)
+    if found is None:
+        raise TemplateError("a variable needs a name", text, at)
+    name, modifier = found[0], spelled[found.end() :]
+    if not modifier:
+        return Variable(name)
+    if modifier == "*":
+        return Variable(name, explode=True)
+    if modifier[0] == ":" and _PREFIX.fullmatch(modifier, 1):
+        return Variable(name, prefix=int(modifier[1:]))
+    problem = f"{modifier[:20]!r} may not follow a variable's name"
+    raise TemplateError(problem, text, at + found.end())
+
+
+# Expanding...
+
+
+def _expand(expression: Expression, values: Mapping[str, Value]) -> str:
+    style = _STYLES[expression.operator]
+    expanded = [
+        piece
+        for variable in expression.variables
+        for piece in _pieces(variable, values.get(variable.name), style)
+    ]
+    return style.first + style.separator.join(expanded) if expanded else ""
+
+
+def _pieces(variable: Variable, value: Value, style: _Style) -> list[str]:
+    """Return the expansion of a variable, as pieces to put separators between."""
+    if value is None:
+        return []
+    if isinstance(value, (str, int, float)):
+        text = _encode(_text(value)[: variable.prefix], style)
+        return [_named(variable.name, text, style)]
+    if variable.prefix is not None:
+        raise TypeError(f"{variable.name!r} must be a text: a prefix of it is wanted")
+    pairs = _pairs(value, style)
+    if not pairs:
+        return []
+    if not variable.explode:
+        joined = ",".join(
+            piece for pair in pairs for piece in pair if piece is not None
+        )
+        return [f"{variable.name}={joined}" if style.is_named else joined]
+    if isinstance(value, Mapping):
+        ending = style.if_empty if style.is_named else "="
+        return [f"{key}={text}" if text else f"{key}{ending}" for key, text in pairs]
+    return [_named(variable.name, text, style) for _, text in pairs]
+
+
+def _named(name: str, text: str, style: _Style) -> str:
+    if not style.is_named:
+        return text
+    return f"{name}={text}" if text else f"{name}{style.if_empty}"
+
+
+def _pairs(value: object, style: _Style) -> list[tuple[str | None, str]]:
+    """Return the members of a list (without keys) or of a mapping, encoded."""
+    if isinstance(value, Mapping):
+        return [
+            (_encode(_text(key), style), _encode(_text(member), style))
+            for key, member in value.items()
+            if member is not None
+        ]
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"a URI cannot hold a {type(value).__name__}")
+    return [
+        (None, _encode(_text(member), style)) for member in value if member is not None
+    ]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise TypeError(f"a URI cannot hold a {type(value).__name__}")
+
+
+def _encode(text: str, style: _Style) -> str:
+    return encode_literal(text) if style.keeps_reserved else quote(text, safe="")
+
+
+def encode_literal(text: str) -> str:
+    """Percent-encode what no URI may hold; keep reserved characters and triplets.
+
+    Raises:
+        UnicodeEncodeError: There is half a surrogate pair in it.
+    """
+    pieces = _TRIPLET.split(text)
+    pieces[::2] = [quote(piece, safe=_RESERVED) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+# Matching...
+
+_BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+@attrs.frozen
+class _PathVariable:
+    """A variable before the query."""
+
+    name: str
+
+    stop: re.Pattern[str] | None
+    """Matches the characters that end its value."""
+
+    is_wide: bool
+    """Whether it may hold slashes."""
+
+
+_SEGMENT: Final = re.compile(r"[/?#]")
+_SEGMENTS: Final = re.compile(r"[?#]")
+_LEADING: Final = {"": "", "+": "", "#": "#", ".": ".", "/": "/"}
+"""The text that a matchable operator puts before its first variable."""
+
+_ENCODED_SEPARATOR: Final = re.compile(r"%(?:2[Ff]|5[Cc])")
+_ABSOLUTE: Final = re.compile(r"[/\\]|[A-Za-z]:(?:[/\\]|\Z)")
+
+
+class UriMatcher:
+    """Finds the values with which a template gives a URI; see the module's text.
+
+    Args:
+        template: The template.
+        unchecked: Names of the variables that may hold any path.
+
+    Attributes:
+        template: The template.
+
+    Raises:
+        TemplateError: It can be matched in several ways, or not at all.
+    """
+
+    def __init__(self, template: UriTemplate, unchecked: Iterable[str] = ()) -> None:
+        self.template = template
+        self._unchecked = frozenset(unchecked)
+        self._literals: list[str] = [""]
+        self._variables: list[_PathVariable] = []
+        self._parameters: frozenset[str] | None = None
+        self._fixed: list[tuple[str, str]] = []
+        seen: set[str] = set()
+        for part in template.parts:
+            if isinstance(part, str):
+                self._add_literal(part)
+                continue
+            for variable in part.variables:
+                if variable.name in seen:
+                    raise self._refused(f"{variable.name!r} comes twice", part)
+                seen.add(variable.name)
+            self._add(part)
+        unknown = self._unchecked - seen
+        if unknown:
+            raise TemplateError(
+                f"there is no variable {min(unknown)!r}", template.text, 0
+            )
+        wide = [at for at, each in enumerate(self._variables) if each.is_wide]
+        self._pivot = wide[0] if wide else len(self._variables) - 1
+
+    def _refused(self, problem: str, part: Expression) -> TemplateError:
+        return TemplateError(problem, self.template.text, part.position)
+
+    def _add_literal(self, literal: str) -> None:
+        if self._parameters is not None:
+            at = self.template.text.rfind(literal)
+            raise TemplateError("nothing may follow a query", self.template.text, at)
+        self._literals[-1] += encode_literal(literal)
+
+    def _add(self, part: Expression) -> None:
+        if part.operator in {"?", "&"}:
+            self._add_parameters(part)
+            return
+        if self._parameters is not None:
+            raise self._refused("nothing may follow a query", part)
+        if part.operator not in _LEADING:
+            raise self._refused("parameters of a path cannot be matched", part)
+        if len(part.variables) > 1:
+            raise self._refused("write each of these variables by itself", part)
+        (variable,) = part.variables
+        if variable.prefix is not None:
+            raise self._refused("a prefix cannot be matched", part)
+        self._add_variable(part, variable)
+
+    def _add_variable(self, part: Expression, variable: Variable) -> None:
+        self._literals[-1] += _LEADING[part.operator]
+        if self._variables and not self._literals[-1]:
+            raise self._refused("a sign must stand between two variables", part)
+        is_open = part.operator in {"+", "#"}
+        is_wide = is_open or variable.explode
+        if is_wide and any(each.is_wide for each in self._variables):
+            raise self._refused("only one variable may take slashes", part)
+        stop = None if is_open else _SEGMENTS if is_wide else _SEGMENT
+        self._variables.append(_PathVariable(variable.name, stop, is_wide))
+        self._literals.append("")
+
+    def _add_parameters(self, part: Expression) -> None:
+        if any(variable.explode or variable.prefix for variable in part.variables):
+            raise self._refused("a parameter of a query is matched as a whole", part)
+        names = {variable.name for variable in part.variables}
+        if self._parameters is None:
+            self._parameters = frozenset()
+            if part.operator == "&":
+                self._begin_query(part)
+            elif any("?" in literal for literal in self._literals):
+                raise self._refused("the query has begun: write {&…}", part)
+        elif part.operator == "?":
+            raise self._refused("the query has begun: write {&…}", part)
+        self._parameters |= names
+
+    def _begin_query(self, part: Expression) -> None:
+        """Read the part of the query that the template spells out."""
+        path, mark, query = self._literals[-1].partition("?")
+        if not mark:
+            raise self._refused("a query that is plain text must stand before it", part)
+        self._literals[-1] = path
+        pairs = [pair.partition("=") for pair in query.split("&") if pair]
+        self._fixed = [(name, value) for name, _, value in pairs]
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """Return the values by name, or ``None`` where the URI is another's.
+
+        Parameters of the query that were not given are left out.
+        """
+        if len(uri) > MAX_LENGTH:
+            return None
+        path, query = uri, ""
+        if self._parameters is not None:
+            path, _, query = uri.partition("?")
+        raw = self._split(path)
+        if raw is None:
+            return None
+        values = {}
+        for variable in self._variables:
+            value = self._value(variable, raw[variable.name])
+            if value is None:
+                return None
+            values[variable.name] = value
+        if self._parameters is not None and not self._add_query(query, values):
+            return None
+        return values
+
+    def _split(self, path: str) -> dict[str, str] | None:
+        """Cut a path at the literals; ``None``: they are not all there."""
+        first, last = self._literals[0], self._literals[-1]
+        if not self._variables:
+            return {} if path == first else None
+        start, end = len(first), len(path) - len(last)
+        if not (path.startswith(first) and path.endswith(last)):
+            return None
+        raw = {}
+        for at in range(self._pivot):
+            literal = self._literals[at + 1]
+            found = path.find(literal, start + 1, max(end, 0))
+            if found < 0:
+                return None
+            raw[self._variables[at].name] = path[start:found]
+            start = found + len(literal)
+        for at in range(len(self._variables) - 1, self._pivot, -1):
+            literal = self._literals[at]
+            found = path.rfind(literal, start + 1, max(end - 1, 0))
+            if found < 0:
+                return None
+            raw[self._variables[at].name] = path[found + len(literal) : end]
+            end = found
+        if end <= start:
+            return None
+        raw[self._variables[self._pivot].name] = path[start:end]
+        return raw
+
+    def _value(self, variable: _PathVariable, raw: str) -> str | None:
+        if variable.stop is not None and variable.stop.search(raw):
+            return None
+        if "%" not in raw:
+            return self._decoded(variable.name, raw)
+        # Decoded, an encoded separator could not be told from one that separates.
+        is_free = variable.is_wide and variable.name in self._unchecked
+        if not is_free and _ENCODED_SEPARATOR.search(raw):
+            return None
+        return self._decoded(variable.name, raw)
+
+    def _decoded(self, name: str, raw: str) -> str | None:
+        """Return a value, decoded once; ``None``: no text, or one that leads away."""
+        if "%" not in raw and raw.isascii():
+            value = raw
+        elif _BAD_PERCENT.search(raw):
+            return None
+        else:
+            try:
+                value = unquote_to_bytes(raw).decode()
+            except UnicodeError:  # half a letter, or half a surrogate pair
+                return None
+        return value if name in self._unchecked or _is_safe(value) else None
+
+    def _add_query(self, query: str, values: dict[str, str]) -> bool:
+        """Add the parameters; ``False``: they are not what the template asks for.
+
+        Others than it names are passed over. One that comes twice is refused: two
+        readers may choose differently.
+        """
+        if "#" in query or query.count("&") >= MAX_PARAMETERS:
+            return False
+        parameters = self._parameters or ()
+        pairs = [pair.partition("=") for pair in query.split("&") if pair]
+        given = [(name, value) for name, _, value in pairs]
+        if any(given.count(pair) != 1 for pair in self._fixed):
+            return False
+        for name, raw in given:
+            if name not in parameters:
+                continue
+            value = self._decoded(name, raw)
+            if name in values or value is None:
+                return False
+            values[name] = value
+        return True
+
+
+def _is_safe(value: str) -> bool:
+    """Tell whether a value, put behind a folder, stays in it on every system."""
+    if _ABSOLUTE.match(value) or "\x00" in value:
+        return False
+    return ".." not in value or ".." not in re.split(r"[/\\]", value)

@@ -1,0 +1,151 @@
+"""Logins of the blocking client: users' functions in threads, Ctrl-C, no event loop."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from urllib.parse import urlsplit
+
+import pytest
+from authorization_server import browse, oauth, protected_legacy, protected_server
+from ctrl_c import interrupting
+
+import mcpwire
+import mcpwire.sync
+
+pytestmark = pytest.mark.fault("F39")
+
+BOUND_S = 30.0
+BACK = "https://app.example/oauth/callback"
+
+
+@pytest.fixture
+def server(auth):
+    """Give a server that everybody may ask for its tools."""
+    with protected_server(auth, era="stateless") as made:
+        yield made
+
+
+@pytest.fixture
+def ctrl_c():
+    with interrupting() as interrupt:
+        yield interrupt
+
+
+def test_the_functions_about_logins_need_no_event_loop(auth, server):
+    target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
+    status = mcpwire.sync.login(target)
+    assert status == mcpwire.sync.login_status(target) == mcpwire.login_status(target)
+    with mcpwire.sync.Client(target) as client:
+        assert client.call_tool("echo", {"text": "hi"}).text == "hi"
+    assert mcpwire.sync.logout(target) is True
+    assert mcpwire.sync.login_status(target) is None
+    begun = mcpwire.sync.begin_login(target)
+    status = mcpwire.sync.finish_login(target, browse(begun.url))
+    assert status.issuer == auth.issuer
+    assert auth.grants == ["authorization_code"] * 2
+
+
+@pytest.mark.pain("P31")
+def test_a_plain_function_may_block_while_other_threads_call(auth, server):
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def ask(url):
+        asked.set()
+        assert may_answer.wait(BOUND_S)
+        return browse(url)
+
+    server.is_open = True
+    with mcpwire.sync.Client(mcpwire.Http(server.url, auth=oauth(ask=ask))) as client:
+        server.is_open = False
+        server.free.add("tools/list")
+        results = []
+        caller = threading.Thread(
+            target=lambda: results.append(client.call_tool("echo", {"text": "hi"}))
+        )
+        caller.start()
+        assert asked.wait(BOUND_S)
+        assert client.list_tools()
+        may_answer.set()
+        caller.join(BOUND_S)
+        assert [result.text for result in results] == ["hi"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "2024-11-05"])
+def test_an_async_function_is_awaited(auth, mode):
+    async def ask(url):
+        return browse(url)
+
+    serve = protected_legacy if mode == "2024-11-05" else protected_server
+    with serve(auth) as server:
+        target = mcpwire.Http(server.url, auth=oauth(ask=ask))
+        with mcpwire.sync.Client(target, mode=mode) as client:
+            assert client.call_tool("echo", {"text": "hi"}).text == "hi"
+
+
+def test_closing_does_not_wait_for_a_function_that_asks(auth, server):
+    asked, answered = threading.Event(), threading.Event()
+
+    def never(url):
+        asked.set()
+        answered.wait(BOUND_S)
+        return url
+
+    server.is_open = True
+    client = mcpwire.sync.Client(mcpwire.Http(server.url, auth=oauth(ask=never)))
+    client.connect()
+    server.is_open = False
+    call = client.start_call("echo", {"text": "hi"})
+    assert asked.wait(BOUND_S)
+    client.close()
+    assert not answered.is_set()
+    with pytest.raises(mcpwire.MCPError):
+        call.result()
+    answered.set()
+
+
+@pytest.mark.pain("P32")
+def test_ctrl_c_in_a_refresh_loses_no_token(auth, server, ctrl_c):
+    """The server has spent the old refresh token by then: there is only the new one."""
+    may_answer = threading.Event()
+
+    def slowly(request):
+        usual = auth.usual(request)
+        ctrl_c()
+        request.conn.wait_for(may_answer, BOUND_S)
+        return usual
+
+    target = mcpwire.Http(server.url, auth=oauth())
+    with mcpwire.sync.Client(target) as client:
+        auth.expire_all()
+        auth.on["token"] = slowly
+        with pytest.raises(KeyboardInterrupt):
+            client.call_tool("echo", {"text": "given up"})
+        may_answer.set()
+        del auth.on["token"]
+        assert client.call_tool("echo", {"text": "on"}).text == "on"
+    assert auth.grants == ["authorization_code", "refresh_token"]
+    assert auth.reuses == 0
+
+
+def test_ctrl_c_in_a_login_leaves_no_port_behind(auth, server, ctrl_c):
+    shown = []
+
+    def nobody(url):
+        shown.append(url)
+        ctrl_c()
+
+    grant = mcpwire.OAuth(storage=mcpwire.MemoryStorage(), open_browser=nobody)
+    client = mcpwire.sync.Client(mcpwire.Http(server.url, auth=grant))
+    with pytest.raises(KeyboardInterrupt):
+        client.connect()
+    client.close()
+    back = browse_to(shown[0])
+    with pytest.raises(ConnectionRefusedError), socket.socket() as sock:
+        sock.connect((back.hostname, back.port))
+    assert "mcpwire-receiver" not in {each.name for each in threading.enumerate()}
+
+
+def browse_to(url):
+    """Return where a browser would be sent in the end."""
+    return urlsplit(browse(url))

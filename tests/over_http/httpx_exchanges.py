@@ -1,0 +1,183 @@
+"""The httpx engine on a loop of its own, for tests that wait for each exchange.
+
+    with exchanges(server.url) as it:
+        fed = it.exchange()
+
+What is fed is kept in a `Fed`, which is over at a mark in the body, or at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+
+from mcpwire import Http
+from mcpwire.errors import RequestTimeout
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.protocol.http.request import Request
+from mcpwire.transports.http.httpx_engine import HttpxEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mcpwire.errors import MCPError
+    from mcpwire.limits import Limits
+
+BOUND_S: Final = 30.0
+MARK: Final = b"the answer"
+
+
+class Fed:
+    """Keeps what an engine feeds."""
+
+    def __init__(self, *, refusal: MCPError | None = None) -> None:
+        self.refusal = refusal
+        """Raised instead of taking any of the body."""
+        self.status = 0
+        self.fields: dict[bytes, bytes] = {}
+        self.body = b""
+        self.is_over = False
+        self.has_ended = False
+        self.aborted: MCPError | None = None
+
+    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
+        assert self.status == 0, "a second head"
+        self.status, self.fields = status, fields
+
+    def data(self, chunk: bytes) -> None:
+        assert not self.has_ended
+        if self.refusal is not None:
+            raise self.refusal
+        self.body += chunk
+        self.is_over = self.is_over or MARK in self.body
+
+    def end(self) -> None:
+        assert not self.has_ended
+        self.is_over = self.has_ended = True
+
+    def out_of_time(self, now: float) -> RequestTimeout:
+        return RequestTimeout(method="tools/call", timeout=1.0, elapsed=now)
+
+
+def request_to(
+    target: Http, body: bytes | None = b"{}", *, verb: str = "POST", **fields: str
+) -> Request:
+    """Return a request as the channels build them, with those fields besides."""
+    lines = [
+        f"{verb} {target.parsed.target} HTTP/1.1",
+        f"host: {target.parsed.authority}",
+        "accept: application/json, text/event-stream",
+        "accept-encoding: identity",
+        "user-agent: mcpwire-test",
+        *(f"{name.replace('_', '-')}: {value}" for name, value in fields.items()),
+    ]
+    return Request("".join(f"{line}\r\n" for line in lines).encode(), body)
+
+
+class Exchanges:
+    """One engine with its loop, and the user's client that it may have."""
+
+    def __init__(
+        self, url: str, limits: Limits, client: Any, options: dict[str, Any]
+    ) -> None:
+        self.engine: Any = None
+        self._runner = asyncio.Runner()
+        self._limits = limits
+        self.client = httpx.AsyncClient(**client) if type(client) is dict else client
+        self.target = Http(url, http_client=self.client, **options)
+
+    def open(self) -> None:
+        self.engine = self.run(self._make())
+
+    async def _make(self) -> HttpxEngine:
+        return HttpxEngine(self.target, self._limits)
+
+    def run(self, coroutine: Any) -> Any:
+        return self._runner.run(asyncio.wait_for(coroutine, BOUND_S))
+
+    def exchange(self, request: Request | None = None, fed: Fed | None = None) -> Fed:
+        """Perform one exchange; return what was fed."""
+        request = request or request_to(self.target)
+        fed = fed or Fed()
+        self.run(self.engine.exchange(request, fed, None))
+        assert fed.is_over
+        return fed
+
+    def exchanges(self, count: int) -> list[Fed]:
+        """Perform that many, one right after the other."""
+        return list(self.run(self._one_by_one(count)))
+
+    def let_end(self, fed: Fed) -> None:
+        """Let the rest of an answer be read."""
+        self.run(_ended(fed))
+
+    async def _one_by_one(self, count: int) -> list[Fed]:
+        feds = [Fed() for _ in range(count)]
+        for fed in feds:
+            await self.engine.exchange(request_to(self.target), fed, None)
+        return feds
+
+    def close_engine(self) -> None:
+        self.run(self.engine.aclose())
+
+    def close_client(self) -> None:
+        self.run(self.client.aclose())
+
+    def close(self) -> None:
+        if self.engine is not None:
+            is_closed = getattr(self.client, "is_closed", None)
+            self.close_engine()
+            assert getattr(self.client, "is_closed", None) is is_closed, "not ours"
+        if type(self.client) is httpx.AsyncClient:
+            self.close_client()
+        self._runner.close()
+
+
+async def _ended(fed: Fed) -> None:
+    while not fed.has_ended:  # noqa: ASYNC110 - nothing tells; there is a bound
+        await asyncio.sleep(0.001)  # as above
+
+
+def answering(*answers: bytes) -> Callable[[Any], None]:
+    """Return a script that sends these, one per request, and the last for ever."""
+    left = list(answers)
+
+    def script(conn: Any) -> None:
+        while conn.receive(timeout=None) is not None:
+            conn.send(left.pop(0) if len(left) > 1 else left[0])
+
+    return script
+
+
+def forget_proxies(monkeypatch: Any) -> None:
+    """Let the environment name no proxy."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@contextlib.contextmanager
+def exchanges(
+    url: str,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    client: Any = None,
+    **options: Any,
+) -> Iterator[Exchanges]:
+    """Give an open engine, and close it.
+
+    Args:
+        url: Where to.
+        limits: The engine's.
+        client: The user's: options for one, or one.
+        **options: The target's.
+    """
+    made = Exchanges(url, limits, client, options)
+    try:
+        made.open()
+        yield made
+    finally:
+        made.close()

@@ -1,0 +1,405 @@
+"""The blocking client as such: its verbs, its life, streams and calls under way."""
+
+import threading
+
+import pytest
+from able_servers import server as able_server
+from mcp_server import scripted_mcp
+from scripted import ECHO_LOOP, scripted
+from waiting import BOUND_S, until
+
+import mcpwire
+import mcpwire.sync
+from mcpwire.types import PromptReference
+
+
+def said(client, name):
+    """Have the server say something again."""
+    return client.call_tool("echo", {"text": name}, timeout=BOUND_S).text
+
+
+# Verbs...
+
+VERBS = [
+    (lambda c: c.call_tool("x", {"n": 1}, timeout=30).text, "x"),
+    (lambda c: [tool.name for tool in c.list_tools()], ["x"]),
+    (lambda c: [tool.name for tool in c.iter_tools()], ["x"]),
+    (lambda c: [one.uri for one in c.list_resources()], ["a://1"]),
+    (lambda c: [one.name for one in c.list_resource_templates()], ["any"]),
+    (lambda c: c.read_resource("a://1").text, "t"),
+    (lambda c: c.read_text("a://1"), "t"),
+    (lambda c: (c.subscribe("a://1"), c.unsubscribe("a://1")), (None, None)),
+    (lambda c: [prompt.name for prompt in c.list_prompts()], ["p"]),
+    (
+        lambda c: c.get_prompt("p", {"n": "1"}).messages[0].content.text,
+        "{'name': 'p', 'arguments': {'n': '1'}}",
+    ),
+    (
+        lambda c: c.complete(PromptReference("p"), "n", "v").completion.values,
+        ["ref/prompt", "v"],
+    ),
+    (lambda c: 0 <= c.ping() < 10, True),
+    (lambda c: c.set_log_level("info"), None),
+    (lambda c: c.notify("notifications/x", {"n": 1}), None),
+    (lambda c: c.server_info.name, "fake"),
+    (lambda c: c.protocol_version, "2025-11-25"),
+]
+
+
+@pytest.mark.system("R13")
+@pytest.mark.parametrize("background", [False, True])
+def test_each_verb_answers_without_a_loop(background):
+    server = able_server()
+    with mcpwire.sync.Client(server, background=background) as client:
+        assert [use(client) for use, _ in VERBS] == [answer for _, answer in VERBS]
+    assert server.requests("notifications/x") == [{"n": 1}]
+
+
+def test_a_forgotten_iteration_needs_nobody_to_end_it():
+    with mcpwire.sync.Client(able_server()) as client:
+        for tool in client.iter_tools():
+            assert tool.name == "x"
+            break
+        assert client.call_tool("x").text == "x"
+
+
+# Life...
+
+
+def test_calls_before_connecting_and_after_closing_are_refused(echo):
+    client = mcpwire.sync.Client(echo.target)
+    for _ in range(2):
+        with pytest.raises(mcpwire.LocalProtocolError, match="`with client:`"):
+            said(client, "x")
+        with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+            client.notify("x")
+        client.close()
+        with client:
+            assert said(client, "hi") == "hi"
+
+
+@pytest.mark.pain("P01")
+def test_two_clients_close_in_the_order_they_were_opened(echo):
+    first = mcpwire.sync.Client(echo.target)
+    second = mcpwire.sync.Client(scripted("handshake()\n" + ECHO_LOOP))
+    first.connect()
+    second.connect()
+    first.close()
+    assert said(second, "hi") == "hi"
+    second.close()
+
+
+MORTAL = r"""
+handshake()
+while True:
+    m = recv()
+    if m["params"].get("name") == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    text(m, str(os.getpid()))
+"""
+
+
+@pytest.mark.pain("P04")
+@pytest.mark.fault("F41")
+@pytest.mark.parametrize("background", [False, True])
+def test_the_same_client_connects_again_after_closing_and_after_the_child_died(
+    background,
+):
+    client = mcpwire.sync.Client(
+        scripted(MORTAL),
+        recovery=mcpwire.Recovery(restart=False),
+        background=background,
+    )
+    pids = []
+    for _ in range(2):
+        client.connect()
+        pids.append(client.call_tool("pid").text)
+        with pytest.raises(mcpwire.ConnectionClosed):
+            client.call_tool("die")
+    client.close()
+    with client:
+        pids.append(client.call_tool("pid").text)
+    assert client.stats.connections == len(set(pids)) == 3
+
+
+@pytest.mark.fault("F41")
+def test_a_call_after_a_loss_opens_the_connection_again():
+    with mcpwire.sync.Client(scripted(MORTAL)) as client:
+        with pytest.raises(mcpwire.ConnectionClosed):
+            client.call_tool("die")
+        assert int(client.call_tool("pid").text)
+        assert client.stats.connections == 2
+
+
+@pytest.mark.pain("P09")
+def test_the_server_is_told_of_a_call_that_times_out_though_nobody_calls_after_it(echo):
+    with mcpwire.sync.Client(echo.target) as client:
+        with pytest.raises(mcpwire.RequestTimeout):
+            client.call_tool("slow", timeout=0.3)
+        until(lambda: echo.cancelled == 1)
+        assert said(client, "hi") == "hi"
+
+
+def test_a_repr_is_one_line_that_says_target_state_and_revision():
+    client = mcpwire.sync.Client(
+        scripted(MORTAL), recovery=mcpwire.Recovery(restart=False)
+    )
+    assert repr(client).startswith("<mcpwire.sync.Client ")
+    assert repr(client).endswith("not connected>")
+    with client:
+        assert repr(client).endswith("connected, 2025-11-25>")
+        assert "\n" not in repr(client)
+        with pytest.raises(mcpwire.ConnectionClosed):
+            client.call_tool("die")
+        assert "lost: the server was killed by SIGKILL" in repr(client)
+
+
+@pytest.mark.fault("F27")
+@pytest.mark.pain("P05")
+def test_threads_on_a_server_that_forgets_share_one_initialize_each_time(threads):
+    with scripted_mcp(replies="sse") as server:
+        with mcpwire.sync.Client(server.url) as client:
+            for turn in range(3):
+                everybody = threading.Barrier(12)
+
+                def call(name, everybody=everybody):
+                    everybody.wait(BOUND_S)
+                    return said(client, name)
+
+                server.sessions.clear()
+                names = [f"{turn}-{number}" for number in range(12)]
+                running = [threads.submit(call, name) for name in names]
+                assert [each.result(BOUND_S) for each in running] == names
+                assert server.verbs().count("initialize") == turn + 2
+        assert len(server.executed) == 36
+
+
+@pytest.mark.parametrize("what", ["notifications/initialized", "initialize"])
+def test_connecting_over_http_takes_no_longer_than_it_may_whatever_hangs(what):
+    with scripted_mcp() as server:
+        server.on[what] = lambda _, conn: conn.wait_closed(None)
+        client = mcpwire.sync.Client(server.url, connect_timeout=0.5)
+        with pytest.raises(mcpwire.RequestTimeout):
+            client.connect()
+        assert not client.is_connected
+
+
+# Calls under way...
+
+
+def test_started_calls_run_beside_each_other_and_are_waited_for_in_any_thread(
+    echo, threads
+):
+    with mcpwire.sync.Client(echo.target) as client:
+        names = [str(number) for number in range(8)]
+        calls = [client.start_call("echo", {"text": name}) for name in names]
+        waiting = [threads.submit(call.result, BOUND_S) for call in reversed(calls)]
+        assert [each.result(BOUND_S).text for each in waiting] == names[::-1]
+        assert [call.result().text for call in calls] == names
+        assert all(call.done for call in calls)
+
+
+def test_a_started_call_goes_on_while_nobody_waits(echo):
+    with mcpwire.sync.Client(echo.target) as client:
+        call = client.start_call("echo", {"text": "hi"})
+        until(lambda: call.done)
+        assert call.result().text == "hi"
+
+
+@pytest.mark.pain("P09")
+def test_a_started_call_is_cancelled_and_waiting_for_it_may_end_before_it(echo):
+    with mcpwire.sync.Client(echo.target) as client:
+        call = client.start_call("slow")
+        until(lambda: echo.slow == 1)
+        with pytest.raises(TimeoutError, match="has not ended within"):
+            call.result(0.01)
+        assert not call.done
+        call.cancel("enough")
+        with pytest.raises(mcpwire.CallCancelled, match="enough"):
+            call.result(BOUND_S)
+        until(lambda: echo.cancelled == 1)
+        call.cancel()
+        assert said(client, "hi") == "hi"
+
+
+def test_a_call_can_be_cancelled_by_its_id_from_another_thread(echo, threads):
+    with mcpwire.sync.Client(echo.target) as client:
+        call = client.start_call("slow")
+        until(lambda: echo.slow == 1)
+        client.cancel(call.request_id, "by id")
+        with pytest.raises(mcpwire.CallCancelled, match="by id"):
+            call.result(BOUND_S)
+        client.cancel(None)
+        client.cancel(4711)
+        assert said(client, "hi") == "hi"
+
+
+def test_a_started_call_that_fails_raises_for_each_that_waits():
+    with mcpwire.sync.Client(scripted(MORTAL)) as client:
+        call = client.start_call("die")
+        for _ in range(2):
+            with pytest.raises(mcpwire.ConnectionClosed):
+                call.result(BOUND_S)
+
+
+def test_a_started_call_does_not_keep_its_client_from_closing(echo):
+    client = mcpwire.sync.Client(echo.target)
+    client.connect()
+    call = client.start_call("slow")
+    until(lambda: echo.slow == 1)
+    client.close()
+    with pytest.raises(mcpwire.ConnectionClosed):
+        call.result(BOUND_S)
+
+
+# Streams...
+
+TELLING = """
+handshake(capabilities={"tools": {"listChanged": True}, "logging": {},
+                        "resources": {"subscribe": True, "listChanged": True}})
+version = 0
+while True:
+    m = recv()
+    method, params = m["method"], m.get("params", {})
+    if method == "tools/call":
+        if params["name"] == "die":
+            os._exit(1)
+        for number in range(params["arguments"].get("logs", 0)):
+            send({"jsonrpc": "2.0", "method": "notifications/message",
+                  "params": {"level": "info", "data": number}})
+        for uri in params["arguments"].get("updates", ()):
+            version += 1
+            send({"jsonrpc": "2.0", "method": "notifications/resources/updated",
+                  "params": {"uri": uri}})
+        text(m, "done")
+    elif method == "resources/read":
+        answer(m, {"contents": [{"uri": params["uri"], "text": str(version)}]})
+    elif "id" in m:
+        answer(m, {})
+"""
+
+
+@pytest.fixture(params=[False, True], ids=["", "background"])
+def telling(request):
+    with mcpwire.sync.Client(scripted(TELLING), background=request.param) as client:
+        yield client
+
+
+def data(notification):
+    return notification.params.data
+
+
+def test_events_come_in_order_to_each_stream_of_its_own(telling):
+    first, second = telling.events(), telling.events()
+    telling.call_tool("x", {"logs": 3})
+    assert [data(next(first)) for _ in range(3)] == [0, 1, 2]
+    assert [data(next(second)) for _ in range(3)] == [0, 1, 2]
+    assert first.next(timeout=0.01) is None
+    assert not first.is_closed
+    first.close()
+    assert first.is_closed
+    assert list(first) == []
+    second.close()
+
+
+def test_one_thread_iterates_while_others_call(telling, threads):
+    begun = threading.Event()
+
+    def listen():
+        with telling.events() as events:
+            begun.set()
+            return [data(event) for _, event in zip(range(400), events, strict=False)]
+
+    heard = threads.submit(listen)
+    assert begun.wait(BOUND_S)
+    calls = [threads.submit(telling.call_tool, "x", {"logs": 20}) for _ in range(20)]
+    for call in calls:
+        assert call.result(BOUND_S).text == "done"
+    assert heard.result(BOUND_S) == list(range(20)) * 20
+
+
+@pytest.mark.parametrize("closes", ["client", "stream"])
+def test_closing_ends_an_iteration_in_another_thread(telling, threads, closes):
+    events = telling.events()
+    telling.call_tool("x", {"logs": 1})
+    has_one = threading.Event()
+
+    def listen():
+        for event in events:
+            assert data(event) == 0
+            has_one.set()
+        return "ended"
+
+    listening = threads.submit(listen)
+    assert has_one.wait(BOUND_S)
+    (telling if closes == "client" else events).close()
+    assert listening.result(BOUND_S) == "ended"
+
+
+def test_a_subscription_tells_of_chosen_resources_only(telling):
+    with telling.listen(["a:1"], tools=True) as changes:
+        assert changes.acknowledged.uris == {"a:1"}
+        assert not changes.refused
+        telling.call_tool("x", {"logs": 2, "updates": ["a:2", "a:1"]})
+        change = next(changes)
+        assert (change.method, change.params.uri) == (
+            "notifications/resources/updated",
+            "a:1",
+        )
+
+
+def test_a_watch_reads_again_with_each_change(telling):
+    with telling.watch("a:1") as contents:
+        assert next(contents).text == "0"
+        telling.call_tool("x", {"updates": ["a:1", "a:1"]})
+        assert next(contents).text == "2"
+
+
+@pytest.mark.fault("F41")
+def test_an_iteration_goes_on_over_a_server_that_died(telling, threads):
+    has_one = threading.Event()
+
+    def listen():
+        with telling.watch("a:1") as contents:
+            first = next(contents).text
+            has_one.set()
+            return [first, next(contents).text]
+
+    watching = threads.submit(listen)
+    assert has_one.wait(BOUND_S)
+    with pytest.raises(mcpwire.ConnectionClosed):
+        telling.call_tool("die")
+    assert watching.result(BOUND_S) == ["0", "0"]
+    assert telling.stats.connections == 2
+
+
+def test_many_threads_subscribe_and_unsubscribe_and_nothing_is_left(telling, threads):
+    def work(number):
+        for _ in range(10):
+            telling.subscribe(f"a:{number % 3}")
+            telling.unsubscribe(f"a:{number % 3}")
+
+    for done in [threads.submit(work, number) for number in range(6)]:
+        done.result(BOUND_S)
+    with pytest.raises(mcpwire.LocalProtocolError, match="not subscribed"):
+        telling.unsubscribe("a:1")
+
+
+@pytest.mark.pain("P12")
+@pytest.mark.parametrize("era", ["session", "stateless"])
+def test_what_is_told_unasked_over_http_is_heard_by_who_waits(era):
+    with scripted_mcp(era) as server, mcpwire.sync.Client(server.url) as client:
+        changes = {"method": "notifications/tools/list_changed"}
+        with client.events() as events:
+            server.push(changes)
+            assert events.next(timeout=BOUND_S).method == changes["method"]
+
+
+@pytest.mark.pain("P12")
+def test_threads_that_subscribe_at_once_wait_together(threads):
+    with scripted_mcp() as server, mcpwire.sync.Client(server.url) as client:
+        uris = [f"memo://{number}" for number in range(8)]
+        for running in [threads.submit(client.subscribe, uri) for uri in uris]:
+            running.result(BOUND_S)
+        assert sorted(server.subscribed) == uris
+    assert server.verbs().count("GET") == 1

@@ -1,0 +1,209 @@
+"""Any number of threads share one client: they connect, call and close in any order."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from fakes import SILENCE, FakeServer, text
+from scripted import scripted
+from waiting import BOUND_S, until
+
+import mcpwire
+import mcpwire.sync
+
+CALLS = 2_000
+MANY_CALLS = 20_000
+"""With `--all-grounds`, as in `make verify`."""
+
+
+def said(client, name):
+    """Have the server say something again."""
+    return client.call_tool("echo", {"text": name}, timeout=BOUND_S).text
+
+
+def ours():
+    """Count the threads that mcpwire has started."""
+    return sum(thread.name.startswith("mcpwire") for thread in threading.enumerate())
+
+
+@pytest.mark.system("L-U3")
+@pytest.mark.pain("P12", "P29")
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.grounds(5, "echo")
+def test_eight_threads_share_one_client_and_none_gets_anothers_answer(
+    echo, background, request, threads
+):
+    count = MANY_CALLS if request.config.getoption("--all-grounds") else CALLS
+    if background:
+        count //= 10
+
+    def work(thread):
+        wrong = []
+        for number in range(count // 8):
+            said = f"{thread}.{number}"
+            answer = client.call_tool("echo", {"text": said}, timeout=BOUND_S).text
+            if answer != said:
+                wrong.append((said, answer))
+        return wrong
+
+    with mcpwire.sync.Client(echo.target, background=background) as client:
+        before = client.stats.requests
+        running = [threads.submit(work, number) for number in range(8)]
+        assert [each.result() for each in running] == [[]] * 8
+        assert client.stats.requests - before == count
+        assert client.stats.connections == 1
+
+
+@pytest.mark.pain("P12")
+@pytest.mark.parametrize("background", [False, True])
+def test_threads_with_deadlines_of_their_own_do_not_take_each_others(
+    echo, background, threads
+):
+    def slow():
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            client.call_tool("slow", timeout=0.2)
+        return caught.value.timeout
+
+    def quick(number):
+        said = str(number)
+        return client.call_tool("echo", {"text": said}, timeout=30 + number).text
+
+    with mcpwire.sync.Client(echo.target, background=background) as client:
+        running = [
+            threads.submit(slow),
+            *(threads.submit(quick, number) for number in range(4)),
+            threads.submit(slow),
+        ]
+        assert [each.result(BOUND_S) for each in running] == [0.2, *"0123", 0.2]
+
+
+@pytest.mark.pain("P01", "P11")
+def test_one_thread_connects_another_uses_and_a_third_closes(echo, threads):
+    client = mcpwire.sync.Client(echo.target)
+    threads.submit(client.connect).result(BOUND_S)
+    assert threads.submit(said, client, "hi").result(BOUND_S) == "hi"
+    threads.submit(client.close).result(BOUND_S)
+    client.close()
+    assert not client.is_connected
+
+
+@pytest.mark.fault("F41")
+def test_many_threads_share_one_connecting_and_one_closing(echo, threads):
+    client = mcpwire.sync.Client(echo.target)
+    for done in [threads.submit(client.connect) for _ in range(8)]:
+        done.result(BOUND_S)
+    assert client.stats.connections == 1
+    assert said(client, "hi") == "hi"
+    for done in [threads.submit(client.close) for _ in range(8)]:
+        done.result(BOUND_S)
+    assert not client.is_connected
+
+
+def test_all_who_wait_for_a_connection_get_its_failure(threads):
+    target = scripted("recv(); time.sleep(0.2); sys.exit(3)")
+    client = mcpwire.sync.Client(target, mode="session")
+    failures = [
+        done.exception(BOUND_S)
+        for done in [threads.submit(client.connect) for _ in range(4)]
+    ]
+    assert {type(error) for error in failures} == {mcpwire.ConnectError}
+    assert {error.exit_code for error in failures} == {3}
+
+
+@pytest.mark.fault("F41")
+@pytest.mark.parametrize("delay", [0.0, 0.005, 0.05, 0.2])
+def test_closing_during_connect_ends_it_with_a_typed_error(threads, delay):
+    client = mcpwire.sync.Client(scripted("while True: recv()"))
+    connecting = [threads.submit(client.connect) for _ in range(3)]
+    until(lambda: "connecting" in str(client))
+    threading.Event().wait(delay)
+    client.close()
+    for done in connecting:
+        error = done.exception(BOUND_S)
+        assert type(error) is mcpwire.ConnectionClosed
+        assert "closed while connecting" in str(error)
+    assert not client.is_connected
+
+
+@pytest.mark.fault("F41")
+@pytest.mark.pain("P05")
+def test_closing_during_calls_fails_each_of_them(echo, threads):
+    client = mcpwire.sync.Client(echo.target)
+    client.connect()
+    calls = [threads.submit(client.call_tool, "slow") for _ in range(8)]
+    until(lambda: echo.slow == 8)
+    client.close()
+    errors = [call.exception(BOUND_S) for call in calls]
+    assert {type(error) for error in errors} == {mcpwire.ConnectionClosed}
+    assert {error.sent for error in errors} == {True}
+    assert not client.is_connected
+    with client:
+        assert said(client, "again") == "again"
+
+
+@pytest.mark.pain("P05", "P29")
+def test_eight_threads_and_a_server_that_dies_now_and_then_mix_nothing_up(threads):
+    dying = scripted(
+        "handshake()\nfor _ in range(40):\n    m = recv()\n"
+        "    text(m, m['params']['arguments']['text'])"
+    )
+    again = mcpwire.Recovery(attempts=50, backoff_initial=0.001, backoff_max=0.002)
+
+    def work(thread):
+        answers = 0
+        for number in range(40):
+            name = f"{thread}.{number}"
+            try:
+                assert said(client, name) == name
+                answers += 1
+            except mcpwire.TransportError:
+                continue
+        return answers
+
+    with mcpwire.sync.Client(dying, recovery=again) as client:
+        running = [threads.submit(work, number) for number in range(8)]
+        answers = [each.result(BOUND_S) for each in running]
+        assert sum(answers) > 200
+        assert client.stats.connections > 5
+
+
+@pytest.mark.system("L-R2", "R04")
+def test_many_threads_call_and_no_thread_comes_or_goes(echo):
+    with mcpwire.sync.Client(echo.target) as client, ThreadPoolExecutor(8) as threads:
+        start, counts = threading.Barrier(8), set()
+
+        def work(number):
+            start.wait(BOUND_S)
+            for turn in range(10):
+                assert said(client, f"{number}.{turn}") == f"{number}.{turn}"
+                counts.add(ours())
+
+        for each in [threads.submit(work, number) for number in range(8)]:
+            each.result(BOUND_S)
+    assert counts == {0}
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_an_answer_is_given_out_in_whichever_turn_of_the_loop_it_comes(turns, threads):
+    """The loop may stop for the thread that runs it in the turn of another's answer."""
+
+    def call(params, server):
+        waiting.append(server.current["id"])
+        if len(waiting) == 2:
+            in_turn(0, server, waiting[0])
+            in_turn(turns, server, waiting[1])
+        return SILENCE
+
+    def in_turn(turns, server, id):
+        if turns < 0:
+            server.send({"jsonrpc": "2.0", "id": id, "result": text("done")})
+        else:
+            asyncio.get_running_loop().call_soon(in_turn, turns - 1, server, id)
+
+    waiting = []
+    with mcpwire.sync.Client(FakeServer({"tools/call": call})) as client:
+        first = threads.submit(client.call_tool, "x")
+        until(lambda: waiting)
+        second = threads.submit(client.call_tool, "x")
+        assert first.result(BOUND_S).text == second.result(BOUND_S).text == "done"
