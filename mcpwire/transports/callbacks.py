@@ -28,6 +28,8 @@ __all__ = [
     "Newest",
     "ProgressSink",
     "Waiting",
+    "for_thread",
+    "has_callers",
     "invoke",
     "set_callers",
     "stay_for",
@@ -60,6 +62,11 @@ def _callers() -> Callers | None:
     return found
 
 
+def has_callers() -> bool:
+    """Tell whether blocking callers run this loop."""
+    return _callers() is not None
+
+
 def stay_for(task: asyncio.Task[Any]) -> None:
     """Have a task done also where nobody runs its loop between calls."""
     callers = _callers()
@@ -89,6 +96,20 @@ def _for_caller(function: Callable[..., Any]) -> Callable[..., Any]:
 
 async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function in a thread that does not keep the interpreter from exiting."""
+    run, answer = for_thread(function, *args)
+    # Not a thread of the loop's executor: the interpreter waits for those at its exit.
+    context = copy_context()
+    threading.Thread(
+        target=context.run, args=(run,), name="mcpwire-callback", daemon=True
+    ).start()
+    value = await answer
+    return await value if inspect.isawaitable(value) else value
+
+
+def for_thread(
+    function: Callable[..., Any], *args: Any
+) -> tuple[Callable[[], None], asyncio.Future[Any]]:
+    """Return what calls a function in another thread, and the future of its result."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
 
@@ -113,13 +134,7 @@ async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, value, error)
 
-    # Not a thread of the loop's executor: the interpreter waits for those at its exit.
-    context = copy_context()
-    threading.Thread(
-        target=context.run, args=(run,), name="mcpwire-callback", daemon=True
-    ).start()
-    value = await answer
-    return await value if inspect.isawaitable(value) else value
+    return run, answer
 
 
 class Waiting(Protocol):
