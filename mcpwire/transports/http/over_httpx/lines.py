@@ -59,7 +59,7 @@ _current: ContextVar[Tap] = ContextVar("_current")
 
 
 def current_tap() -> Tap:
-    """Return the tap of the exchange whose task this is."""
+    """Return the tap of the exchange that runs in this context."""
     return _current.get()
 
 

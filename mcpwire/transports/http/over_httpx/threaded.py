@@ -45,7 +45,7 @@ class ThreadedClient:
         return self._client.event_hooks
 
     def build_request(self, *args: Any, extensions: Any, **options: Any) -> Any:
-        """Build a request whose steps are noted in the thread."""
+        """Build a request; its steps are noted in the thread."""
         extensions = {**extensions, "trace": current_tap().note_step}
         return self._client.build_request(*args, extensions=extensions, **options)
 
