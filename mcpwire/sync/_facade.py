@@ -166,6 +166,7 @@ class Owner(Facade):
             options["make_client"] = partial(_made, runner, options["make_client"])
         inner: Any = make(*args, **options)
         runner.abandon_all = inner.abandon
+        runner.is_needed = inner.needs_loop
         self._owns_runner = True
         self._stand_for(runner, inner)
 
@@ -206,7 +207,7 @@ class Owner(Facade):
             return
         try:
             is_open = self._runner.abandon_all()
-            self._runner.end(wait=False)
+            self._runner.end(wait=0)
             if is_open:
                 text = f"unclosed {self!r}: it was closed by force"
                 warn(text, ResourceWarning, source=self, stacklevel=2)

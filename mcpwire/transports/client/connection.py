@@ -444,6 +444,11 @@ class Connection:
         self._end_of_use()
         self._loop = None
 
+    @property
+    def needs_loop(self) -> bool:
+        """Whether its loop has to stay: it is open, opens, closes, or is wanted back."""
+        return self._is_wanted or (self._opening or self._closing) is not None
+
     def abandon(self) -> bool:
         """Let go at once, from anywhere; return whether a closing had yet to begin.
 
