@@ -101,6 +101,13 @@ class _Call:
         """Whether there is nothing more to wait for."""
         return self.is_lost or (self.task is not None and self.task.done())
 
+    def ended_by(self, error: BaseException | None) -> bool:
+        """Tell whether an interrupt arrived in the middle of the call's task."""
+        task = self.task
+        if error is None or task is None or not task.done() or task.cancelled():
+            return False
+        return task.exception() is error
+
     def start(self) -> None:
         """Begin; called on the loop, or by the thread that is about to run it."""
         self.task = self.loop.create_task(self.work)
@@ -176,7 +183,7 @@ class Runner:
         try:
             if call.interrupt is not None:
                 raise call.interrupt
-            if call.task is None or not call.task.done() or call.task.cancelled():
+            if call.is_lost or call.task is None or call.task.cancelled():
                 raise ConnectionClosed("another thread was interrupted", sent=True)
             result: T = call.task.result()
             return result
@@ -196,7 +203,6 @@ class Runner:
         """Begin a closing from within a call; the thread finishes it after that."""
         if threading.get_ident() in self._inside:
             self._close = close
-
 
         def begin() -> None:
             closing = asyncio.ensure_future(aclose())
@@ -308,7 +314,7 @@ class Runner:
         except BaseException as error:  # noqa: BLE001 - raised by the call
             call.interrupt = error
             call.is_leading = False
-            self._give_up(loop)
+            self._give_up(loop, error)
         finally:
             self._stop_leading(call)
 
@@ -367,7 +373,9 @@ class Runner:
             call.wake()
         call.interrupt = error
 
-    def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _give_up(
+        self, loop: asyncio.AbstractEventLoop, error: BaseException | None = None
+    ) -> None:
         """End everything on a loop that may have lost a step."""
         self.abandon_all()
         with self._changing:
@@ -382,7 +390,7 @@ class Runner:
         finally:
             for call in tuple(self._inside.values()):
                 if call.loop is loop:
-                    call.is_lost = not call.is_done
+                    call.is_lost = not call.is_done or call.ended_by(error)
                     call.bell.put(None)
 
     # The thread...

@@ -126,7 +126,9 @@ def test_nothing_is_left_of_connecting_and_closing_many_times(echo, background):
 
 @pytest.mark.fault("F44")
 def test_what_is_used_after_closing_leaves_no_thread():
-    with mcpwire.sync.Client(scripted("handshake()\nrecv()"), background=True) as client:
+    with mcpwire.sync.Client(
+        scripted("handshake()\nrecv()"), background=True
+    ) as client:
         events, call = client.events(), client.start_call("slow")
     for use in (events.close, call.result, client.ping):
         with contextlib.suppress(mcpwire.MCPError):

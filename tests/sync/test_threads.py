@@ -132,7 +132,9 @@ def test_connecting_while_another_thread_closes_opens_a_connection_that_stays(
     background, threads
 ):
     slow_to_end = "import atexit; atexit.register(time.sleep, 0.3)\nhandshake()\n"
-    client = mcpwire.sync.Client(scripted(slow_to_end + ECHO_LOOP), background=background)
+    client = mcpwire.sync.Client(
+        scripted(slow_to_end + ECHO_LOOP), background=background
+    )
     client.connect()
     closing = threads.submit(client.close)
     until(lambda: "closing" in str(client))
