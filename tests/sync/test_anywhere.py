@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import copy
 import gc
 import os
+import pickle
 import subprocess
 import threading
 import weakref
@@ -339,6 +341,14 @@ def test_closed_or_forgotten_it_leaves_no_thread_and_no_connection(state, is_clo
                 forget(holder)
         until(lambda: not ours())
         server.wait_until(lambda: not server.raw.open)
+
+
+@pytest.mark.parametrize("use", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_client_can_not_be_copied(use):
+    with mcpwire.sync.Client(FakeServer()) as client:
+        with pytest.raises(TypeError, match="'Client' cannot be copied or pickled"):
+            use(client)
+        assert client.is_connected
 
 
 def test_a_client_whose_construction_failed_is_forgotten_in_silence():

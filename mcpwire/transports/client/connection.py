@@ -449,7 +449,7 @@ class Connection:
 
     @property
     def needs_loop(self) -> bool:
-        """Whether its loop has to stay: it is open, opens, closes, or is wanted back."""
+        """Whether its loop has to stay: open, opening, closing, or wanted back."""
         return self._is_wanted or (self._opening or self._closing) is not None
 
     def abandon(self) -> bool:
@@ -469,6 +469,7 @@ class Connection:
         for each in (channel, closing):
             if each is None:
                 continue
+            self._closed_stats.add(each)
             if loop is not None and loop.is_running() and not runs_here(loop):
                 loop.call_soon_threadsafe(each.abandon)
             else:
