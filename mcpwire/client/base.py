@@ -181,6 +181,10 @@ class ClientBase:
         """
         return self._connection.abandon()
 
+    def needs_loop(self) -> bool:
+        """Tell whether its connection is open, opening, closing, or wanted back."""
+        return self._connection.needs_loop
+
     async def __aenter__(self) -> Self:
         await self.connect()
         return self

@@ -293,6 +293,10 @@ class GroupBase(Generic[SeatT, ClientT]):
         """Let go of every connection at once; tell whether there was one."""
         return bool(sum(seat.client.abandon() for seat in tuple(self._seats.values())))
 
+    def needs_loop(self) -> bool:
+        """Tell whether any connection is there, or on its way."""
+        return any(seat.client.needs_loop() for seat in tuple(self._seats.values()))
+
     def _is_kept(self, server: str, uri: str) -> bool:
         seat = self._seats.get(server)
         return seat is not None and uri in seat.client.subscribed

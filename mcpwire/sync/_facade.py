@@ -16,7 +16,7 @@ from mcpwire.sync._runner import Runner
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
     from types import TracebackType
-    from typing import Self
+    from typing import NoReturn, Self
 
     from mcpwire.transports.client.calls import PendingCall as AsyncPendingCall
     from mcpwire.wire.jsonrpc import RequestId
@@ -58,6 +58,10 @@ class Facade:
     def __repr__(self) -> str:
         """Return one readable line."""
         return repr(self._inner).replace("<mcpwire.", "<mcpwire.sync.", 1)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse: a copy that is forgotten would close the connections of this one."""
+        raise TypeError(f"{type(self).__name__!r} cannot be copied or pickled")
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for the result of a coroutine."""
@@ -166,6 +170,7 @@ class Owner(Facade):
             options["make_client"] = partial(_made, runner, options["make_client"])
         inner: Any = make(*args, **options)
         runner.abandon_all = inner.abandon
+        runner.is_needed = inner.needs_loop
         self._owns_runner = True
         self._stand_for(runner, inner)
 
@@ -206,7 +211,7 @@ class Owner(Facade):
             return
         try:
             is_open = self._runner.abandon_all()
-            self._runner.end(wait=False)
+            self._runner.end(wait=0)
             if is_open:
                 text = f"unclosed {self!r}: it was closed by force"
                 warn(text, ResourceWarning, source=self, stacklevel=2)

@@ -41,6 +41,9 @@ T = TypeVar("T")
 END_S: Final = 1.0
 """How long what still runs on a loop may take to end when the loop is given up."""
 
+EXIT_S: Final = 5.0
+"""How long the exit of the interpreter waits for a background thread."""
+
 logger = logging.getLogger("mcpwire")
 
 _in_background: weakref.WeakSet[Runner] = weakref.WeakSet()
@@ -98,6 +101,13 @@ class _Call:
         """Whether there is nothing more to wait for."""
         return self.is_lost or (self.task is not None and self.task.done())
 
+    def ended_by(self, error: BaseException | None) -> bool:
+        """Tell whether an interrupt arrived in the middle of the call's task."""
+        task = self.task
+        if error is None or task is None or not task.done() or task.cancelled():
+            return False
+        return task.exception() is error
+
     def start(self) -> None:
         """Begin; called on the loop, or by the thread that is about to run it."""
         self.task = self.loop.create_task(self.work)
@@ -126,10 +136,12 @@ class Runner:
     Attributes:
         wants_thread: Whether a thread of its own runs the loop from the next call on.
         abandon_all: Lets go of every connection on the loop, at once, from any thread.
+        is_needed: Tells whether a connection is on the loop, also between calls.
     """
 
     def __init__(self, *, wants_thread: bool = False) -> None:
         self.abandon_all: Callable[[], bool] = bool
+        self.is_needed: Callable[[], bool] = bool
         self.wants_thread = wants_thread
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leader: dict[str, _Call] = {}  # whose thread runs the loop
@@ -138,7 +150,8 @@ class Runner:
         self._inside: dict[int, _Call] = {}  # by thread
         self._thread: threading.Thread | None = None
         self._unsent: set[asyncio.Task[Any]] = set()
-        self._is_ending = False
+        self._is_ended = False  # until something needs the loop again
+        self._is_stopping = False  # the background thread
         self._is_forked = False
         self._close: Callable[[], None] | None = None
         let_go_after_fork(self)
@@ -170,7 +183,7 @@ class Runner:
         try:
             if call.interrupt is not None:
                 raise call.interrupt
-            if call.task is None or not call.task.done() or call.task.cancelled():
+            if call.is_lost or call.task is None or call.task.cancelled():
                 raise ConnectionClosed("another thread was interrupted", sent=True)
             result: T = call.task.result()
             return result
@@ -190,7 +203,12 @@ class Runner:
         """Begin a closing from within a call; the thread finishes it after that."""
         if threading.get_ident() in self._inside:
             self._close = close
-        self.post(lambda: asyncio.ensure_future(aclose()))
+
+        def begin() -> None:
+            closing = asyncio.ensure_future(aclose())
+            closing.add_done_callback(lambda _: self.end(wait=0))
+
+        self.post(begin)
 
     @property
     def is_inside(self) -> bool:
@@ -213,9 +231,7 @@ class Runner:
                 self._loop = _make_loop(self)
             call.loop = self._loop
             self._inside[call.thread] = call
-            if self._thread is None:
-                self._is_ending = False  # this call goes on with the loop
-            if self.wants_thread:
+            if self.wants_thread and not self._is_ended:
                 self._start_thread()
 
     def _leave(self, call: _Call) -> None:
@@ -233,8 +249,8 @@ class Runner:
         close, self._close = self._close, None
         if close is not None:
             close()
-        if self._is_ending:
-            self._close_loop()
+        if self._is_ended:
+            self._end_or_go_on()
 
     def _wait(self, call: _Call) -> None:
         """Run the loop until this call is woken, or sleep until then."""
@@ -298,7 +314,7 @@ class Runner:
         except BaseException as error:  # noqa: BLE001 - raised by the call
             call.interrupt = error
             call.is_leading = False
-            self._give_up(loop)
+            self._give_up(loop, error)
         finally:
             self._stop_leading(call)
 
@@ -357,7 +373,9 @@ class Runner:
             call.wake()
         call.interrupt = error
 
-    def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _give_up(
+        self, loop: asyncio.AbstractEventLoop, error: BaseException | None = None
+    ) -> None:
         """End everything on a loop that may have lost a step."""
         self.abandon_all()
         with self._changing:
@@ -372,7 +390,7 @@ class Runner:
         finally:
             for call in tuple(self._inside.values()):
                 if call.loop is loop:
-                    call.is_lost = not call.is_done
+                    call.is_lost = not call.is_done or call.ended_by(error)
                     call.bell.put(None)
 
     # The thread...
@@ -396,43 +414,60 @@ class Runner:
             place.bell.get()
         self._asleep.remove(place)
         try:
-            while self._loop is loop and not self._is_ending:
+            while self._loop is loop and not self._is_stopping:
                 loop.run_forever()
         except BaseException:
             logger.exception("a function on the loop of a blocking client raised")
             self._give_up(loop)
         finally:
-            self._thread = None
+            with self._changing:
+                self._thread, self._is_stopping = None, False
             self._stop_leading(place)
-        if self._is_ending:
-            self._close_loop()
+        if self._is_ended:
+            self._end_or_go_on()
 
     # The end...
 
-    def end(self, *, wait: bool = True) -> None:
-        """Close the loop as soon as no thread is in a call; the next call makes one."""
-        thread, loop = self._thread, self._loop
-        self._is_ending = True
-        if thread is not None and loop is not None:
-            self.post(loop.stop)
-            if wait and thread is not threading.current_thread():
-                thread.join()
-        self._close_loop()
+    def end(self, *, wait: float | None = None) -> None:
+        """Close the loop as soon as no thread is in a call, and nothing needs it.
 
-    def _close_loop(self) -> None:
+        Args:
+            wait: How long to wait for the background thread, in seconds.
+        """
+        thread = self._thread
+        self._is_ended = True
+        self._end_or_go_on()
+        if thread is None or thread is threading.current_thread():
+            return
+        if self._is_stopping:
+            thread.join(wait)
+
+    def _end_or_go_on(self) -> None:
+        """Close the loop after a closing; unless another thread has connected again."""
         with self._changing:
-            if self._inside or self._thread is not None:
+            if self._inside or self._is_forked:
+                return
+            if self._loop is not None and self.is_needed():
+                self._is_ended = False
+                if self.wants_thread:
+                    self._start_thread()
+                return
+            if self._loop is not None and self._thread is not None:
+                self._is_stopping = True
+                self.post(self._loop.stop)
                 return
             loop, self._loop = self._loop, None
-            self._is_ending = False
         if loop is not None:
             _end_loop(loop)
 
     def forked(self) -> None:
         """Refuse every use: the connections belong to the process forked from."""
+        self._changing = threading.RLock()  # another thread may have held that
         if self._loop is not None:
             _of_parent.append(self._loop)
             self._is_forked = True
+        else:
+            self._inside.clear()
 
 
 def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
@@ -468,7 +503,8 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
 def _end_threads() -> None:
     """Stop background threads while they can still close their loops."""
     for runner in tuple(_in_background):
-        runner.end()
+        runner.is_needed = bool
+        runner.end(wait=EXIT_S)  # a function on its loop may block it for ever
 
 
 atexit.register(_end_threads)

@@ -423,6 +423,9 @@ class Duplex(DuplexFacts):
     def abandon(self) -> None:
         """Let go of the connection now, from anywhere: a finaliser cannot wait."""
         self._closed_by_us = True
-        if self._dead is None:
-            self._dead = TransportError("abandoned", target=self.target)
+        abandoned = TransportError("abandoned", target=self.target)
+        if not self._loop.is_closed():
+            self._lose(abandoned)  # for those who wait, maybe in other threads
+        elif self._dead is None:
+            self._dead = abandoned
         self._clock.stop()

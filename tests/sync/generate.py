@@ -98,6 +98,7 @@ SKIPPED: Final = {
     *("EventStream.take", "EventStream.wake", "Subscription.take", "Subscription.wake"),
     *("GroupEvents.take", "GroupEvents.end"),
     *("Client.observe", "Client.abandon", "Group.abandon"),
+    *("Client.needs_loop", "Group.needs_loop"),
     *("Group.connected", "Group.connected_in_turn"),
 }
 """What the asyncio classes have for each other."""

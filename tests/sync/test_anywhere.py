@@ -1,14 +1,18 @@
 """A blocking client in running loops, forked processes, at exit, forgotten."""
 
 import asyncio
+import contextlib
+import copy
 import gc
 import os
+import pickle
 import subprocess
 import threading
 import weakref
 
 import pytest
 from echoing import command
+from fakes import FakeServer
 from mcp_server import scripted_mcp
 from scripted import ECHO_LOOP, scripted
 from waiting import BOUND_S, until
@@ -122,6 +126,29 @@ def test_nothing_is_left_of_connecting_and_closing_many_times(echo, background):
     assert client.stats.connections == count + 1
 
 
+@pytest.mark.fault("F44")
+def test_what_is_used_after_closing_leaves_no_thread():
+    with mcpwire.sync.Client(
+        scripted("handshake()\nrecv()"), background=True
+    ) as client:
+        events, call = client.events(), client.start_call("slow")
+    for use in (events.close, call.result, client.ping):
+        with contextlib.suppress(mcpwire.MCPError):
+            use()
+        assert ours() == []
+
+
+def test_a_hook_in_the_background_thread_that_closes_its_client_ends_that_thread():
+    def hook(event, data):
+        if event == "agree":
+            client.close()
+
+    client = mcpwire.sync.Client(FakeServer(), trace=hook, background=True)
+    with contextlib.suppress(mcpwire.ConnectionClosed):  # it was through already
+        client.connect()
+    until(lambda: not ours())
+
+
 # After a fork...
 
 
@@ -223,6 +250,18 @@ for _ in range(4):
     threading.Thread(target=call, daemon=True).start()
 client.call_tool("echo", {"text": "x"})""",
     "started": "call = client.start_call('slow')",
+    "blocking the loop": """
+connected, stuck = threading.Event(), threading.Event()
+def block(event, data):
+    if connected.is_set():
+        stuck.set()
+        threading.Event().wait()
+client.close()
+client = mcpwire.sync.Client(target, background=True, trace=block)
+client.connect()
+connected.set()
+threading.Thread(target=client.ping, daemon=True).start()
+stuck.wait()""",
     "closed at exit": "import atexit; atexit.register(client.close)",
 }
 
@@ -302,6 +341,14 @@ def test_closed_or_forgotten_it_leaves_no_thread_and_no_connection(state, is_clo
                 forget(holder)
         until(lambda: not ours())
         server.wait_until(lambda: not server.raw.open)
+
+
+@pytest.mark.parametrize("use", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_client_can_not_be_copied(use):
+    with mcpwire.sync.Client(FakeServer()) as client:
+        with pytest.raises(TypeError, match="'Client' cannot be copied or pickled"):
+            use(client)
+        assert client.is_connected
 
 
 def test_a_client_whose_construction_failed_is_forgotten_in_silence():

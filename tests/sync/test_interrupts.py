@@ -174,6 +174,41 @@ def test_an_iteration_over_events_is_interrupted_like_a_call(
         assert client.call_tool("echo", {"text": "hi"}).text == "hi"
 
 
+async def abandoned(client, use, until):
+    """Do what the second interrupt does while a call of another thread waits."""
+    waiting = asyncio.ensure_future(use())
+    while not until():  # noqa: ASYNC110 - a file may have to change
+        await asyncio.sleep(0)  # a turn of the loop
+    client.abandon()
+    with pytest.raises(mcpwire.MCPError) as ended:
+        await waiting
+    return type(ended.value)
+
+
+def test_what_is_abandoned_while_it_connects_ends_for_all_who_wait():
+    async def main():
+        client = mcpwire.Client(scripted("while True: recv()"))
+        ended = await abandoned(
+            client, client.connect, lambda: "connecting" in str(client)
+        )
+        assert ended is mcpwire.ConnectionClosed
+        await client.aclose()
+
+    asyncio.run(main())
+
+
+def test_what_is_abandoned_ends_the_calls_that_wait(echo):
+    async def main():
+        client = mcpwire.Client(echo.target)
+        await client.connect()
+        await abandoned(
+            client, lambda: client.call_tool("slow"), lambda: echo.slow == 1
+        )
+        await client.aclose()
+
+    asyncio.run(main())
+
+
 # Closed by a signal handler...
 
 

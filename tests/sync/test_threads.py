@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fakes import SILENCE, FakeServer, text
-from scripted import scripted
+from scripted import ECHO_LOOP, scripted
 from waiting import BOUND_S, until
 
 import mcpwire
@@ -124,6 +124,26 @@ def test_closing_during_connect_ends_it_with_a_typed_error(threads, delay):
         assert type(error) is mcpwire.ConnectionClosed
         assert "closed while connecting" in str(error)
     assert not client.is_connected
+
+
+@pytest.mark.fault("F41")
+@pytest.mark.parametrize("background", [False, True])
+def test_connecting_while_another_thread_closes_opens_a_connection_that_stays(
+    background, threads
+):
+    slow_to_end = "import atexit; atexit.register(time.sleep, 0.3)\nhandshake()\n"
+    client = mcpwire.sync.Client(
+        scripted(slow_to_end + ECHO_LOOP), background=background
+    )
+    client.connect()
+    closing = threads.submit(client.close)
+    until(lambda: "closing" in str(client))
+    client.connect()
+    closing.result(BOUND_S)
+    assert said(client, "hi") == "hi"
+    assert ours() == background
+    client.close()
+    assert ours() == 0
 
 
 @pytest.mark.fault("F41")

@@ -16,6 +16,7 @@ before any of them goes on.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from math import inf
 from time import monotonic
@@ -368,7 +369,8 @@ class Connection:
             await self.aclose()
 
     def _opened(self, task: asyncio.Task[None]) -> None:
-        self._opening = None
+        if self._opening is task:  # else it was abandoned
+            self._opening = None
         if not task.cancelled():
             task.exception()  # seen, even where every caller was cancelled
 
@@ -412,7 +414,8 @@ class Connection:
         await asyncio.shield(self._closing)
 
     def _closed(self, task: asyncio.Task[None]) -> None:
-        self._closing = None
+        if self._closing is task:  # else it was abandoned
+            self._closing = None
         if not task.cancelled():
             task.exception()
 
@@ -444,19 +447,29 @@ class Connection:
         self._end_of_use()
         self._loop = None
 
+    @property
+    def needs_loop(self) -> bool:
+        """Whether its loop has to stay: open, opening, closing, or wanted back."""
+        return self._is_wanted or (self._opening or self._closing) is not None
+
     def abandon(self) -> bool:
         """Let go at once, from anywhere; return whether a closing had yet to begin.
 
         For finalisers: it kills what it must and waits for nothing.
         """
         self._is_wanted = False
-        self._opening = self._closing = None  # an interrupted loop may end none of them
+        opening, self._opening = self._opening, None
+        self._closing = None  # an interrupted loop may end neither of the two
         closing, self._closing_channel = self._closing_channel, None
         channel, self._current, self.channel = self._current, None, None
         loop = self._loop
+        if opening is not None and loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(opening.cancel)  # others may wait for it
         for each in (channel, closing):
             if each is None:
                 continue
+            self._closed_stats.add(each)
             if loop is not None and loop.is_running() and not runs_here(loop):
                 loop.call_soon_threadsafe(each.abandon)
             else:
