@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 from echoing import command
@@ -294,6 +295,10 @@ def test_ctrl_c_in_a_program_ends_its_call_here_and_at_the_server(echo):
     )
     try:
         until(lambda: echo.slow == 1)
+        state = Path(f"/proc/{process.pid}/stat")
+        until(
+            lambda: state.read_text().rpartition(")")[2].split()[0] == "S"
+        )  # it waits
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=BOUND_S)
     finally:
