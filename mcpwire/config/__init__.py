@@ -10,10 +10,10 @@ from __future__ import annotations
 from mcpwire.config.entry import ServerEntry
 from mcpwire.config.loading import Configuration, load
 from mcpwire.config.places import default_files
+from mcpwire.errors import ConfigError
 from mcpwire.protocol.many.config.expansion import expand
 from mcpwire.protocol.many.config.schema import schema
 from mcpwire.protocol.many.denying import UrlDenyList
-from mcpwire.protocol.many.errors import ConfigError
 
 __all__ = [
     "ConfigError",

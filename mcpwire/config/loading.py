@@ -13,10 +13,10 @@ import attrs
 
 from mcpwire.config.entry import HTTP_FIELDS, ServerEntry
 from mcpwire.config.reading import read_file, read_text
+from mcpwire.errors import ConfigError, UnknownServer
 from mcpwire.protocol.many.config.documents import RawEntry, merge, read_document
 from mcpwire.protocol.many.config.entries import check_entry
 from mcpwire.protocol.many.denying import UrlDenyList
-from mcpwire.protocol.many.errors import ConfigError, UnknownServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

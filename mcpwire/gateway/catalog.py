@@ -10,10 +10,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InternalError, InvalidMessage
+from mcpwire.errors import InternalError, InvalidMessage, NameCollision
 from mcpwire.gateway.lists.one import ServerList
 from mcpwire.gateway.lists.templates import TemplateOwners
-from mcpwire.protocol.many.errors import NameCollision
 from mcpwire.protocol.many.gateway.merging import (
     Merged,
     merge_named,

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from mcpwire.errors import LocalProtocolError, MCPError
+from mcpwire.errors import LocalProtocolError, MCPError, UnknownServer
 from mcpwire.group.errors import NotConnected
 from mcpwire.group.member import HANDLERS, Member
 from mcpwire.group.options import check, check_client_options, handlers_of, split
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
-from mcpwire.protocol.many.errors import UnknownServer
 from mcpwire.protocol.many.reports import Report, ServerStatus
 from mcpwire.transports.targets import resolve
 from mcpwire.types import UNSET, encode

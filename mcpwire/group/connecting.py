@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from mcpwire.errors import UnknownServer
 from mcpwire.group.base import report_of, taken_already
 from mcpwire.group.logs import warn
 from mcpwire.group.member import Member
 from mcpwire.group.roster import Roster
 from mcpwire.group.seat import CLOSE_S
-from mcpwire.protocol.many.errors import UnknownServer
 from mcpwire.transports.callbacks import invoke
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpwire.errors import ConnectionClosed, LocalProtocolError
-from mcpwire.protocol.many.errors import UnknownServer
+from mcpwire.errors import ConnectionClosed, LocalProtocolError, UnknownServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.errors import LocalProtocolError, RPCError
-from mcpwire.protocol.many.costs import size_of
-from mcpwire.protocol.many.errors import (
+from mcpwire.errors import (
+    LocalProtocolError,
     NameCollision,
     NeedsConfirmation,
     NotAllowed,
+    RPCError,
 )
+from mcpwire.protocol.many.costs import size_of
 from mcpwire.protocol.many.policy.extras import extra_tools
 from mcpwire.protocol.many.policy.rules import ServerRules
 from mcpwire.protocol.many.policy.tracing import with_trace_argument, with_trace_meta

@@ -6,7 +6,7 @@ import difflib
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.protocol.many.errors import NotAllowed, UnknownTool
+from mcpwire.errors import NotAllowed, UnknownTool
 from mcpwire.protocol.many.policy.pinning import fingerprint
 from mcpwire.tools.building import build, key_of
 from mcpwire.tools.options import Options
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Unpack
 
+    from mcpwire.errors import NameCollision
     from mcpwire.protocol.many.costs import Costs
-    from mcpwire.protocol.many.errors import NameCollision
     from mcpwire.protocol.many.exporting import Export, ExportForm
     from mcpwire.protocol.many.names import Collision
     from mcpwire.tools.building import Listed

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.errors import MCPError
-from mcpwire.protocol.many.errors import NameCollision, NotAllowed
+from mcpwire.errors import MCPError, NameCollision, NotAllowed
 from mcpwire.tools.base import ToolSetBase, logger
 from mcpwire.transports.callbacks import invoke
 

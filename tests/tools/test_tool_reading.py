@@ -3,7 +3,7 @@
 import pytest
 from shelf import READS, Shelf, tool
 
-from mcpwire.protocol.many.errors import NameCollision, NotAllowed, UnknownTool
+from mcpwire.errors import NameCollision, NotAllowed, UnknownTool
 from mcpwire.protocol.many.names import NamePolicy
 from mcpwire.tools import ServerRules, ToolTransform
 from mcpwire.types import Tool

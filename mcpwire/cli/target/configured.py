@@ -32,7 +32,7 @@ def read_configuration(options: Options, only: str | None = None) -> Configurati
         ConfigError: Something in it is wrong.
     """
     from mcpwire.config import default_files, load
-    from mcpwire.protocol.many.errors import UnknownServer
+    from mcpwire.errors import UnknownServer
 
     files = (options.config,) if options.config else default_files()
     if not files:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.protocol.many.errors import NameCollision
+from mcpwire.errors import NameCollision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

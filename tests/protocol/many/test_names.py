@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mcpwire.errors import NameCollision
 from mcpwire.protocol.many import names as names_module
-from mcpwire.protocol.many.errors import NameCollision
 from mcpwire.protocol.many.names import Collision, NamePolicy, names_of_servers
 
 NICE = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from mcpwire.errors import ConfigError
 from mcpwire.protocol.many.config.fields import (
     FIELDS,
     HARMLESS,
@@ -19,7 +20,6 @@ from mcpwire.protocol.many.config.fields import (
     canonical,
 )
 from mcpwire.protocol.many.config.kinds import kind_of
-from mcpwire.protocol.many.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,9 +17,9 @@ from mcpwire.protocol.many.config.fields import FIELDS, transport_of_type
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from mcpwire.errors import ConfigError
     from mcpwire.protocol.many.config.documents import RawEntry
     from mcpwire.protocol.many.denying import UrlDenyList
-    from mcpwire.protocol.many.errors import ConfigError
 
 __all__ = ["MEMBER_FIELDS", "check_entry"]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from mcpwire.errors import ConfigError
 from mcpwire.protocol.many.config.documents import Repeating, merge, read_document
-from mcpwire.protocol.many.errors import ConfigError
 
 TIME = {"command": "time"}
 LISTED = [{"name": "time", **TIME}]

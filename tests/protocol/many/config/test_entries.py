@@ -4,11 +4,11 @@ import math
 
 import pytest
 
+from mcpwire.errors import ConfigError
 from mcpwire.protocol.many.config.documents import read_document
 from mcpwire.protocol.many.config.entries import check_entry
 from mcpwire.protocol.many.config.fields import FIELDS
 from mcpwire.protocol.many.denying import UrlDenyList
-from mcpwire.protocol.many.errors import ConfigError
 
 VARIABLES = {"TOKEN": "t0ken", "HOST": "host.example", "EMPTY": "", "Lower": "x"}
 URL = {"url": "https://host.example/mcp"}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.protocol.many.errors import NameCollision
+from mcpwire.errors import NameCollision
 from mcpwire.protocol.many.gateway.merging import (
     listed,
     merge_named,
