@@ -95,7 +95,6 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.host.elicitation import Elicitation
     from mcpwire.protocol.host.sampling import Sampling
-    from mcpwire.protocol.many.names import NamePolicy
     from mcpwire.protocol.negotiation import Negotiation
     from mcpwire.protocol.notices.interests import Filter
     from mcpwire.protocol.notifications import Notification
@@ -116,6 +115,7 @@ if TYPE_CHECKING:
     from mcpwire.server.extensions.skills import Skills
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.tools import ToolCall, ToolLock, ToolSet, ToolTransform, ToolView
+    from mcpwire.tools.names import NamePolicy
     from mcpwire.transports.client.calls import PendingCall
     from mcpwire.transports.client.stats import ClientStats
     from mcpwire.transports.client.streams import (
@@ -245,7 +245,7 @@ _EXPORTS: Final = {
         "StorageError",
     ),
     "mcpwire.transports.stdio.target": ("Stdio",),
-    "mcpwire.protocol.many.names": ("NamePolicy",),
+    "mcpwire.tools.names": ("NamePolicy",),
     "mcpwire.tools": ("ToolCall", "ToolLock", "ToolSet", "ToolTransform", "ToolView"),
     "mcpwire.client.links": ("resolve_links",),
     "mcpwire.gateway": ("Gateway",),

@@ -8,12 +8,12 @@ a message, a log record or a repr.
 from __future__ import annotations
 
 from mcpwire.config.entry import ServerEntry
+from mcpwire.config.expansion import expand
+from mcpwire.config.fields import schema
 from mcpwire.config.loading import Configuration, load
 from mcpwire.config.places import default_files
+from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import ConfigError
-from mcpwire.protocol.many.config.expansion import expand
-from mcpwire.protocol.many.config.schema import schema
-from mcpwire.protocol.many.denying import UrlDenyList
 
 __all__ = [
     "ConfigError",

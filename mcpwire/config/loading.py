@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
+from mcpwire.config.checks import check_entry
+from mcpwire.config.documents import RawEntry, merge, read_document
 from mcpwire.config.entry import HTTP_FIELDS, ServerEntry
 from mcpwire.config.reading import read_file, read_text
+from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import ConfigError, UnknownServer
-from mcpwire.protocol.many.config.documents import RawEntry, merge, read_document
-from mcpwire.protocol.many.config.entries import check_entry
-from mcpwire.protocol.many.denying import UrlDenyList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -182,7 +182,7 @@ def _entry(
 
 
 def _variables(raw: RawEntry, path: str) -> dict[str, str]:
-    from mcpwire.protocol.many.config.dotenv import read_variables
+    from mcpwire.config.expansion import read_variables
 
     try:
         return read_variables(read_text(path, repr(path)))

@@ -12,8 +12,8 @@ from mcpwire.errors import LocalProtocolError, MCPError, UnknownServer
 from mcpwire.group.errors import NotConnected
 from mcpwire.group.member import HANDLERS, Member
 from mcpwire.group.options import check, check_client_options, handlers_of, split
+from mcpwire.group.reports import Report, ServerStatus
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
-from mcpwire.protocol.many.reports import Report, ServerStatus
 from mcpwire.transports.targets import resolve
 from mcpwire.types import UNSET, encode
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Self
 
+    from mcpwire.group.backoff import Backoff
     from mcpwire.group.options import OnError
+    from mcpwire.group.reports import ServerState
     from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
     from mcpwire.protocol.host.roots import Roots
     from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
-    from mcpwire.protocol.many.policy.rules import ServerRules
-    from mcpwire.protocol.many.reports import ServerState
-    from mcpwire.protocol.many.restarting import Backoff
+    from mcpwire.tools.rules import ServerRules
     from mcpwire.types import Unset
 
 __all__ = [

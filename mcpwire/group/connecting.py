@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from mcpwire.client import Client
     from mcpwire.group.member import ClientOptions
+    from mcpwire.group.reports import Report
     from mcpwire.group.seat import Seat
-    from mcpwire.protocol.many.reports import Report
 
 __all__ = ["Connecting"]
 

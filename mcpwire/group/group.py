@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from mcpwire.client import Client
+    from mcpwire.group.backoff import Backoff
     from mcpwire.group.options import GroupOptions, OnError
-    from mcpwire.protocol.many.reports import GroupEvent
-    from mcpwire.protocol.many.restarting import Backoff
+    from mcpwire.group.reports import GroupEvent
     from mcpwire.tools import ToolSet
     from mcpwire.tools.options import ToolOptions
 

@@ -1,7 +1,7 @@
 """Who hears what the servers of a group tell: one callback, and streams of events.
 
 None of them can hold up the reading of a connection, or another one: what a consumer
-has not taken yet waits in a buffer of its own (`protocol.many.events`).
+has not taken yet waits in a buffer of its own (`group.event_buffer`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidMessage
+from mcpwire.group.event_buffer import GroupBuffer
 from mcpwire.group.logs import relay, warn
+from mcpwire.group.reports import GroupEvent
 from mcpwire.limits import check_timeout
-from mcpwire.protocol.many.events import GroupBuffer
-from mcpwire.protocol.many.reports import GroupEvent
 from mcpwire.protocol.notifications import typed_notification
 from mcpwire.transports.callbacks import Delivery
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.protocol.many.reports import say
+from mcpwire.group.reports import say
 from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:

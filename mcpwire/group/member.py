@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 import attrs
 
 from mcpwire.limits import check_timeout
-from mcpwire.protocol.many.policy.rules import ServerRules
 from mcpwire.protocol.negotiation import parse_mode
+from mcpwire.tools.rules import ServerRules
 from mcpwire.transports.targets import is_url, spelled_out
 from mcpwire.types import UNSET
 from mcpwire.wire.urls import mask_url
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
     from mcpwire.protocol.host.roots import Roots
     from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
-    from mcpwire.protocol.many.policy.rules import Confirm, Patterns, TraceContext
     from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.tools.rules import Confirm, Patterns, TraceContext
     from mcpwire.types import JsonObject, Unset
     from mcpwire.types.lifecycle import Implementation
 

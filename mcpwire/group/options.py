@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from mcpwire.group.backoff import Backoff
 from mcpwire.group.member import CLIENT_OPTIONS, HANDLERS, ClientOptions
 from mcpwire.limits import check_timeout
-from mcpwire.protocol.many.restarting import Backoff
 from mcpwire.protocol.negotiation import parse_mode
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from mcpwire.limits import DEFAULT_LIMITS
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from mcpwire.group.reports import GroupEvent
     from mcpwire.group.source import GroupSource
-    from mcpwire.protocol.many.reports import GroupEvent
 
 __all__ = ["Roster"]
 

@@ -26,17 +26,17 @@ from mcpwire.errors import (
     LocalProtocolError,
     RequestTimeout,
 )
+from mcpwire.group.backoff import Restarting
 from mcpwire.group.logs import warn
-from mcpwire.protocol.many.reports import ServerStatus
-from mcpwire.protocol.many.restarting import Restarting
+from mcpwire.group.reports import ServerStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwire.client import Client
+    from mcpwire.group.backoff import Backoff
     from mcpwire.group.member import Member
-    from mcpwire.protocol.many.reports import ServerState
-    from mcpwire.protocol.many.restarting import Backoff
+    from mcpwire.group.reports import ServerState
 
 __all__ = ["Owner", "Seat"]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from mcpwire.client import Client
     from mcpwire.group.group import Group
-    from mcpwire.protocol.many.policy.rules import ServerRules
+    from mcpwire.tools.rules import ServerRules
     from mcpwire.tools.source import OnChange
     from mcpwire.types import CallToolResult, Tool
 

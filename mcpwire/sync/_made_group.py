@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from typing import Literal, Unpack
 
     from mcpwire.client.base import CallOptions
+    from mcpwire.group.backoff import Backoff
     from mcpwire.group.group import Group as AsyncGroup
     from mcpwire.group.hearing import GroupEvents as AsyncGroupEvents
     from mcpwire.group.member import ClientOptions
     from mcpwire.group.options import GroupOptions, OnError
+    from mcpwire.group.reports import GroupEvent, Report
     from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
     from mcpwire.protocol.host.roots import Roots
     from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
-    from mcpwire.protocol.many.reports import GroupEvent, Report
-    from mcpwire.protocol.many.restarting import Backoff
     from mcpwire.tools.options import Errors, ToolOptions
     from mcpwire.tools.toolset import ToolSet as AsyncToolSet
     from mcpwire.types import (

@@ -20,16 +20,14 @@ from mcpwire.errors import (
     NotAllowed,
     RPCError,
 )
-from mcpwire.protocol.many.costs import size_of
-from mcpwire.protocol.many.policy.extras import extra_tools
-from mcpwire.protocol.many.policy.rules import ServerRules
-from mcpwire.protocol.many.policy.tracing import with_trace_argument, with_trace_meta
-from mcpwire.protocol.many.policy.transforms import check_arguments, without
-from mcpwire.protocol.many.reports import say
-from mcpwire.tools.building import Listed, build
+from mcpwire.group.reports import say
+from mcpwire.tools.catalog import size_of
+from mcpwire.tools.extras import extra_tools
 from mcpwire.tools.options import check_errors
 from mcpwire.tools.reading import Reading
-from mcpwire.tools.view import ToolCall
+from mcpwire.tools.rules import ServerRules, with_trace_argument, with_trace_meta
+from mcpwire.tools.transforms import check_arguments, without
+from mcpwire.tools.view import Listed, ToolCall, build
 from mcpwire.types.meta import TRACE_KEYS
 
 if TYPE_CHECKING:
@@ -244,7 +242,7 @@ class ToolSetBase(Reading):
         limit = self._options.max_result_bytes
         if limit is None:
             return result
-        from mcpwire.protocol.many.flattening import trim_result
+        from mcpwire.tools.results import trim_result
 
         return trim_result(result, limit)
 

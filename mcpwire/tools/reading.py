@@ -7,23 +7,21 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import NotAllowed, UnknownTool
-from mcpwire.protocol.many.policy.pinning import fingerprint
-from mcpwire.tools.building import build, key_of
+from mcpwire.tools.fingerprints import fingerprint
 from mcpwire.tools.options import Options
+from mcpwire.tools.view import build, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Unpack
 
     from mcpwire.errors import NameCollision
-    from mcpwire.protocol.many.costs import Costs
-    from mcpwire.protocol.many.exporting import Export, ExportForm
-    from mcpwire.protocol.many.names import Collision
-    from mcpwire.tools.building import Listed
-    from mcpwire.tools.catalog import CatalogEntry
+    from mcpwire.exporters import Export, ExportForm
+    from mcpwire.tools.catalog import CatalogEntry, Costs
+    from mcpwire.tools.names import Collision
     from mcpwire.tools.options import ToolOptions
     from mcpwire.tools.source import ToolSource
-    from mcpwire.tools.view import ToolView
+    from mcpwire.tools.view import Listed, ToolView
 
 __all__ = ["Reading"]
 
@@ -151,7 +149,7 @@ class Reading:
 
     def export(self, form: ExportForm = "neutral", **options: Any) -> Export:
         """Return the tools as an API of models wants them; see `export_tools`."""
-        from mcpwire.protocol.many.exporting import export_tools
+        from mcpwire.exporters import export_tools
 
         return export_tools(self, form, **options)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mcpwire.protocol.many.policy.rules import ServerRules
+    from mcpwire.tools.rules import ServerRules
     from mcpwire.types import CallToolResult, Tool
 
 __all__ = ["OnChange", "ToolSource"]

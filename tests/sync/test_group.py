@@ -22,7 +22,7 @@ from mcpwire.errors import (
     UnknownServer,
 )
 from mcpwire.group import Member, NotConnected
-from mcpwire.protocol.many.restarting import Backoff
+from mcpwire.group.backoff import Backoff
 from mcpwire.sync import Client, Group
 from mcpwire.tools.lock import ToolLock
 from mcpwire.types import CreateMessageResult, PromptReference, TextContent

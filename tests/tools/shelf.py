@@ -11,7 +11,7 @@ from mcpwire.types import CallToolResult, TextContent, Tool, ToolAnnotations
 if TYPE_CHECKING:
     import asyncio
 
-    from mcpwire.protocol.many.policy.rules import ServerRules
+    from mcpwire.tools.rules import ServerRules
 
 
 def tool(name: str = "read", **members: Any) -> Tool:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from mcpwire.protocol.many.costs import Cost, Costs
 from mcpwire.tools.base import ToolSetBase
+from mcpwire.tools.catalog import Cost, Costs
 from mcpwire.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 SCHEMA = {

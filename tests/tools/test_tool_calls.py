@@ -14,8 +14,8 @@ from mcpwire.errors import (
     UnknownTool,
     rpc_error,
 )
-from mcpwire.protocol.many.names import NamePolicy
 from mcpwire.tools import ServerRules, ToolTransform
+from mcpwire.tools.names import NamePolicy
 from mcpwire.types import (
     CallToolResult,
     PromptsCapability,

@@ -11,8 +11,8 @@ from shelf import Shelf, lost, tool
 from turns import until
 
 from mcpwire.errors import ConnectionClosed, NameCollision, NotAllowed
-from mcpwire.protocol.many.names import NamePolicy
 from mcpwire.tools import ToolSet, toolset
+from mcpwire.tools.names import NamePolicy
 
 pytestmark = pytest.mark.anyio
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.bridge.calls import RelayedCall
     from mcpwire.gateway.bridge.parking import Parking
-    from mcpwire.protocol.many.bridging.flight import Flight
-    from mcpwire.protocol.many.bridging.ids import TaskIds
+    from mcpwire.gateway.in_flight import Flight
+    from mcpwire.gateway.task_ids import TaskIds
     from mcpwire.server.request import AskFn, Session
     from mcpwire.versions import Revision
 

@@ -30,19 +30,18 @@ from mcpwire.gateway.bridge.calls import RelayedCall
 from mcpwire.gateway.bridge.headers import take_headers
 from mcpwire.gateway.bridge.rounds import finish
 from mcpwire.gateway.bridge.tasks import created
-from mcpwire.protocol.input_loop import INPUT_REQUIRED, TASK
-from mcpwire.protocol.many.bridging.declaring import can_be_asked, declared_again
-from mcpwire.protocol.many.bridging.failures import passed_error
-from mcpwire.protocol.many.bridging.hops import (
+from mcpwire.gateway.translation import (
+    ELICIT,
+    can_be_asked,
+    declared_again,
+    passed_error,
     passed_meta,
     passed_result,
-    without_rounds,
-)
-from mcpwire.protocol.many.bridging.questions import (
-    ELICIT,
     question_across,
     visits_of,
+    without_rounds,
 )
+from mcpwire.protocol.input_loop import INPUT_REQUIRED, TASK
 from mcpwire.protocol.methods import (
     available,
     capability_declared,

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.gateway.bridge.calls import RelayedCall
-from mcpwire.protocol.many.bridging.ids import with_task_id
-from mcpwire.protocol.many.bridging.levels import reaches
+from mcpwire.gateway.task_ids import with_task_id
+from mcpwire.gateway.translation import reaches
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.notices.interests import Filter
 from mcpwire.server.telling.hub import UPDATED

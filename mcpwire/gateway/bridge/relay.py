@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.gateway.bridge.notices import hear
 from mcpwire.gateway.bridge.telling import Teller
-from mcpwire.protocol.host.features import Question
-from mcpwire.protocol.many.bridging.flight import Flight
-from mcpwire.protocol.many.bridging.levels import lowered
-from mcpwire.protocol.many.bridging.questions import (
+from mcpwire.gateway.in_flight import Flight
+from mcpwire.gateway.translation import (
     answer_across,
+    lowered,
     question_across,
     refusal,
 )
+from mcpwire.protocol.host.features import Question
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
