@@ -1,4 +1,6 @@
-"""Variables in texts of a configuration."""
+"""Variables in configurations, and the files that hold them."""
+
+from __future__ import annotations
 
 import copy
 
@@ -6,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpwire.config.expansion import Filled, expand
+from mcpwire.config.expansion import Filled, expand, read_variables
 from mcpwire.wire.urls import mask_url
 
 SET = {"A": "alpha", "B": "${A}", "EMPTY": "", "lower_1": "one", "userHome": ""}
@@ -123,3 +125,35 @@ def test_a_text_remembers_how_it_was_written():
         "https://h/${KEY}/?***"
     )
     assert type(Filled.of("a", "a")) is str
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("A=b", "b"),
+        ("A=", ""),
+        ("  A = b c  ", "b c"),
+        ("export A=b", "b"),
+        ("A=b # note", "b"),
+        ("A=b#c", "b#c"),
+        ("A= # note", ""),
+        ("A='b # c'", "b # c"),
+        ("A='b' # c", "b"),
+        ("A='${B}'", "${B}"),
+        ('A="b\\n\\"c\\"\\\\"', 'b\n"c"\\'),
+        ("A=''", ""),
+        ("A=b=c==", "b=c=="),
+        ("A=1\nA=2", "2"),
+        ("\ufeffA=b\r\n", "b"),
+        ("\n# note\n\n   # note\nA=b\n", "b"),
+    ],
+)
+def test_a_line_sets_a_variable(line, value):
+    assert read_variables(line) == {"A": value}
+
+
+@pytest.mark.parametrize("line", ["hush", "1A=hush", "A='hush", 'A="hush', "A='a'hush"])
+def test_any_other_line_is_refused_by_its_number_only(line):
+    with pytest.raises(ValueError) as caught:
+        read_variables(f"A=b\n\n{line}")
+    assert str(caught.value) == "line 3 is not NAME=VALUE"

@@ -1,22 +1,32 @@
-"""Lists of several servers made one: names, URIs, order, hints and capabilities."""
+"""Lists of many servers as one: names, URIs, pages."""
+
+from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.errors import NameCollision
+from mcpwire.errors import InvalidParams, NameCollision
 from mcpwire.gateway.merging import (
+    alias_of,
+    has_links,
     listed,
+    mark_of,
     merge_named,
     merge_resources,
     merge_templates,
     merged_capabilities,
     merged_instructions,
+    page_of,
+    read_alias,
+    with_links,
+    with_uris,
 )
 from mcpwire.tools.names import NamePolicy
 from mcpwire.tools.rules import Rules, ServerRules
 from mcpwire.tools.transforms import ToolTransform
 from mcpwire.versions import REVISIONS, find_revision
+from mcpwire.wire.uri_template import is_uri
 
 PROXY = NamePolicy.proxy()
 
@@ -312,3 +322,160 @@ def test_what_the_gateway_adds_is_declared_and_what_a_revision_lacks_is_not():
 )
 def test_instructions_are_each_servers_own_words(said, merged):
     assert merged_instructions(said) == merged
+
+
+MARK = mark_of([b"a", b"b"])
+
+
+def walk(items, size, mark=MARK):
+    found, cursor = [], None
+    while True:
+        page, cursor = page_of(items, cursor, size=size, mark=mark)
+        found.append(list(page))
+        if cursor is None:
+            return found
+
+
+@given(st.lists(st.integers(), max_size=30), st.integers(1, 40))
+def test_the_pages_together_are_the_list_and_each_but_the_last_is_full(items, size):
+    pages = walk(items, size)
+    assert [item for page in pages for item in page] == items
+    assert all(len(page) == size for page in pages[:-1])
+    assert len(pages) == 1 or pages[-1]
+
+
+@pytest.mark.system("L-O11")
+def test_a_cursor_works_again_as_long_as_the_list_is_the_same():
+    _, cursor = page_of("abcd", None, size=2, mark=MARK)
+    assert page_of("abcd", cursor, size=2, mark=mark_of([b"a", b"b"])) == ("cd", None)
+
+
+def test_a_cursor_of_a_list_that_changed_is_refused():
+    _, cursor = page_of("abcd", None, size=2, mark=MARK)
+    with pytest.raises(InvalidParams, match="has changed since"):
+        page_of("abcd", cursor, size=2, mark=mark_of([b"ab"]))
+
+
+GOOD = page_of("abcd", None, size=2, mark=MARK)[1]
+SHORT = page_of("abcdefgh", None, size=6, mark=MARK)[1]
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "",
+        "x",
+        "****",
+        "é" * 20,
+        GOOD[:-4],
+        GOOD + "AAAA",
+        f"{GOOD[:-1]}*",
+        f"{GOOD} ",
+        SHORT,
+        5,
+        ["a"],
+        {},
+        False,
+    ],
+)
+def test_what_is_no_cursor_of_ours_is_invalid(cursor):
+    with pytest.raises(InvalidParams, match=r"params\.cursor"):
+        page_of("abcd", cursor, size=2, mark=MARK)
+
+
+@given(st.binary(max_size=40))
+def test_no_text_of_a_stranger_raises_anything_else(raw):
+    for cursor in (raw.decode("latin-1"), raw.hex()):
+        with pytest.raises(InvalidParams):
+            page_of("abcd", cursor, size=2, mark=MARK)
+
+
+@given(st.lists(st.binary(max_size=5), max_size=5), st.lists(st.binary(max_size=5)))
+def test_marks_tell_lists_apart_wherever_their_items_end(one, other):
+    assert (mark_of(one) == mark_of(other)) == (one == other)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(TEXT, TEXT)
+def test_an_alias_is_a_uri_and_says_whose_it_is(server, uri):
+    alias = alias_of(server, uri)
+    assert read_alias(alias) == (server, uri)
+    assert is_uri(alias)
+
+
+@pytest.mark.system("L-O9")
+def test_an_alias_is_a_uri_that_one_can_read():
+    assert alias_of("files", "file:///a b") == "mcpgw://files/file%3A%2F%2F%2Fa%20b"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:///a",
+        "mcpgw:",
+        "mcpgw://files",
+        "mcpgw://files/%ff",
+        "mcpgw://files/file:///a",
+        "mcpgw://files/a%2fb",
+        "mcpgw://a/b/c",
+        "MCPGW://files/a",
+    ],
+)
+def test_what_is_spelled_otherwise_is_no_alias(uri):
+    assert read_alias(uri) is None
+
+
+NAMES = {"a:b": "mcpgw://x/a%3Ab"}
+
+
+@pytest.mark.parametrize(
+    ("contents", "expected"),
+    [
+        ([{"uri": "a:b", "text": "1"}], [{"uri": "mcpgw://x/a%3Ab", "text": "1"}]),
+        ([{"uri": "c:d"}, 5, {"uri": 5}, {}], None),
+        ([], None),
+        (None, None),
+        ({"uri": "a:b"}, None),
+    ],
+)
+def test_contents_are_called_what_clients_call_them(contents, expected):
+    renamed, changed = with_uris(contents, NAMES)
+    assert changed is (expected is not None)
+    if expected is None:
+        assert renamed is contents
+    else:
+        assert renamed == expected
+
+
+LINK = {"type": "resource_link", "uri": "a:b", "name": "n"}
+EMBEDDED = {"type": "resource", "resource": {"uri": "a:b", "text": "1"}}
+OTHER = {"type": "text", "text": "a:b"}
+
+
+@pytest.mark.system("L-O9")
+def test_links_and_embedded_resources_of_a_result_get_the_alias():
+    assert has_links({"content": [OTHER, LINK]})
+    assert has_links({"content": [EMBEDDED]})
+    result = {"content": [LINK, EMBEDDED, OTHER, 5, {"type": "resource"}], "x": 1}
+    changed = with_links(result, NAMES)
+    assert changed == {
+        "content": [
+            {**LINK, "uri": "mcpgw://x/a%3Ab"},
+            {"type": "resource", "resource": {"uri": "mcpgw://x/a%3Ab", "text": "1"}},
+            OTHER,
+            5,
+            {"type": "resource"},
+        ],
+        "x": 1,
+    }
+    assert result["content"][0] is LINK
+
+
+@pytest.mark.parametrize(
+    "result", [{}, {"content": None}, {"content": []}, {"content": [OTHER]}]
+)
+def test_a_result_without_such_links_stays_what_it_is(result):
+    assert with_links(result, NAMES) is result
+    assert not has_links(result)

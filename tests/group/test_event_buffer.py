@@ -1,5 +1,6 @@
 """What waits for one consumer of a group: each server's in order, all of it bounded."""
 
+import weakref
 from collections import Counter
 
 import pytest
@@ -106,12 +107,21 @@ def test_what_is_forgotten_stays_counted():
     assert events.dropped == 2
 
 
+class Name(str):
+    """A name that a weak reference can point to."""
+
+    __slots__ = ("__weakref__",)
+
+
 def test_servers_that_come_and_go_leave_nothing_behind():
-    events = buffer()
+    events, references = buffer(), []
     for number in range(100):
-        events.put(f"s{number}", LOG, {})
+        name = Name(f"s{number}")
+        references.append(weakref.ref(name))
+        events.put(name, LOG, {})
+    del name
     taken(events)
-    assert events._buffers == {}
+    assert [each() for each in references] == [None] * 100
 
 
 @given(
