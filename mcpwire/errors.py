@@ -24,6 +24,7 @@
     ├── AuthError                     authorization failed
     ├── GroupError                    a group of servers refused; nothing was sent
     │   ├── UnknownServer             no server of that name
+    │   │   └── NotConnected          known, and not connected
     │   ├── UnknownTool               no tool of that name
     │   ├── NotAllowed                a rule or a person refused the call
     │   ├── NeedsConfirmation         somebody has to confirm the call first
@@ -65,6 +66,7 @@ __all__ = [
     "NeedsConfirmation",
     "NegotiationError",
     "NotAllowed",
+    "NotConnected",
     "ParseError",
     "ProtocolError",
     "RPCError",
@@ -559,6 +561,27 @@ class UnknownServer(GroupError):
         super().__init__(
             f"no server named {_cut(server)}{_listed('known', self.known)}"
         )
+
+
+class NotConnected(UnknownServer):
+    """There is a server of that name, and it is not connected.
+
+    Attributes:
+        problem: Why it could not be connected; ``None``: nobody tried, or it was
+            disconnected.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        known: Iterable[str] = (),
+        problem: BaseException | None = None,
+    ) -> None:
+        super().__init__(server, known=known)
+        self.problem = problem
+        why = "" if problem is None else f" ({type(problem).__name__}: {problem})"
+        self.args = (f"the server {server!r} is not connected{why}",)
 
 
 class UnknownTool(GroupError):

@@ -11,10 +11,10 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from mcpwire.errors import NotConnected
     from mcpwire.group.backoff import Backoff
-    from mcpwire.group.errors import NotConnected
+    from mcpwire.group.events import GroupEvents
     from mcpwire.group.group import Group
-    from mcpwire.group.hearing import GroupEvents
     from mcpwire.group.member import Member
     from mcpwire.group.reports import GroupEvent, Report, ServerStatus
 
@@ -22,9 +22,9 @@ _MODULE_OF: Final = {
     "Backoff": "mcpwire.group.backoff",
     "Group": "mcpwire.group.group",
     "GroupEvent": "mcpwire.group.reports",
-    "GroupEvents": "mcpwire.group.hearing",
+    "GroupEvents": "mcpwire.group.events",
     "Member": "mcpwire.group.member",
-    "NotConnected": "mcpwire.group.errors",
+    "NotConnected": "mcpwire.errors",
     "Report": "mcpwire.group.reports",
     "ServerStatus": "mcpwire.group.reports",
 }

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
     from mcpwire.client.base import CallOptions
     from mcpwire.group.backoff import Backoff
+    from mcpwire.group.events import GroupEvents as AsyncGroupEvents
     from mcpwire.group.group import Group as AsyncGroup
-    from mcpwire.group.hearing import GroupEvents as AsyncGroupEvents
-    from mcpwire.group.member import ClientOptions
-    from mcpwire.group.options import GroupOptions, OnError
+    from mcpwire.group.member import ClientOptions, GroupOptions, OnError
     from mcpwire.group.reports import GroupEvent, Report
     from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
     from mcpwire.protocol.host.roots import Roots
@@ -251,25 +250,6 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
             background=background,
         )
 
-    def events(self) -> GroupEvents:
-        """Iterate over what the servers tell, from now on, until `close`."""
-        return self._wrap(GroupEvents, self._on_loop(self._inner.events))
-
-    @property
-    def dropped(self) -> int:
-        """Notifications that `on_notification` was too slow for."""
-        return self._inner.dropped
-
-    def tools(self, **options: Unpack[ToolOptions]) -> ToolSet:
-        """List the tools of all servers and return them as one set.
-
-        The options are added to those the group was given. Servers whose tools cannot
-        be listed are in `ToolSet.problems`.
-
-        Raises what `ToolSet` and `ToolSet.refresh` do.
-        """
-        return self._wrap(ToolSet, self._run(self._inner.tools(**options)))
-
     def connect_all(self, servers: Mapping[str, Any] | None = None) -> Report:
         """Connect servers in parallel, and say what came of it.
 
@@ -353,6 +333,16 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
         `disconnect_all` does, after all is closed.
         """
         self._close(self._inner.aclose)
+
+    def tools(self, **options: Unpack[ToolOptions]) -> ToolSet:
+        """List the tools of all servers and return them as one set.
+
+        The options are added to those the group was given. Servers whose tools cannot
+        be listed are in `ToolSet.problems`.
+
+        Raises what `ToolSet` and `ToolSet.refresh` do.
+        """
+        return self._wrap(ToolSet, self._run(self._inner.tools(**options)))
 
     def call_tool(
         self,
@@ -443,18 +433,14 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
             )
         )
 
-    def ping(self, server: str, **options: Unpack[CallOptions]) -> float:
-        """Ask a server for a sign of life; return the seconds it took."""
-        return self._run(self._inner.ping(server, **options))
+    def events(self) -> GroupEvents:
+        """Iterate over what the servers tell, from now on, until `close`."""
+        return self._wrap(GroupEvents, self._on_loop(self._inner.events))
 
-    def set_log_level(
-        self, server: str, level: LoggingLevel, **options: Unpack[CallOptions]
-    ) -> None:
-        """Have a server send its log messages from a level on.
-
-        One that is lazy is not closed for being idle from then on.
-        """
-        self._run(self._inner.set_log_level(server, level, **options))
+    @property
+    def dropped(self) -> int:
+        """Notifications that `on_notification` was too slow for."""
+        return self._inner.dropped
 
     def notify_roots_changed(self, server: str | None = None) -> None:
         """Tell a server, or each that is connected, that the roots changed.
@@ -472,6 +458,19 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
         server is logged.
         """
         self._runner.post(self._inner.cancel, server, request_id, reason)
+
+    def ping(self, server: str, **options: Unpack[CallOptions]) -> float:
+        """Ask a server for a sign of life; return the seconds it took."""
+        return self._run(self._inner.ping(server, **options))
+
+    def set_log_level(
+        self, server: str, level: LoggingLevel, **options: Unpack[CallOptions]
+    ) -> None:
+        """Have a server send its log messages from a level on.
+
+        One that is lazy is not closed for being idle from then on.
+        """
+        self._run(self._inner.set_log_level(server, level, **options))
 
     def client_of(self, name: str) -> Client:
         """Return a server's client, for a moment: it may be closed when it is idle.

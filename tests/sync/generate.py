@@ -78,18 +78,14 @@ CLASSES: Final = {
             "client/notices.py:NoticeVerbs",
         ],
     ),
-    "GroupEvents": ("Stream", ["group/hearing.py:GroupEvents"]),
+    "GroupEvents": ("Stream", ["group/events.py:GroupEvents"]),
     "ToolSet": (
         "Reader, Reading",
         ["tools/toolset.py:ToolSet", "tools/base.py:ToolSetBase"],
     ),
     "Group": (
         "Owner, Reader, GroupBase[Any, Client]",
-        [
-            "group/group.py:Group",
-            "group/connecting.py:Connecting",
-            "group/verbs.py:Verbs",
-        ],
+        ["group/group.py:Group"],
     ),
 }
 """Class -> its base, and the asyncio classes that it has its methods from."""
@@ -99,6 +95,7 @@ SKIPPED: Final = {
     *("GroupEvents.take", "GroupEvents.end"),
     *("Client.observe", "Client.abandon", "Group.abandon"),
     *("Group.connected", "Group.connected_in_turn"),
+    *("Group.slots", "Group.heard", "Group.server_changed"),
 }
 """What the asyncio classes have for each other."""
 

@@ -8,9 +8,9 @@
      └────────────────────┼─► failed, needs_auth                   needs_auth
                           ▼ cancelled: idle
 
-Nothing is locked. A seat that has left the group is closed and stays so: whatever comes
-back to it after an ``await`` looks at `is_closed`, and a server of the same name has
-another seat.
+Nothing is locked. A managed server that left the group is closed and stays so: code
+that continues after an ``await`` looks at `is_closed`, and a server of the same name
+gets a new object.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from random import random
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
     AuthError,
@@ -34,39 +34,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwire.client import Client
-    from mcpwire.group.backoff import Backoff
+    from mcpwire.group.group import Group
     from mcpwire.group.member import Member
     from mcpwire.group.reports import ServerState
 
-__all__ = ["Owner", "Seat"]
+__all__ = ["CLOSE_S", "ManagedServer"]
 
 CLOSE_S: Final = 10.0
 """How long closing may take beyond what a child is given to exit. No client takes as
 long; what does is left to itself."""
 
 
-class Owner(Protocol):
-    """The group, as its seats see it."""
-
-    idle: float | None
-    backoff: Backoff | None
-
-    @property
-    def slots(self) -> asyncio.Semaphore:
-        """Bounds how many are being connected at once."""
-        ...
-
-    def heard(
-        self, server: str, method: str, params: dict[str, Any] | None, size: int
-    ) -> None:
-        """Take a notification."""
-
-    def turned(self, server: str) -> None:
-        """Take note that a server came back: what was listed may be wrong now."""
-
-
-class Seat:
-    """One server's place in a group.
+class ManagedServer:
+    """One server of a group: its client, its state, its restarts.
 
     Attributes:
         name: The server's name in the group.
@@ -77,25 +57,25 @@ class Seat:
         is_closed: Whether it has left the group.
         has_lived: Whether it was connected, and not closed since.
         seconds: How long the last connecting took.
-        patience: How long closing may take.
+        close_timeout: How long closing may take.
     """
 
     def __init__(
         self,
-        owner: Owner,
+        group: Group,
         name: str,
         member: Member,
         make: Callable[[], Client],
         *,
         is_lazy: bool,
-        patience: float = CLOSE_S,
+        close_timeout: float = CLOSE_S,
     ) -> None:
         self.name = name
         self.member = member
         self.client = make()
         self.is_lazy = is_lazy
         self.is_new = False
-        self.patience = patience
+        self.close_timeout = close_timeout
         self.is_closed = False
         self.is_pinned = False  # somebody has the client itself: not closed when idle
         self.is_logging = False  # it was asked for log messages: likewise
@@ -103,7 +83,7 @@ class Seat:
         self.seconds = 0.0
         # The closing of the one that this one replaces.
         self.before: asyncio.Task[Any] | None = None
-        self._owner = owner
+        self._group = group
         self._state: ServerState = "idle"
         self._since = monotonic()
         self._error: Exception | None = None
@@ -117,9 +97,9 @@ class Seat:
         self._connecting: asyncio.Task[None] | None = None
         self._restarting: asyncio.Task[None] | None = None
         self._is_trying = False
-        self._resting: asyncio.Task[None] | None = None
+        self._closing_idle: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._attempts = None if owner.backoff is None else Restarting(owner.backoff)
+        self._attempts = None if group.backoff is None else Restarting(group.backoff)
         self._undo = self.client.observe(self)
 
     # What it is...
@@ -161,7 +141,7 @@ class Seat:
             in_flight=self._in_flight,
         )
 
-    def _turn(self, state: ServerState, error: Exception | None = None) -> None:
+    def _set_state(self, state: ServerState, error: Exception | None = None) -> None:
         if state != self._state:
             self._since = monotonic()
         self._state = state
@@ -219,13 +199,13 @@ class Seat:
 
     async def _connect(self, ending: asyncio.Task[None] | None) -> None:
         try:
-            for task in (ending, self._resting, self.before):
+            for task in (ending, self._closing_idle, self.before):
                 if task is not None:
                     await asyncio.wait([task])
             self.before = None
             self._stop_restarting()
             if not self.client.is_connected:
-                self._turn("connecting")
+                self._set_state("connecting")
             started = monotonic()
             try:
                 await self.client.connect()
@@ -233,7 +213,7 @@ class Seat:
                 self.seconds = monotonic() - started
         except asyncio.CancelledError:
             lost = self.client.lost if self.has_lived else None
-            self._turn("idle" if lost is None else "lost", lost)
+            self._set_state("idle" if lost is None else "lost", lost)
             raise
         except Exception as error:
             self._failed(error)
@@ -245,7 +225,7 @@ class Seat:
                 self._connecting = None
 
     def _failed(self, error: Exception) -> None:
-        self._turn(_state_after(error), error)
+        self._set_state(_state_after(error), error)
 
     def _opened(self) -> None:
         """Take note that it is connected; several may tell."""
@@ -255,19 +235,19 @@ class Seat:
         self._restarts += came_back
         self.has_lived = True
         self._answered = False
-        self._turn("ready")
+        self._set_state("ready")
         if self._attempts is not None:
             self._attempts.opened(monotonic())
         if not self._is_trying:  # else that task ends by itself
             self._stop_restarting()
         self._use()
-        self._owner.turned(self.name)
+        self._group.server_changed(self.name)
 
     # What the client tells (`transports.client.inbound.Observer`)...
 
     def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
         """Hand a notification on, with where it is from."""
-        self._owner.heard(self.name, method, params, size)
+        self._group.heard(self.name, method, params, size)
 
     def changed(self) -> None:
         """Look at the connection: it is lost, open again, or closed."""
@@ -279,13 +259,13 @@ class Seat:
                 self.has_lived = False
                 self._taken = 0
                 self._stop_restarting()
-                self._turn("idle")
-                self._owner.turned(self.name)
+                self._set_state("idle")
+                self._group.server_changed(self.name)
             elif self._state == "ready":
                 self._lost(lost)
 
     def _lost(self, error: Exception) -> None:
-        self._turn("lost", error)
+        self._set_state("lost", error)
         warn("the connection", self.name, error)
         if self._attempts is not None:
             self._attempts.lost(monotonic(), answered=self._answered)
@@ -299,13 +279,13 @@ class Seat:
         while True:
             pause = attempts.pause(random())  # noqa: S311 - jitter
             if pause is None:
-                self._turn("failed", error)
+                self._set_state("failed", error)
                 warn("coming back, for the last time,", self.name, error)
                 return
-            self._turn("restarting", error)
+            self._set_state("restarting", error)
             await asyncio.sleep(pause)
             try:
-                async with self._owner.slots:
+                async with self._group.slots:
                     await self._try_again()
             except Exception as failure:  # noqa: BLE001 - headers' function may raise any
                 error = failure
@@ -345,14 +325,14 @@ class Seat:
     def _use(self) -> None:
         """Put off the closing for idleness."""
         self._used_at = monotonic()
-        idle = self._owner.idle
+        idle = self._group.idle
         if self.is_lazy and idle is not None and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(idle, self._look)
 
     def _look(self) -> None:
         """Close the connection where nobody has used it for long enough."""
         self._timer = None
-        idle = self._owner.idle
+        idle = self._group.idle
         if self.is_closed or not self.has_lived or idle is None:
             return
         left = self._used_at + idle - monotonic()
@@ -363,9 +343,9 @@ class Seat:
         self.has_lived = False
         self._taken = 0
         self._stop_restarting()
-        self._turn("idle")
-        self._resting = asyncio.get_running_loop().create_task(
-            self._rest(), name=f"mcpwire-group-rest-{self.name}"
+        self._set_state("idle")
+        self._closing_idle = asyncio.get_running_loop().create_task(
+            self._close_idle(), name=f"mcpwire-group-rest-{self.name}"
         )
 
     @property
@@ -379,23 +359,23 @@ class Seat:
             or self.client.subscribed
         )
 
-    async def _rest(self) -> None:
+    async def _close_idle(self) -> None:
         try:
             await self.client.aclose()
         except Exception as error:  # noqa: BLE001 - it is closed all the same
             warn("closing", self.name, error)
         finally:
-            self._resting = None
+            self._closing_idle = None
 
     # The end...
 
     def forget_loop(self) -> None:
         """Let go of what belongs to a loop that has ended; the client does so, too."""
-        self._connecting = self._restarting = self._resting = self.before = None
+        self._connecting = self._restarting = self._closing_idle = self.before = None
         self._timer = None
         self._waiters = self._taken = self._in_flight = 0
         self.has_lived = False
-        self._turn("idle")
+        self._set_state("idle")
 
     def leave(self) -> None:
         """Take note that it is no longer in the group; at once."""
@@ -415,14 +395,14 @@ class Seat:
         self.leave()
         ending = [
             task
-            for task in (self._connecting, self._restarting, self._resting)
+            for task in (self._connecting, self._restarting, self._closing_idle)
             if task is not None and not task.done()
         ]
         for task in ending:
             task.cancel()
         started = monotonic()
         try:
-            async with asyncio.timeout(self.patience) as scope:
+            async with asyncio.timeout(self.close_timeout) as scope:
                 if ending:
                     await asyncio.wait(ending)
                 await self.client.aclose()
@@ -430,11 +410,13 @@ class Seat:
             if isinstance(error, RequestTimeout) or not scope.expired():
                 raise
             raise RequestTimeout(
-                method="close", timeout=self.patience, elapsed=monotonic() - started
+                method="close",
+                timeout=self.close_timeout,
+                elapsed=monotonic() - started,
             ) from None
         finally:
             self.has_lived = False
-            self._turn("idle")
+            self._set_state("idle")
 
     async def close_quietly(self) -> None:
         """Close it; what goes wrong is logged."""

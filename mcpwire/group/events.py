@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits
 
-__all__ = ["GroupEvents", "Hearing"]
+__all__ = ["EventBus", "GroupEvents"]
 
 CALLBACK_END_S: Final = 2.0
 """How long a callback may take to end once it is cancelled."""
@@ -54,12 +54,12 @@ class GroupEvents:
     It hears from being made, and ends when the group is closed.
     """
 
-    def __init__(self, hearing: Hearing) -> None:
-        self._hearing = hearing
-        self._buffer = hearing.buffer()
+    def __init__(self, bus: EventBus) -> None:
+        self._bus = bus
+        self._buffer = bus.buffer()
         self._wake = asyncio.Event()
         self._is_closed = False
-        hearing.streams.add(self)
+        bus.streams.add(self)
 
     @property
     def dropped(self) -> int:
@@ -128,7 +128,7 @@ class GroupEvents:
 
     async def aclose(self) -> None:
         """Hear no more, and forget what waits. Never raises."""
-        self._hearing.streams.discard(self)
+        self._bus.streams.discard(self)
         self._buffer.clear()
         self.end()
 
@@ -144,7 +144,7 @@ class GroupEvents:
         await self.aclose()
 
 
-class Hearing:
+class EventBus:
     """All who hear.
 
     Args:
