@@ -1,4 +1,4 @@
-"""A group as what a `ToolSet` has its tools from (`tools.source.ToolSource`)."""
+"""A group as what a `ToolSet` has its tools from (`tools.reading.ToolSource`)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from mcpwire.client import Client
     from mcpwire.group.group import Group
+    from mcpwire.tools.reading import OnChange
     from mcpwire.tools.rules import ServerRules
-    from mcpwire.tools.source import OnChange
     from mcpwire.types import CallToolResult, Tool
 
 __all__ = ["GroupSource"]

@@ -134,6 +134,16 @@ class ToolSet(Reader, Reading):
         """
         self._run(self._inner.aclose())
 
+    def accept(self, *patterns: str) -> None:
+        """Accept tools as they are now, all or those that a pattern fits, in the lock.
+
+        A pattern is a glob for ``server/tool``. Nothing is written to any file.
+
+        Raises:
+            LocalProtocolError: There is no lock.
+        """
+        self._on_loop(lambda: self._inner.accept(*patterns))
+
     def call(
         self,
         name: str,
@@ -170,16 +180,6 @@ class ToolSet(Reader, Reading):
                 name, arguments, confirmed=confirmed, errors=errors, **options
             )
         )
-
-    def accept(self, *patterns: str) -> None:
-        """Accept tools as they are now, all or those that a pattern fits, in the lock.
-
-        A pattern is a glob for ``server/tool``. Nothing is written to any file.
-
-        Raises:
-            LocalProtocolError: There is no lock.
-        """
-        self._on_loop(lambda: self._inner.accept(*patterns))
 
 
 class Group(Owner, Reader, GroupBase[Any, Client]):

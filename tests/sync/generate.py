@@ -81,7 +81,7 @@ CLASSES: Final = {
     "GroupEvents": ("Stream", ["group/events.py:GroupEvents"]),
     "ToolSet": (
         "Reader, Reading",
-        ["tools/toolset.py:ToolSet", "tools/base.py:ToolSetBase"],
+        ["tools/toolset.py:ToolSet"],
     ),
     "Group": (
         "Owner, Reader, GroupBase[Any, Client]",

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
+from mcpwire.tools import ToolSet
 from mcpwire.tools import catalog as costs_module
-from mcpwire.tools.base import ToolSetBase
 from mcpwire.tools.catalog import Cost, Costs, SideEffects, size_of
 from mcpwire.types import (
     BlobResourceContents,
@@ -215,7 +215,7 @@ class Servers:
         return lambda: None
 
 
-class Listed(ToolSetBase):
+class Listed(ToolSet):
     """A tool set that lists when it is made."""
 
     def __init__(self, **options):
