@@ -1,4 +1,4 @@
-"""From documents to entries: which shapes there are, whose fields mean what, layers.
+"""From documents to entries: the shapes there are, what their fields mean, layers.
 
 An entry here is raw: its keys are ours, its values are as they were written. What it
 takes from which layer is kept, so that whatever is wrong is said of the right file.

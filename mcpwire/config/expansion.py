@@ -23,7 +23,7 @@ VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What may be the name of a variable."""
 
 NESTED: Final = 8
-"""How deeply defaults may hold variables whose defaults hold variables."""
+"""How deeply defaults may hold variables with defaults."""
 
 _OPENING: Final = re.compile(r"\$?\$\{")
 _BRACE: Final = re.compile(r"\$?\$\{|\}")
@@ -44,7 +44,7 @@ EDITOR_NAMES: Final = frozenset(
 
 
 class Filled(str):
-    """A text whose variables are filled in; reprs show it as it was written.
+    """A text with its variables filled in; reprs show it as it was written.
 
     Messages that mask URLs and show commands do the same with its `written`.
     """

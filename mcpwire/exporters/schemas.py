@@ -71,7 +71,7 @@ def required_of(schema: JsonObject) -> list[str]:
 
 
 def branches_of(schema: JsonObject, key: str) -> list[Any]:
-    """Return the schemas under a keyword whose value is a list of them."""
+    """Return the schemas under a keyword that holds a list of them."""
     found = schema.get(key)
     return found if isinstance(found, list) else []
 
@@ -130,7 +130,7 @@ def _pointed(reference: str, root: JsonObject) -> Any:
 
 
 class Inliner:
-    """Replaces references by what they refer to, for those who know no `$ref`."""
+    """Replaces references by what they refer to, for readers that know no `$ref`."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root

@@ -1,11 +1,9 @@
-"""Which call of several a server means that asks something.
+"""Find the in-flight call that a server's request belongs to.
 
-Over HTTP a question comes on the stream of its call, and there is no doubt. On a pipe
-nothing links the two; where one call is all there is, it is that one. Otherwise nobody
-is asked: a question must never reach somebody that it is not for.
-
-A call that was given up may still ask for a moment, as its server has yet to hear of
-the end. So it counts as if it were under way for `LINGERS_S`.
+Over HTTP a server sends its request on the stream of a call, so the transport names the
+call. Over stdio nothing links the two: if exactly one call is in flight, the request
+belongs to it; otherwise it is refused, because it must not reach another client. A
+cancelled call counts for `CANCEL_GRACE_S` longer: its server may not know yet.
 """
 
 from __future__ import annotations
@@ -15,18 +13,17 @@ from typing import Final, Generic, TypeVar
 
 from mcpwire.errors import InternalError
 
-__all__ = ["LINGERS_S", "Flight"]
+__all__ = ["CANCEL_GRACE_S", "InFlightCalls"]
 
-LINGERS_S: Final = 5.0
-"""How long a call that was given up may still be the one that asks."""
+CANCEL_GRACE_S: Final = 5.0
 
-LINGERING_MOST: Final = 1_024
+MAX_CANCELLED: Final = 1_024
 
 C = TypeVar("C")
 
 
-class Flight(Generic[C]):
-    """The calls that are under way on one connection.
+class InFlightCalls(Generic[C]):
+    """The calls in flight on one connection; times are seconds of one clock.
 
     Attributes:
         calls: Those calls, oldest first.
@@ -34,45 +31,36 @@ class Flight(Generic[C]):
 
     def __init__(self) -> None:
         self.calls: dict[C, None] = {}
-        self._given_up: deque[float] = deque(maxlen=LINGERING_MOST)
+        self._cancelled: deque[float] = deque(maxlen=MAX_CANCELLED)  # when each ends
 
-    def begin(self, call: C) -> None:
-        """Take note that a call is under way."""
+    def add(self, call: C) -> None:
+        """Add a call that begins."""
         self.calls[call] = None
 
-    def end(self, call: C) -> None:
-        """Take note that it is answered."""
+    def finish(self, call: C) -> None:
+        """Remove a call that was answered."""
         self.calls.pop(call, None)
 
-    def give_up(self, call: C, now: float) -> None:
-        """Take note that nobody waits for its answer any more."""
+    def cancel(self, call: C, now: float) -> None:
+        """Remove a call that was cancelled; it counts for a moment longer."""
         if self.calls.pop(call, self) is None:
-            self._given_up.append(now + LINGERS_S)
+            self._cancelled.append(now + CANCEL_GRACE_S)
 
-    def only(self, now: float) -> C | None:
-        """Return the call that all belongs to which nothing links to one, if any.
-
-        Args:
-            now: The time, by the clock that `give_up` was told.
-        """
+    def sole(self, now: float) -> C | None:
+        """Return the only call in flight; ``None``: there are several or none."""
         return next(iter(self.calls), None) if self._count(now) == 1 else None
 
     def _count(self, now: float) -> int:
-        """Return how many calls something may belong to."""
-        given_up = self._given_up
-        while given_up and given_up[0] <= now:
-            given_up.popleft()
-        return len(self.calls) + len(given_up)
+        """Return how many calls a message may belong to."""
+        while self._cancelled and self._cancelled[0] <= now:
+            self._cancelled.popleft()
+        return len(self.calls) + len(self._cancelled)
 
-    def whose(self, handle: object | None, now: float) -> C:
-        """Return the call that a question belongs to.
-
-        Args:
-            handle: The call that the transport says; ``None``: it cannot say.
-            now: The time, by the clock that `give_up` was told.
+    def owner(self, handle: object | None, now: float) -> C:
+        """Return the call of a request; `handle` is the one that the transport names.
 
         Raises:
-            InternalError: Nothing shows which; this is what the server is answered.
+            InternalError: The call has ended, or nothing shows which one it is.
         """
         if handle is not None:
             for call in self.calls:

@@ -1,4 +1,4 @@
-"""Lists of many servers made one: what is in it, what it is called, whose it is.
+"""Lists of many servers made one: the items, their names, their owners.
 
 Items stay what they were, unknown members included; only a name or a URI that would be
 ambiguous is another. What is no item (no object, no name) is left out.
@@ -130,7 +130,7 @@ def read_alias(uri: str) -> tuple[str, str] | None:
 
 
 def with_uris(contents: Any, names: Mapping[str, str]) -> tuple[Any, bool]:
-    """Return a list of objects whose ``uri`` is renamed, and whether any was.
+    """Return a list of objects with each ``uri`` renamed, and whether any was.
 
     What is no list, or has no such URI, is returned as it came.
     """
@@ -158,7 +158,7 @@ def has_links(result: dict[str, Any]) -> bool:
 
 
 def with_links(result: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a tool's result whose links and embedded resources have aliases.
+    """Return a tool's result with aliases in links and embedded resources.
 
     Args:
         result: The result; it is not changed.
@@ -227,7 +227,7 @@ class Merged:
     """The other way round."""
 
     collisions: tuple[Collision, ...] = ()
-    """Who would have had the same name."""
+    """Items that would have had the same name."""
 
     transforms: Mapping[str, ToolTransform] = attrs.field(factory=dict)
     """What clients call it -> what is done to the arguments of its calls."""
@@ -364,10 +364,10 @@ def merge_named(
 
 
 class _Naming:
-    """Who is called what, before any of it is hidden.
+    """The names of all items, before any of it is hidden.
 
     Attributes:
-        items: What each is, and whose list it is of.
+        items: Each item, and the server that listed it.
         extras: Those that are requests of another kind.
         table: The names that the policy gave.
         plain: The same without any renaming.

@@ -46,7 +46,7 @@ class Kept:
     """The protocol revision that was agreed on."""
 
     client_info: Mapping[str, Any] = attrs.field(factory=dict)
-    """Who the client says it is."""
+    """What the client says of itself."""
 
     client_capabilities: Mapping[str, Any] = attrs.field(factory=dict)
     """What it declared."""
@@ -55,7 +55,7 @@ class Kept:
     """The one server that it is with; ``None``: all of them."""
 
     owner: tuple[str | None, ...] | None = None
-    """Whose it is, where that was proved."""
+    """Its owner, where that was proved."""
 
     client: Hashable = ""
     """The client that it counts to; not a part of the text."""
@@ -102,7 +102,7 @@ def decode_kept(text: bytes, now: float) -> Kept | None:
     """Return what was kept; ``None``: it is too old, or written otherwise.
 
     Args:
-        text: What `encode_kept` made; whoever sealed it says that it is that.
+        text: What `encode_kept` made, as the seal has shown.
         now: Seconds since 1970.
     """
     try:

@@ -33,7 +33,7 @@ class TaskIds:
 
     Args:
         keys: Secrets: the first one signs, all of them are accepted.
-        owner: Whose tasks they are, as far as that was proved.
+        owner: The owner of the tasks, as far as that was proved.
         limit: How many are remembered, for those that servers list or tell of unasked.
     """
 

@@ -106,12 +106,12 @@ def refusal(
 def question_across(
     method: str, params: Mapping[str, Any] | None, goes: Revision, *, new_id: str
 ) -> dict[str, Any] | None:
-    """Return a question's params as the revision of who answers has them.
+    """Return a question's params as the revision of its receiver has them.
 
     Args:
         method: The question.
         params: Its params as they came.
-        goes: What the one who is asked speaks.
+        goes: The revision of the receiver.
         new_id: The id of a visit to a URL, where the asker's revision has none.
     """
     if params is None:
@@ -165,7 +165,7 @@ def _single(message: Any) -> list[Any]:
 def answer_across(
     method: str, answer: dict[str, Any], asks: Revision
 ) -> dict[str, Any]:
-    """Return an answer as the revision of who asked has it; most often the very same.
+    """Return an answer as the revision of the asker has it; mostly unchanged.
 
     Raises:
         InternalError: That revision has no form for it.
@@ -289,7 +289,7 @@ def passed_meta(meta: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what of a request's `_meta` is for the server behind; ``None``: nothing.
 
     Trace keys and all keys that are nobody's but the two ends' go through. The token
-    of progress, which is the hop's, is put there by whoever sends the request.
+    of progress, which is the hop's, is added when the request is sent.
     """
     if not meta:
         return None
@@ -313,7 +313,7 @@ def passed_result(result: dict[str, Any], came: Era, goes: Era) -> dict[str, Any
         goes: The era of the client.
     """
     if came is Era.SESSION:
-        # Whoever answers puts its own there; a session's member of that name says
+        # The answering side puts its own there; a session's member of that name says
         # something else.
         if goes is Era.STATELESS and not _STATELESS_MEMBERS.isdisjoint(result):
             return _without(result, _STATELESS_MEMBERS)
@@ -323,7 +323,7 @@ def passed_result(result: dict[str, Any], came: Era, goes: Era) -> dict[str, Any
     meta = result.get("_meta")
     if type(meta) is not dict or SERVER_INFO not in meta:
         return result
-    # 2026-07-28 basic, "_meta": it names who answers, and that is the gateway.
+    # 2026-07-28 basic, "_meta": it names the answering side, and that is the gateway.
     left = _without(meta, frozenset({SERVER_INFO}))
     if left:
         return {**result, "_meta": left}
@@ -338,9 +338,9 @@ _RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 def reaches(level: object, wanted: str | None) -> bool:
-    """Tell whether a message of that level is for who wants to hear from `wanted` on.
+    """Tell whether a message of that level is at or above `wanted`.
 
-    What is no level reaches nobody, and who wants none hears nothing (2026-07-28
+    What is no level reaches nobody, and without `wanted` nothing does (2026-07-28
     server/utilities/logging).
     """
     if wanted is None or type(level) is not str:

@@ -238,7 +238,9 @@ class Upstreams:
         A session can be opened again: only its calls count.
         """
         if self.downstream.session is not None:
-            calls = (each.client.relay.flight.calls for each in self.members.values())
+            calls = (
+                each.client.relay.in_flight.calls for each in self.members.values()
+            )
             return self.users > 0 or any(calls)
         return self.users > 0 or len(self.hub) > 0 or self.downstream.is_busy
 

@@ -110,7 +110,7 @@ class GroupBase(Generic[ServerT, ClientT]):
         )
         return cls(configuration.members(), **options)
 
-    # Who is there...
+    # The servers...
 
     def __getitem__(self, name: str) -> ClientT:
         """Return a server's client.

@@ -46,7 +46,7 @@ class GroupBuffer:
         self._room = room
         self._is_kept = is_kept
         self._buffers: dict[str, EventBuffer] = {}
-        self._ready: deque[str] = deque()  # who has something waiting, each once
+        self._ready: deque[str] = deque()  # servers with something waiting, each once
         self._size = 0
         self._gone = 0
 
@@ -73,7 +73,7 @@ class GroupBuffer:
         return is_new and bool(buffer)
 
     def pop(self) -> Item:
-        """Take the oldest notification of the server whose turn it is.
+        """Take the oldest notification of the server that is next.
 
         Raises:
             IndexError: None waits.

@@ -1,6 +1,6 @@
-"""Who hears what the servers of a group tell: one callback, and streams of events.
+"""Hands the notifications of a group's servers to one callback and to streams.
 
-None of them can hold up the reading of a connection, or another one: what a consumer
+No consumer can hold up the reading of a connection, or another one: what a consumer
 has not taken yet waits in a buffer of its own (`group.event_buffer`).
 """
 
@@ -113,11 +113,11 @@ class GroupEvents:
                 server, method, params, _ = self._buffer.pop()
                 event: GroupEvent | None = _event(server, method, params)
                 if event is not None:
-                    if self._buffer:  # for whoever else iterates
+                    if self._buffer:  # for another task that iterates
                         self._wake.set()
                     return event
             if self._is_closed:
-                self._wake.set()  # all who wait are to see it
+                self._wake.set()  # every waiting task is to see it
                 return None
             left = None if until is None else until - monotonic()
             if left is not None and left <= 0:
@@ -145,7 +145,7 @@ class GroupEvents:
 
 
 class EventBus:
-    """All who hear.
+    """The consumers of a group's notifications.
 
     Args:
         limits: How much may wait for each.
@@ -185,7 +185,7 @@ class EventBus:
     def heard(
         self, server: str, method: str, params: dict[str, Any] | None, size: int
     ) -> None:
-        """Hand a notification to all who hear; never waits, never raises."""
+        """Hand a notification to every consumer; never waits, never raises."""
         for stream in tuple(self.streams):
             stream.take(server, method, params, size)
         if self._delivery is not None:

@@ -93,7 +93,7 @@ class Group(GroupBase[ManagedServer, Client]):
             called with its name and error, and returns to skip it or raises.
         start: ``"lazy"`` connects each server with its first use.
         idle: Seconds after which a lazy server is closed that nobody uses; the next use
-            connects it again. One whose client was taken (`group[name]`) stays open.
+            connects it again. One that gave its client away (`group[name]`) stays open.
         restart: How a lost connection is opened again without anybody asking; without
             it the next call does, as `Recovery` allows.
         on_notification: Called with each `GroupEvent`, plain or async.
@@ -182,7 +182,7 @@ class Group(GroupBase[ManagedServer, Client]):
                 self._check_free(name)
             self._know(servers)
         names = tuple(self._known if servers is None else servers)
-        # Who has a place of its own already keeps it, but not for another target.
+        # A server that is in the group stays, but not with another target.
         entries = [
             (servers is None and self._entries.get(name)) or self._add_server(name)
             for name in names
@@ -223,8 +223,8 @@ class Group(GroupBase[ManagedServer, Client]):
                 leaves the group at once, and is closed before the new one is opened.
             options: Of the client, otherwise than the group's.
 
-        Who connects the same name at the same time, without a target, shares the
-        outcome. Cancelling the last who waits undoes what had begun.
+        Calls for the same name at the same time, without a target, share the outcome.
+        Cancelling the last of them undoes what had begun.
 
         Raises:
             LocalProtocolError: It is connected already, and is not to be replaced.
@@ -350,8 +350,8 @@ class Group(GroupBase[ManagedServer, Client]):
     async def tools(self, **options: Unpack[ToolOptions]) -> ToolSet:
         """List the tools of all servers and return them as one set.
 
-        The options are added to those the group was given. Servers whose tools cannot
-        be listed are in `ToolSet.problems`.
+        The options are added to those the group was given. Servers that cannot
+        list their tools are in `ToolSet.problems`.
 
         Raises what `ToolSet` and `ToolSet.refresh` do.
         """

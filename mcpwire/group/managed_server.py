@@ -121,7 +121,7 @@ class ManagedServer:
 
     @property
     def is_connecting(self) -> bool:
-        """Whether it is being connected for somebody who waits."""
+        """Whether a caller waits for it to be connected."""
         return self._connecting is not None
 
     @property
@@ -150,7 +150,7 @@ class ManagedServer:
     # Connecting...
 
     async def connect(self) -> None:
-        """Connect it, or wait for whoever is doing that.
+        """Connect it, or wait for the connecting that is under way.
 
         Cancelling the last caller undoes it. Raises what `Client.connect` does, and
         `ConnectionClosed` where it left the group meanwhile.
@@ -189,7 +189,7 @@ class ManagedServer:
 
     @property
     def is_unclaimed(self) -> bool:
-        """Whether it was connected, and all who wanted that have gone meanwhile."""
+        """Whether it was connected, and every caller has gone meanwhile."""
         return self.has_lived and not self._taken and not self._waiters
 
     def give_back(self) -> bool:
@@ -255,7 +255,7 @@ class ManagedServer:
             self._opened()
         elif self.has_lived:
             lost = self.client.lost
-            if lost is None:  # whoever has the client closed it
+            if lost is None:  # the owner of the client closed it
                 self.has_lived = False
                 self._taken = 0
                 self._stop_restarting()

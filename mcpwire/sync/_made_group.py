@@ -106,7 +106,7 @@ class ToolSet(Reader, Reading):
     Any number of threads may share it.
 
     Args:
-        source: Whose tools they are.
+        source: The servers that have the tools.
         options: `ToolOptions`.
 
     Raises:
@@ -158,8 +158,8 @@ class ToolSet(Reader, Reading):
         Args:
             name: What the tool is called here.
             arguments: Its arguments, as one object.
-            confirmed: Whether somebody confirmed the call. Whoever is to approve calls
-                is asked all the same.
+            confirmed: Whether somebody confirmed the call. `approve` is asked all the
+                same.
             errors: ``"result"``: a JSON-RPC error becomes a result with `is_error`.
             options: As every request takes; the time that `approve` takes is not in
                 `timeout`.
@@ -202,7 +202,7 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
             called with its name and error, and returns to skip it or raises.
         start: ``"lazy"`` connects each server with its first use.
         idle: Seconds after which a lazy server is closed that nobody uses; the next use
-            connects it again. One whose client was taken (`group[name]`) stays open.
+            connects it again. One that gave its client away (`group[name]`) stays open.
         restart: How a lost connection is opened again without anybody asking; without
             it the next call does, as `Recovery` allows.
         on_notification: Called with each `GroupEvent`, in a thread.
@@ -284,8 +284,8 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
                 leaves the group at once, and is closed before the new one is opened.
             options: Of the client, otherwise than the group's.
 
-        Who connects the same name at the same time, without a target, shares the
-        outcome. Ctrl-C undoes what had begun.
+        Calls for the same name at the same time, without a target, share the outcome.
+        Ctrl-C undoes what had begun.
 
         Raises:
             LocalProtocolError: It is connected already, and is not to be replaced.
@@ -337,8 +337,8 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
     def tools(self, **options: Unpack[ToolOptions]) -> ToolSet:
         """List the tools of all servers and return them as one set.
 
-        The options are added to those the group was given. Servers whose tools cannot
-        be listed are in `ToolSet.problems`.
+        The options are added to those the group was given. Servers that cannot
+        list their tools are in `ToolSet.problems`.
 
         Raises what `ToolSet` and `ToolSet.refresh` do.
         """

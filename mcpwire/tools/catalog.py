@@ -181,7 +181,7 @@ class Costs:
         """Learn from one call.
 
         Args:
-            server: Whose tool it is.
+            server: The server of the tool.
             tool: The server's own name of it.
             seconds: How long it took.
             size: The bytes of its result.
@@ -234,7 +234,7 @@ RETRY_PAUSE_S: Final = 1.0
 
 @attrs.frozen(kw_only=True)
 class ToolContract:
-    """What whoever runs a tool may rely on, and has to keep to."""
+    """What a program that runs a tool may rely on, and has to keep to."""
 
     required: tuple[str, ...]
     """Arguments without which there is no call."""

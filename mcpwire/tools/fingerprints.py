@@ -71,7 +71,7 @@ def _sorted(value: Any) -> str:
     """Return JSON with sorted keys, as an object's members have no order.
 
     It does not recurse: a schema may be nested as deeply as messages are, and what one
-    server says is not to fail with the stack of whoever asks.
+    server says must not exhaust the caller's stack.
     """
     parts: list[str] = []
     left: list[Any] = [value]

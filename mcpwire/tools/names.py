@@ -1,6 +1,6 @@
 """What the tools of many servers are called, so that no two have one name.
 
-A `NamePolicy` makes names, a `NameTable` remembers whose they are. Names are looked up
+A `NamePolicy` makes names, a `NameTable` remembers their owners. Names are looked up
 and never parsed: what a server or a tool is called may hold whatever a template does.
 
 A name is a function of the server's and the tool's own names, and of whether another
@@ -48,7 +48,7 @@ class Collision:
     """The name that they would have."""
 
     owners: tuple[Owner, ...]
-    """Whose it would be; the server of a name that was taken before is empty."""
+    """The tools that would have it; the server of a reserved name is empty."""
 
     resolution: Literal["suffix", "first"]
     """Each got a suffix of its own, or only the first has a name."""
@@ -61,13 +61,13 @@ class Collision:
 
 @attrs.frozen
 class NameTable:
-    """Names and whose they are, looked up both ways; iterates over the names."""
+    """Names and their owners, looked up both ways; iterates over the names."""
 
     _owners: Mapping[str, Owner]
     _names: Mapping[Owner, str]
 
     collisions: tuple[Collision, ...] = ()
-    """Who would have had the same name, and what was done."""
+    """Tools that would have had the same name, and what was done."""
 
     shortened: tuple[str, ...] = ()
     """The names that stand for longer ones."""
@@ -77,7 +77,7 @@ class NameTable:
         return self._names.get((server, tool))
 
     def find(self, name: str) -> Owner | None:
-        """Return whose name it is; ``None``: nobody's."""
+        """Return the owner of a name; ``None``: it has none."""
         return self._owners.get(name)
 
     def __len__(self) -> int:
@@ -259,7 +259,7 @@ class NamePolicy:
 
 
 class _Making:
-    """The making of one table: who shares a name gets one with more of its hash."""
+    """The making of one table: a shared name gets more of its hash."""
 
     def __init__(
         self, policy: NamePolicy, full: Mapping[Owner, str], reserved: frozenset[str]

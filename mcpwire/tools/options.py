@@ -58,7 +58,7 @@ class ToolOptions(TypedDict, total=False):
     instead; anything else, and raising, is `NotAllowed`."""
 
     trusted: bool | Patterns
-    """Servers (globs of their names) whose word on side effects is believed."""
+    """Servers (globs of their names) that are believed about side effects."""
 
     strip_arguments: Patterns
     """What callers may not give, by exact name, as it is the host's own: it is taken

@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 OnChange: TypeAlias = "Callable[[str | None], None]"
-"""Told of a server whose tools may have changed: its list did, or it came back, joined
-or left. ``None``: there will be no more of anything. It returns at once."""
+"""Called with a server after its tools may have changed: its list did, or it came back,
+joined or left. ``None``: there will be no more of anything. It returns at once."""
 
 
 class ToolSource(Protocol):
@@ -41,7 +41,7 @@ class ToolSource(Protocol):
     def servers(self) -> Iterable[str]:
         """Return the servers that there are, in an order that stays.
 
-        Those whose connection was lost and is to come back are among them.
+        Those with a lost connection that is to come back are among them.
         """
         ...
 
@@ -187,7 +187,7 @@ class Reading:
 
     @property
     def problems(self) -> dict[str, Exception]:
-        """Whose tools could not be listed, and why; what was known of them stays."""
+        """Why tools could not be listed, by server; what was known of them stays."""
         found = dict(self._problems)
         if self._collided is not None:
             for server, _ in self._collided.owners:

@@ -136,7 +136,7 @@ def cut_text(text: str, max_bytes: int) -> str:
 
 
 def trim_result(result: CallToolResult, max_bytes: int) -> CallToolResult:
-    """Return a result whose content takes no more than so many bytes.
+    """Return a result with content of no more than so many bytes.
 
     Blocks are kept in their order as long as they fit. The first text that does not is
     cut; of the rest one text block says how much is missing. Structured content is kept

@@ -72,10 +72,10 @@ class _Fetch:
     """Whether the server asked for it, so that it goes on without anybody waiting."""
 
     waiting: list[asyncio.Future[None]] = attrs.field(factory=list)
-    """Who wants a listing that begins from now on."""
+    """Callers that want a listing that begins from now on."""
 
     served: list[asyncio.Future[None]] = attrs.field(factory=list)
-    """Who wanted the one under way."""
+    """Callers that wanted the one under way."""
 
     wake: asyncio.Event = attrs.field(factory=asyncio.Event)
 
@@ -109,7 +109,7 @@ class ToolSet(Reading):
     All its methods are to be called on the loop of its group.
 
     Args:
-        source: Whose tools they are.
+        source: The servers that have the tools.
         options: `ToolOptions`.
 
     Raises:
@@ -192,7 +192,7 @@ class ToolSet(Reading):
     def _fetch(self, server: str, waiting: asyncio.Future[None] | None = None) -> None:
         """Have the tools of a server listed, once more where that is under way.
 
-        `waiting` is who wants to know of its end; ``None``: the server asked for it.
+        `waiting` is told of its end; ``None``: the server asked for it.
         """
         known = self._fetches.get(server)
         fetch = self._fetches[server] = known or _Fetch()
@@ -219,11 +219,11 @@ class ToolSet(Reading):
                 try:
                     await self._list(server)
                 except Exception as error:
-                    # A defect: whoever waits is told, else the loop is.
+                    # A defect: the callers that wait are told, else the loop is.
                     if not _settle(fetch.served, error):
                         raise
                 _settle(fetch.served)
-                # Whoever refreshes shows everything at once.
+                # A refresh shows everything at once.
                 if fetch.heard or not self._refreshing:
                     self._show_soon()
         finally:
@@ -379,8 +379,8 @@ class ToolSet(Reading):
         Args:
             name: What the tool is called here.
             arguments: Its arguments, as one object.
-            confirmed: Whether somebody confirmed the call. Whoever is to approve calls
-                is asked all the same.
+            confirmed: Whether somebody confirmed the call. `approve` is asked all the
+                same.
             errors: ``"result"``: a JSON-RPC error becomes a result with `is_error`.
             options: As every request takes; the time that `approve` takes is not in
                 `timeout`.
@@ -416,7 +416,7 @@ class ToolSet(Reading):
         confirmed: bool = False,
         errors: Errors | None = None,
     ) -> ToolCall:
-        """Return the call that would be made; whoever may be asked has not been.
+        """Return the call that would be made; `approve` has not been asked.
 
         Raises:
             UnknownTool: There is no such tool.
@@ -438,7 +438,7 @@ class ToolSet(Reading):
         return call
 
     async def _ask(self, call: ToolCall) -> Any:
-        """Ask whoever approves.
+        """Ask `approve`.
 
         Raises:
             NotAllowed: That raised something.
@@ -471,7 +471,7 @@ class ToolSet(Reading):
             decided = attrs.evolve(call, arguments=check_arguments(answer))
         else:
             raise NotAllowed(name, rule="approve")
-        # Whoever was asked may have taken a while.
+        # The answer may have taken a while.
         now = self[name]
         is_same = (now.server, now.tool) == (call.view.server, call.view.tool)
         if not is_same or now.definition != call.view.definition:
@@ -590,7 +590,7 @@ class ToolSet(Reading):
 def _settle(
     waiting: list[asyncio.Future[None]], error: Exception | None = None
 ) -> bool:
-    """Tell whoever still waits; return whether anybody did."""
+    """Tell the callers that still wait; return whether there was one."""
     found = [future for future in waiting if not future.done()]
     for future in found:
         if error is None:
@@ -603,7 +603,7 @@ def _settle(
 def _log(
     event: str, view: ToolView, meta: Mapping[str, Any] | None, **more: Any
 ) -> None:
-    """Tell who called what and how it ended, not with which arguments."""
+    """Log a call and how it ended, without its arguments."""
     facts = {"event": event, "server": view.server, "tool": view.tool, **more}
     trace = (meta or {}).get("traceparent")
     if isinstance(trace, str):

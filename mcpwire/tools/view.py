@@ -140,7 +140,7 @@ class ToolCall:
         return preview(self.arguments)
 
     def __str__(self) -> str:
-        """Return one line for whoever is asked."""
+        """Return one line to ask with."""
         return f"{self.view.display_name} {self.preview}".rstrip()
 
 
@@ -218,7 +218,7 @@ class _Building:
         return built
 
     def _transforms(self) -> tuple[dict[Owner, str], dict[Owner, ToolTransform]]:
-        """Return the names without any renaming, and who is changed how."""
+        """Return the names without any renaming, and the transforms of tools."""
         patterns = self.options.transforms
         if not patterns:
             return {}, {}

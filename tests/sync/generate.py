@@ -175,7 +175,7 @@ Any number of threads may share a client.""",
     ),
     ("So it is where the caller is cancelled.", "So it is after Ctrl-C."),
     (
-        "Cancelling the last who waits undoes what had begun.",
+        "Cancelling the last of them undoes what had begun.",
         "Ctrl-C undoes what had begun.",
     ),
     (

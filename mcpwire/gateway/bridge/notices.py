@@ -87,8 +87,8 @@ def _call_of(relay: Relay, handle: object | None) -> RelayedCall | None:
         return None
     if relay.downstream.session is None:
         # Of several clients' calls: what one of them gave up is told nobody else.
-        return relay.flight.only(asyncio.get_running_loop().time())
-    calls = relay.flight.calls
+        return relay.in_flight.sole(asyncio.get_running_loop().time())
+    calls = relay.in_flight.calls
     return next(iter(calls)) if len(calls) == 1 else None
 
 
