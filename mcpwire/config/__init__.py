@@ -10,8 +10,7 @@ from __future__ import annotations
 from mcpwire.config.entry import ServerEntry
 from mcpwire.config.expansion import expand
 from mcpwire.config.fields import schema
-from mcpwire.config.loading import Configuration, load
-from mcpwire.config.places import default_files
+from mcpwire.config.loading import Configuration, default_files, load
 from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import ConfigError
 

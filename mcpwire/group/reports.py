@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from mcpwire.protocol.notifications import Notification
 
-__all__ = ["GroupEvent", "Report", "ServerState", "ServerStatus", "say"]
+__all__ = ["GroupEvent", "Report", "ServerState", "ServerStatus", "format_error"]
 
 ServerState: TypeAlias = Literal[
     "idle", "connecting", "ready", "lost", "restarting", "failed", "needs_auth"
@@ -23,7 +23,7 @@ LONGEST: Final = 2_000
 """How many characters of an error are shown."""
 
 
-def say(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Return an error as one line of a log, whatever its server put into it."""
     text = str(error)
     shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
@@ -72,7 +72,9 @@ class Report:
     def __str__(self) -> str:
         """Return one line for each server."""
         lines = [f"{name}: connected{self._took(name)}" for name in self.ok]
-        lines += [f"{name}: {say(error)}" for name, error in self.failed.items()]
+        lines += [
+            f"{name}: {format_error(error)}" for name, error in self.failed.items()
+        ]
         return "\n".join(lines) or "no servers"
 
     def _took(self, name: str) -> str:
@@ -108,6 +110,6 @@ class ServerStatus:
 
     def __str__(self) -> str:
         """Return one readable line."""
-        why = "" if self.error is None else f" ({say(self.error)})"
+        why = "" if self.error is None else f" ({format_error(self.error)})"
         again = f", {self.restarts} restart(s)" if self.restarts else ""
         return f"{self.server}: {self.state}{why}, {self.calls} call(s){again}"

@@ -26,7 +26,7 @@ from mcpwire.errors import (
     NotAllowed,
     RPCError,
 )
-from mcpwire.group.reports import say
+from mcpwire.group.reports import format_error
 from mcpwire.tools.catalog import size_of
 from mcpwire.tools.extras import extra_tools
 from mcpwire.tools.options import check_errors
@@ -260,12 +260,12 @@ class ToolSet(Reading):
         self._problems.pop(server, None)
 
     def _note_problem(self, server: str, error: MCPError) -> None:
-        """Keep what a server had before, and say why it has nothing new."""
+        """Keep what a server had before, and log why it has nothing new."""
         self._problems[server] = error
         logger.warning(
             "the tools of %r could not be listed: %s",
             server,
-            say(error),
+            format_error(error),
             extra={"server": server, "error": error},
         )
 

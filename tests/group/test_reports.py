@@ -3,7 +3,7 @@
 import pytest
 
 from mcpwire.errors import ConnectError, RPCError
-from mcpwire.group.reports import Report, ServerStatus, say
+from mcpwire.group.reports import Report, ServerStatus, format_error
 
 GONE = ConnectError("x: no such file")
 
@@ -32,11 +32,11 @@ def test_a_report_has_a_line_for_each_server():
 
 def test_what_a_server_puts_into_an_error_stays_on_its_line():
     error = RPCError("no\nCRITICAL all is lost\x1b[2J\u202e", code=-32000)
-    assert say(error) == (
+    assert format_error(error) == (
         "RPCError: no\\nCRITICAL all is lost\\x1b[2J\\u202e (JSON-RPC error -32000)"
     )
     assert len(str(Report(failed={"a": error}, ok=("b",))).splitlines()) == 2
-    assert say(ConnectError("x" * 10_000)) == f"ConnectError: {'x' * 2_000}..."
+    assert format_error(ConnectError("x" * 10_000)) == f"ConnectError: {'x' * 2_000}..."
 
 
 def test_a_status_is_one_line():
