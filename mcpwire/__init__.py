@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from mcpwire.errors import (
         AuthError,
         CallCancelled,
+        ConfigError,
         ConnectError,
         ConnectionClosed,
         GroupError,
@@ -70,7 +71,10 @@ if TYPE_CHECKING:
         MessageTooLarge,
         MethodNotFound,
         MissingCapability,
+        NameCollision,
+        NeedsConfirmation,
         NegotiationError,
+        NotAllowed,
         ParseError,
         ProtocolError,
         RemoteProtocolError,
@@ -81,6 +85,8 @@ if TYPE_CHECKING:
         ToolError,
         TooManyQuestions,
         TransportError,
+        UnknownServer,
+        UnknownTool,
         UnsupportedVersion,
         UrlElicitationRequired,
     )
@@ -89,15 +95,6 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.host.elicitation import Elicitation
     from mcpwire.protocol.host.sampling import Sampling
-    from mcpwire.protocol.many.errors import (
-        ConfigError,
-        NameCollision,
-        NeedsConfirmation,
-        NotAllowed,
-        UnknownServer,
-        UnknownTool,
-    )
-    from mcpwire.protocol.many.names import NamePolicy
     from mcpwire.protocol.negotiation import Negotiation
     from mcpwire.protocol.notices.interests import Filter
     from mcpwire.protocol.notifications import Notification
@@ -118,6 +115,7 @@ if TYPE_CHECKING:
     from mcpwire.server.extensions.skills import Skills
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.tools import ToolCall, ToolLock, ToolSet, ToolTransform, ToolView
+    from mcpwire.tools.names import NamePolicy
     from mcpwire.transports.client.calls import PendingCall
     from mcpwire.transports.client.stats import ClientStats
     from mcpwire.transports.client.streams import (
@@ -176,6 +174,7 @@ _EXPORTS: Final = {
     "mcpwire.errors": (
         "AuthError",
         "CallCancelled",
+        "ConfigError",
         "ConnectError",
         "ConnectionClosed",
         "GroupError",
@@ -190,7 +189,10 @@ _EXPORTS: Final = {
         "MessageTooLarge",
         "MethodNotFound",
         "MissingCapability",
+        "NameCollision",
+        "NeedsConfirmation",
         "NegotiationError",
+        "NotAllowed",
         "ParseError",
         "ProtocolError",
         "RPCError",
@@ -198,23 +200,17 @@ _EXPORTS: Final = {
         "RequestTimeout",
         "ResourceNotFound",
         "SessionExpired",
-        "ToolError",
         "TooManyQuestions",
+        "ToolError",
         "TransportError",
+        "UnknownServer",
+        "UnknownTool",
         "UnsupportedVersion",
         "UrlElicitationRequired",
     ),
     "mcpwire.limits": ("Limits", "Recovery"),
     "mcpwire.protocol.host.elicitation": ("Elicitation",),
     "mcpwire.protocol.host.sampling": ("Sampling",),
-    "mcpwire.protocol.many.errors": (
-        "ConfigError",
-        "NameCollision",
-        "NeedsConfirmation",
-        "NotAllowed",
-        "UnknownServer",
-        "UnknownTool",
-    ),
     "mcpwire.protocol.negotiation": ("Negotiation",),
     "mcpwire.protocol.notices.interests": ("Filter",),
     "mcpwire.protocol.notifications": ("Notification",),
@@ -249,7 +245,7 @@ _EXPORTS: Final = {
         "StorageError",
     ),
     "mcpwire.transports.stdio.target": ("Stdio",),
-    "mcpwire.protocol.many.names": ("NamePolicy",),
+    "mcpwire.tools.names": ("NamePolicy",),
     "mcpwire.tools": ("ToolCall", "ToolLock", "ToolSet", "ToolTransform", "ToolView"),
     "mcpwire.client.links": ("resolve_links",),
     "mcpwire.gateway": ("Gateway",),

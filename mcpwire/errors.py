@@ -22,7 +22,14 @@
     ├── CallCancelled                 somebody else cancelled the call
     ├── NegotiationError              no common revision
     ├── AuthError                     authorization failed
-    ├── GroupError                    a group of servers refused
+    ├── GroupError                    a group of servers refused; nothing was sent
+    │   ├── UnknownServer             no server of that name
+    │   │   └── NotConnected          known, and not connected
+    │   ├── UnknownTool               no tool of that name
+    │   ├── NotAllowed                a rule or a person refused the call
+    │   ├── NeedsConfirmation         somebody has to confirm the call first
+    │   ├── NameCollision             two tools would have one name
+    │   └── ConfigError               a configuration breaks a rule
     └── ToolError                     a tool reported failure
 
 Local failures never wear a JSON-RPC code (2026-07-28 basic/index, "Error Codes":
@@ -35,11 +42,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "AuthError",
     "CallCancelled",
+    "ConfigError",
     "ConnectError",
     "ConnectionClosed",
     "GroupError",
@@ -54,7 +62,11 @@ __all__ = [
     "MessageTooLarge",
     "MethodNotFound",
     "MissingCapability",
+    "NameCollision",
+    "NeedsConfirmation",
     "NegotiationError",
+    "NotAllowed",
+    "NotConnected",
     "ParseError",
     "ProtocolError",
     "RPCError",
@@ -65,6 +77,8 @@ __all__ = [
     "TooManyQuestions",
     "ToolError",
     "TransportError",
+    "UnknownServer",
+    "UnknownTool",
     "UnsupportedVersion",
     "UrlElicitationRequired",
     "rpc_error",
@@ -78,6 +92,12 @@ QUOTED_CHARACTERS: Final = 200
 
 MESSAGE_SHOWN: Final = 2_000
 """How many characters of a peer's own error message `str` shows."""
+
+NAME_EXCERPT: Final = 100
+"""How many characters of a foreign name a message repeats."""
+
+NAMES_LISTED: Final = 5
+"""How many of the known names a message repeats."""
 
 
 def shorten(text: str, limit: int) -> str:
@@ -527,6 +547,130 @@ class GroupError(MCPError):
     """A group of servers refused a request."""
 
 
+class UnknownServer(GroupError):
+    """There is no server of that name.
+
+    Attributes:
+        server: The name that was asked for.
+        known: The names that there are.
+    """
+
+    def __init__(self, server: str, *, known: Iterable[str] = ()) -> None:
+        self.server = server
+        self.known = tuple(known)
+        super().__init__(
+            f"no server named {_cut(server)}{_listed('known', self.known)}"
+        )
+
+
+class NotConnected(UnknownServer):
+    """There is a server of that name, and it is not connected.
+
+    Attributes:
+        problem: Why it could not be connected; ``None``: nobody tried, or it was
+            disconnected.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        known: Iterable[str] = (),
+        problem: BaseException | None = None,
+    ) -> None:
+        super().__init__(server, known=known)
+        self.problem = problem
+        why = "" if problem is None else f" ({type(problem).__name__}: {problem})"
+        self.args = (f"the server {server!r} is not connected{why}",)
+
+
+class UnknownTool(GroupError):
+    """There is no tool of that name.
+
+    Attributes:
+        tool: The name that was asked for.
+        close: Names that look like it.
+    """
+
+    def __init__(self, tool: str, *, close: Iterable[str] = ()) -> None:
+        self.tool = tool
+        self.close = tuple(close)
+        super().__init__(
+            f"no tool named {_cut(tool)}{_listed('did you mean', self.close)}"
+        )
+
+
+class NotAllowed(GroupError):
+    """A rule, or a person who was asked, refused the call.
+
+    Attributes:
+        tool: The tool's name.
+        rule: What refused it, such as ``"deny: mcp__files__*"``.
+    """
+
+    def __init__(self, tool: str, *, rule: str) -> None:
+        self.tool = tool
+        self.rule = rule
+        super().__init__(f"the tool {_cut(tool)} is not allowed ({rule})")
+
+
+class NeedsConfirmation(GroupError):
+    """Somebody has to confirm the call: make it again with ``confirmed=True`` then.
+
+    Attributes:
+        tool: The tool's name.
+        arguments: What it would be called with, to be shown for the confirmation.
+    """
+
+    def __init__(
+        self, tool: str, *, arguments: Mapping[str, Any] | None = None
+    ) -> None:
+        self.tool = tool
+        self.arguments = dict(arguments or {})
+        super().__init__(f"the tool {_cut(tool)} needs confirmation")
+
+
+class NameCollision(GroupError):
+    """Two tools would have one name, and the policy is to raise.
+
+    Attributes:
+        name: That name.
+        owners: Server and tool of each tool that would have it.
+    """
+
+    def __init__(self, name: str, *, owners: Iterable[tuple[str, str]]) -> None:
+        self.name = name
+        self.owners = tuple(owners)
+        whose = ", ".join(f"{tool!r} of {server!r}" for server, tool in self.owners)
+        super().__init__(f"the name {_cut(name)} would belong to {whose}")
+
+
+class ConfigError(GroupError):
+    """A configuration breaks a rule; says where, never what a secret is.
+
+    Attributes:
+        problem: What is wrong.
+        file: The file, or ``None`` where it came from the program.
+        entry: The server's name, or its place, such as ``"servers[2]"``.
+        field: The field, such as ``"env.TOKEN"``.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        file: str | None = None,
+        entry: str | None = None,
+        field: str | None = None,
+    ) -> None:
+        self.problem = problem
+        self.file = file
+        self.entry = entry
+        self.field = field
+        where = [each for each in (file, entry, field) if each is not None]
+        super().__init__(": ".join((*where, problem)))
+
+
 class ToolError(MCPError):
     """A tool reported failure; raised by server handlers to say so.
 
@@ -537,3 +681,14 @@ class ToolError(MCPError):
     def __init__(self, message: str, *, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
+
+
+def _cut(name: str) -> str:
+    return repr(name if len(name) <= NAME_EXCERPT else name[:NAME_EXCERPT] + "...")
+
+
+def _listed(before: str, names: tuple[str, ...]) -> str:
+    if not names:
+        return ""
+    more = ", ..." if len(names) > NAMES_LISTED else ""
+    return f" ({before}: {', '.join(map(_cut, names[:NAMES_LISTED]))}{more})"

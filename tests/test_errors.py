@@ -12,6 +12,7 @@ from mcpwire import errors
 from mcpwire.errors import (
     AuthError,
     CallCancelled,
+    ConfigError,
     ConnectError,
     ConnectionClosed,
     GroupError,
@@ -20,7 +21,11 @@ from mcpwire.errors import (
     LocalProtocolError,
     MCPError,
     MessageTooLarge,
+    NameCollision,
+    NeedsConfirmation,
     NegotiationError,
+    NotAllowed,
+    NotConnected,
     ProtocolError,
     RemoteProtocolError,
     RequestTimeout,
@@ -29,6 +34,8 @@ from mcpwire.errors import (
     ToolError,
     TooManyQuestions,
     TransportError,
+    UnknownServer,
+    UnknownTool,
     rpc_error,
     shorten,
 )
@@ -194,6 +201,33 @@ CASES = [
     ),
     (AuthError("401"), "401", {}),
     (GroupError("unknown server 'x'"), "unknown server 'x'", {}),
+    (UnknownServer("x"), "no server named 'x'", {}),
+    (UnknownServer("x", known=["a", "b"]), "no server named 'x' (known: 'a', 'b')", {}),
+    (
+        UnknownServer("x", known="abcdef"),
+        "no server named 'x' (known: 'a', 'b', 'c', 'd', 'e', ...)",
+        {},
+    ),
+    (
+        NotConnected("x", known=["x"]),
+        "the server 'x' is not connected",
+        {"known": ("x",), "problem": None},
+    ),
+    (UnknownTool("t" * 101), f"no tool named '{'t' * 100}...'", {}),
+    (UnknownTool("ad", close=["add"]), "no tool named 'ad' (did you mean: 'add')", {}),
+    (NotAllowed("rm", rule="deny: rm"), "the tool 'rm' is not allowed (deny: rm)", {}),
+    (NeedsConfirmation("rm"), "the tool 'rm' needs confirmation", {}),
+    (
+        NameCollision("add", owners=[("a", "add"), ("b", "add")]),
+        "the name 'add' would belong to 'add' of 'a', 'add' of 'b'",
+        {},
+    ),
+    (ConfigError("is empty"), "is empty", {}),
+    (
+        ConfigError("TOKEN is not set", file="a.toml", entry="time", field="env.KEY"),
+        "a.toml: time: env.KEY: TOKEN is not set",
+        {},
+    ),
     (ToolError("it failed"), "it failed", {"result": None}),
     (ToolError("it failed", result={"isError": True}), "it failed", {}),
 ]
@@ -203,6 +237,7 @@ def ids(case):
     return type(case).__name__ if isinstance(case, MCPError) else ""
 
 
+@pytest.mark.system("R05")
 @pytest.mark.parametrize(("error", "text", "attributes"), CASES, ids=ids)
 def test_each_error_has_its_text_and_its_attributes(error, text, attributes):
     assert str(error) == text
@@ -250,6 +285,13 @@ def test_a_note_attached_to_an_error_stays_with_its_copies():
     error = ToolError("it failed")
     error.add_note("while testing")
     assert copy.copy(error).__notes__ == ["while testing"]
+
+
+def test_what_is_to_be_confirmed_is_a_copy_of_the_arguments():
+    arguments = {"path": "/"}
+    error = NeedsConfirmation("rm", arguments=arguments)
+    arguments["path"] = "/tmp"
+    assert error.arguments == {"path": "/"}
 
 
 def all_errors(cls=MCPError):

@@ -8,12 +8,11 @@ a message, a log record or a repr.
 from __future__ import annotations
 
 from mcpwire.config.entry import ServerEntry
-from mcpwire.config.loading import Configuration, load
-from mcpwire.config.places import default_files
-from mcpwire.protocol.many.config.expansion import expand
-from mcpwire.protocol.many.config.schema import schema
-from mcpwire.protocol.many.denying import UrlDenyList
-from mcpwire.protocol.many.errors import ConfigError
+from mcpwire.config.expansion import expand
+from mcpwire.config.fields import schema
+from mcpwire.config.loading import Configuration, default_files, load
+from mcpwire.config.url_deny_list import UrlDenyList
+from mcpwire.errors import ConfigError
 
 __all__ = [
     "ConfigError",

@@ -7,23 +7,53 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
+from mcpwire.config.checks import check_entry
+from mcpwire.config.documents import RawEntry, merge, read_document
 from mcpwire.config.entry import HTTP_FIELDS, ServerEntry
 from mcpwire.config.reading import read_file, read_text
-from mcpwire.protocol.many.config.documents import RawEntry, merge, read_document
-from mcpwire.protocol.many.config.entries import check_entry
-from mcpwire.protocol.many.denying import UrlDenyList
-from mcpwire.protocol.many.errors import ConfigError, UnknownServer
+from mcpwire.config.url_deny_list import UrlDenyList
+from mcpwire.errors import ConfigError, UnknownServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from mcpwire.group import Member
 
-__all__ = ["Configuration", "Source", "load"]
+__all__ = [
+    "Configuration",
+    "Source",
+    "default_files",
+    "load",
+]
+
+VARIABLE: Final = "MCPWIRE_CONFIG"
+"""The variable that names the one configuration to be read."""
+
+HERE: Final = ("mcpwire.toml", ".mcp.json", "mcp.json")
+"""What is read of the working directory; of the same name the last one counts."""
+
+
+def default_files(environment: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """Return the files to be read, as layers: what a later one says counts.
+
+    ``MCPWIRE_CONFIG`` names the only one, whether it exists or not. Else they are those
+    that exist of ``~/.config/mcpwire/config.toml`` (or in ``XDG_CONFIG_HOME``),
+    ``./mcpwire.toml``, ``./.mcp.json`` and ``./mcp.json``.
+    """
+    variables = os.environ if environment is None else environment
+    if named := variables.get(VARIABLE):
+        return (Path(named),)
+    home = variables.get("XDG_CONFIG_HOME") or ""
+    if not os.path.isabs(home):  # noqa: PTH117 - the XDG rules: a relative one is none
+        home = str(Path(variables.get("HOME") or "~").expanduser() / ".config")
+    places = (Path(home, "mcpwire", "config.toml"), *map(Path, HERE))
+    return tuple(place for place in places if place.is_file())
+
 
 logger: Final = logging.getLogger("mcpwire.config")
 
@@ -182,7 +212,7 @@ def _entry(
 
 
 def _variables(raw: RawEntry, path: str) -> dict[str, str]:
-    from mcpwire.protocol.many.config.dotenv import read_variables
+    from mcpwire.config.expansion import read_variables
 
     try:
         return read_variables(read_text(path, repr(path)))

@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from mcpwire.protocol.many.config.documents import Repeating
-from mcpwire.protocol.many.errors import ConfigError
+from mcpwire.config.documents import Repeating
+from mcpwire.errors import ConfigError
 from mcpwire.wire.json import JSONDecodeError, loads
 
 __all__ = ["read_file", "read_text"]

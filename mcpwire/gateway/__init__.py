@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from mcpwire.gateway.delegating.queue import QueueDelegate
     from mcpwire.gateway.delegating.splicer import ContentDelegate, Splicer
     from mcpwire.gateway.plan import Changes, Plan, Planned, Source, Static
+    from mcpwire.gateway.session_ids import Kept
     from mcpwire.gateway.sessions.from_headers import FromHeaders
     from mcpwire.gateway.sessions.ids import HandleIds, SealedIds, SessionIds
-    from mcpwire.gateway.tracing import JsonLines
-    from mcpwire.protocol.many.gateway.session_ids import Kept
-    from mcpwire.protocol.many.gateway.splicing import (
+    from mcpwire.gateway.splicing import (
         PendingBatch,
         token_of,
         tokens_in,
     )
+    from mcpwire.gateway.tracing import JsonLines
 
 __all__ = [
     "Changes",
@@ -52,8 +52,8 @@ _EXPORTS: Final = {
     "mcpwire.gateway.sessions.from_headers": ("FromHeaders",),
     "mcpwire.gateway.sessions.ids": ("HandleIds", "SealedIds", "SessionIds"),
     "mcpwire.gateway.tracing": ("JsonLines",),
-    "mcpwire.protocol.many.gateway.session_ids": ("Kept",),
-    "mcpwire.protocol.many.gateway.splicing": (
+    "mcpwire.gateway.session_ids": ("Kept",),
+    "mcpwire.gateway.splicing": (
         "PendingBatch",
         "token_of",
         "tokens_in",

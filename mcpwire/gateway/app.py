@@ -10,14 +10,14 @@ from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.bridge import Parking, make_client, task_capabilities
 from mcpwire.gateway.plan import Changes, Plan, Planned, Static
 from mcpwire.gateway.pool import UpstreamPool
+from mcpwire.gateway.selection import pick_headers
 from mcpwire.gateway.serving.serving import Serving
 from mcpwire.gateway.settings import Settings
 from mcpwire.gateway.upstream import Upstream
 from mcpwire.limits import Limits
-from mcpwire.protocol.many.gateway.selection import pick_headers
-from mcpwire.protocol.many.policy.rules import Rules
 from mcpwire.server.middleware import Middleware
 from mcpwire.server.telling.listens import Listens
+from mcpwire.tools.rules import Rules
 from mcpwire.versions import REVISIONS, Era
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from mcpwire.gateway.plan import Source
     from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
     from mcpwire.gateway.upstreams import Upstreams
-    from mcpwire.protocol.many.names import NamePolicy
-    from mcpwire.protocol.many.policy.transforms import ToolTransform
     from mcpwire.server.app import Server
     from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.request import Facts
+    from mcpwire.tools.names import NamePolicy
+    from mcpwire.tools.transforms import ToolTransform
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.versions import Revision

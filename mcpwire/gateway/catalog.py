@@ -10,25 +10,24 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InternalError, InvalidMessage
+from mcpwire.errors import InternalError, InvalidMessage, NameCollision
 from mcpwire.gateway.lists.one import ServerList
 from mcpwire.gateway.lists.templates import TemplateOwners
-from mcpwire.protocol.many.errors import NameCollision
-from mcpwire.protocol.many.gateway.merging import (
+from mcpwire.gateway.merging import (
     Merged,
     merge_named,
     merge_resources,
     merge_templates,
+    read_alias,
 )
-from mcpwire.protocol.many.gateway.uris import read_alias
 from mcpwire.wire.headers import find_param_headers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcpwire.gateway.merging import Listed
     from mcpwire.gateway.upstream import Upstream
     from mcpwire.gateway.upstreams import Upstreams
-    from mcpwire.protocol.many.gateway.merging import Listed
     from mcpwire.wire.headers import ParamHeader
 
 __all__ = ["KINDS", "Catalog"]

@@ -24,8 +24,8 @@ from mcpwire.gateway.descriptions import Descriptions
 from mcpwire.gateway.plan import BY_PATH, Plan
 from mcpwire.gateway.pool import CLOSED, UpstreamsBusy
 from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
+from mcpwire.gateway.task_ids import TaskIds
 from mcpwire.gateway.upstreams import Upstreams
-from mcpwire.protocol.many.bridging.ids import TaskIds
 from mcpwire.protocol.methods import available, declared_extensions
 from mcpwire.protocol.serving.sealed import NOBODY
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 
 from mcpwire.group.member import HANDLERS, Member
-from mcpwire.protocol.many.policy.rules import ServerRules
+from mcpwire.tools.rules import ServerRules
 from mcpwire.transports.targets import resolve
 
 if TYPE_CHECKING:

@@ -19,19 +19,18 @@ from mcpwire.gateway.bridge import (
     unsubscribe,
 )
 from mcpwire.gateway.lists.extras import call_extra
-from mcpwire.protocol.many.gateway.cursors import page_of
-from mcpwire.protocol.many.gateway.uris import has_links, with_links, with_uris
-from mcpwire.protocol.many.policy.transforms import check_arguments, without
+from mcpwire.gateway.merging import has_links, page_of, with_links, with_uris
+from mcpwire.tools.transforms import check_arguments, without
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from mcpwire.gateway.app import Gateway
+    from mcpwire.gateway.merging import Merged
     from mcpwire.gateway.upstream import Upstream
     from mcpwire.gateway.upstreams import Upstreams
-    from mcpwire.protocol.many.gateway.merging import Merged
-    from mcpwire.protocol.many.policy.transforms import ToolTransform
     from mcpwire.server.request import RequestContext
+    from mcpwire.tools.transforms import ToolTransform
 
     Json = dict[str, Any]
     Answer = Callable[[Json, RequestContext, Upstreams], Awaitable[Json]]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.gateway.delegating.splicer import splicer_of
 from mcpwire.gateway.plan import Static
+from mcpwire.gateway.selection import check_forwarded
 from mcpwire.gateway.sessions.ids import HandleIds
 from mcpwire.limits import Limits, check_timeout
-from mcpwire.protocol.many.denying import UrlDenyList
-from mcpwire.protocol.many.gateway.selection import check_forwarded
-from mcpwire.protocol.many.names import NamePolicy
-from mcpwire.protocol.many.policy.transforms import ToolTransform
 from mcpwire.protocol.serving.sealed import check_key
 from mcpwire.server.features.paging import check_page_size
+from mcpwire.tools.names import NamePolicy
+from mcpwire.tools.transforms import ToolTransform
 from mcpwire.types.lifecycle import Implementation
 from mcpwire.versions import read_revisions
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.plan import Planned, Source
     from mcpwire.gateway.sessions.ids import SessionIds
-    from mcpwire.protocol.many.policy.rules import Rules
     from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.tools.rules import Rules
     from mcpwire.versions import Revision
 
 __all__ = ["Settings"]

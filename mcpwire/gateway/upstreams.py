@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import InternalError
 from mcpwire.gateway.bridge import follow
 from mcpwire.gateway.catalog import Catalog
-from mcpwire.protocol.many.gateway.merging import (
+from mcpwire.gateway.merging import (
     merged_capabilities,
     merged_instructions,
 )
-from mcpwire.protocol.many.names import names_of_servers
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS, Hub
+from mcpwire.tools.names import names_of_servers
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -238,7 +238,9 @@ class Upstreams:
         A session can be opened again: only its calls count.
         """
         if self.downstream.session is not None:
-            calls = (each.client.relay.flight.calls for each in self.members.values())
+            calls = (
+                each.client.relay.in_flight.calls for each in self.members.values()
+            )
             return self.users > 0 or any(calls)
         return self.users > 0 or len(self.hub) > 0 or self.downstream.is_busy
 

@@ -11,22 +11,22 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from mcpwire.group.errors import NotConnected
+    from mcpwire.errors import NotConnected
+    from mcpwire.group.backoff import Backoff
+    from mcpwire.group.events import GroupEvents
     from mcpwire.group.group import Group
-    from mcpwire.group.hearing import GroupEvents
     from mcpwire.group.member import Member
-    from mcpwire.protocol.many.reports import GroupEvent, Report, ServerStatus
-    from mcpwire.protocol.many.restarting import Backoff
+    from mcpwire.group.reports import GroupEvent, Report, ServerStatus
 
 _MODULE_OF: Final = {
-    "Backoff": "mcpwire.protocol.many.restarting",
+    "Backoff": "mcpwire.group.backoff",
     "Group": "mcpwire.group.group",
-    "GroupEvent": "mcpwire.protocol.many.reports",
-    "GroupEvents": "mcpwire.group.hearing",
+    "GroupEvent": "mcpwire.group.reports",
+    "GroupEvents": "mcpwire.group.events",
     "Member": "mcpwire.group.member",
-    "NotConnected": "mcpwire.group.errors",
-    "Report": "mcpwire.protocol.many.reports",
-    "ServerStatus": "mcpwire.protocol.many.reports",
+    "NotConnected": "mcpwire.errors",
+    "Report": "mcpwire.group.reports",
+    "ServerStatus": "mcpwire.group.reports",
 }
 
 __all__ = [

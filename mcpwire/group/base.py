@@ -6,15 +6,19 @@ Nothing here waits, and nothing here knows a loop.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from mcpwire.errors import LocalProtocolError, MCPError
-from mcpwire.group.errors import NotConnected
-from mcpwire.group.member import HANDLERS, Member
-from mcpwire.group.options import check, check_client_options, handlers_of, split
+from mcpwire.errors import LocalProtocolError, MCPError, NotConnected, UnknownServer
+from mcpwire.group.member import (
+    HANDLERS,
+    Member,
+    check,
+    check_client_options,
+    handlers_of,
+    split,
+)
+from mcpwire.group.reports import Report, ServerStatus
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
-from mcpwire.protocol.many.errors import UnknownServer
-from mcpwire.protocol.many.reports import Report, ServerStatus
 from mcpwire.transports.targets import resolve
 from mcpwire.types import UNSET, encode
 
@@ -22,67 +26,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Self
 
-    from mcpwire.group.options import OnError
+    from mcpwire.group.backoff import Backoff
+    from mcpwire.group.managed_server import ManagedServer
+    from mcpwire.group.member import OnError
     from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
     from mcpwire.protocol.host.roots import Roots
     from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
-    from mcpwire.protocol.many.policy.rules import ServerRules
-    from mcpwire.protocol.many.reports import ServerState
-    from mcpwire.protocol.many.restarting import Backoff
+    from mcpwire.tools.rules import ServerRules
     from mcpwire.types import Unset
 
 __all__ = [
     "GroupBase",
-    "SeatLike",
     "as_reference",
     "report_of",
     "taken_already",
 ]
 
 
-class SeatLike(Protocol):
-    """One server's place in a group, as far as this part knows it."""
-
-    name: str
-    member: Member
-    client: Any
-    is_lazy: bool
-    is_closed: bool
-    is_pinned: bool
-    has_lived: bool
-    seconds: float
-
-    @property
-    def state(self) -> ServerState:
-        """What it is just now."""
-        ...
-
-    @property
-    def problem(self) -> Exception | None:
-        """Why it is not ready, where something went wrong."""
-        ...
-
-    @property
-    def is_there(self) -> bool:
-        """Whether it counts as one of the group."""
-        ...
-
-    @property
-    def is_connecting(self) -> bool:
-        """Whether it is being connected for somebody who waits."""
-        ...
-
-    def status(self) -> ServerStatus:
-        """Return all of it at once."""
-        ...
-
-
-SeatT = TypeVar("SeatT", bound=SeatLike)
+ServerT = TypeVar("ServerT", bound="ManagedServer")
 ClientT = TypeVar("ClientT")
 
 
-class GroupBase(Generic[SeatT, ClientT]):
-    """The servers that are known, and the seats of those that are there.
+class GroupBase(Generic[ServerT, ClientT]):
+    """The servers that are known, and a `ManagedServer` for each that is there.
 
     Attributes:
         idle: Seconds after which a lazy server is closed that nobody uses.
@@ -116,7 +82,7 @@ class GroupBase(Generic[SeatT, ClientT]):
         self._make_client = make_client
         self._own_handlers: dict[str, dict[str, Any]] = {}
         self._known: dict[str, Member] = {}
-        self._seats: dict[str, SeatT] = {}
+        self._entries: dict[str, ServerT] = {}
         self._left: dict[str, float] = {}  # when those did that are known
         self._report = Report()
         self._know(servers)
@@ -144,7 +110,7 @@ class GroupBase(Generic[SeatT, ClientT]):
         )
         return cls(configuration.members(), **options)
 
-    # Who is there...
+    # The servers...
 
     def __getitem__(self, name: str) -> ClientT:
         """Return a server's client.
@@ -155,7 +121,7 @@ class GroupBase(Generic[SeatT, ClientT]):
             UnknownServer: There is none of that name; `NotConnected` where it is known.
         """
         client = self.client_of(name)
-        self._seats[name].is_pinned = True
+        self._entries[name].is_pinned = True
         return client
 
     def client_of(self, name: str) -> ClientT:
@@ -164,16 +130,15 @@ class GroupBase(Generic[SeatT, ClientT]):
         Raises:
             UnknownServer: There is none of that name.
         """
-        seat = self._seats.get(name)
-        if seat is None or not seat.is_there:
+        entry = self._entries.get(name)
+        if entry is None or not entry.is_there:
             raise self._not_connected(name)
-        client: ClientT = seat.client
-        return client
+        return cast("ClientT", entry.client)
 
     def __contains__(self, name: object) -> bool:
         """Tell whether a server of that name is in the group."""
-        seat = self._seats.get(name) if isinstance(name, str) else None
-        return seat is not None and seat.is_there
+        entry = self._entries.get(name) if isinstance(name, str) else None
+        return entry is not None and entry.is_there
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, in the order they were given."""
@@ -200,11 +165,11 @@ class GroupBase(Generic[SeatT, ClientT]):
     @property
     def problems(self) -> dict[str, Exception]:
         """Why servers are not ready, by name; of those where something went wrong."""
-        seats = (self._seats.get(name) for name in tuple(self._known))
+        entries = (self._entries.get(name) for name in tuple(self._known))
         return {
-            seat.name: seat.problem
-            for seat in seats
-            if seat is not None and seat.problem is not None
+            entry.name: entry.problem
+            for entry in entries
+            if entry is not None and entry.problem is not None
         }
 
     def status(self) -> dict[str, ServerStatus]:
@@ -213,16 +178,16 @@ class GroupBase(Generic[SeatT, ClientT]):
 
     def _statuses(self) -> Iterator[ServerStatus]:
         for name in tuple(self._known):
-            seat = self._seats.get(name)
+            entry = self._entries.get(name)
             yield (
                 ServerStatus(server=name, state="idle", since=self._left.get(name, 0.0))
-                if seat is None
-                else seat.status()
+                if entry is None
+                else entry.status()
             )
 
     def instructions(self) -> dict[str, str]:
         """Return how servers want to be used, by name, of those that said so."""
-        said = {name: self._seats[name].client.instructions for name in self}
+        said = {name: self._entries[name].client.instructions for name in self}
         return {name: text for name, text in said.items() if text is not None}
 
     def rules(self, name: str) -> ServerRules | None:
@@ -282,24 +247,26 @@ class GroupBase(Generic[SeatT, ClientT]):
             self._handlers.update(given)
         else:
             self._own_handlers.setdefault(name, {}).update(given)
-        for each, seat in tuple(self._seats.items()):
+        for each, entry in tuple(self._entries.items()):
             if name in {None, each}:
                 effective = self._handlers_for(each)
-                seat.client.set_handlers(**{key: effective[key] for key in given})
+                entry.client.set_handlers(**{key: effective[key] for key in given})
 
     # Inside...
 
     def abandon(self) -> bool:
         """Let go of every connection at once; tell whether there was one."""
-        return bool(sum(seat.client.abandon() for seat in tuple(self._seats.values())))
+        return bool(
+            sum(entry.client.abandon() for entry in tuple(self._entries.values()))
+        )
 
     def needs_loop(self) -> bool:
         """Tell whether any connection is there, or on its way."""
         return any(seat.client.needs_loop() for seat in tuple(self._seats.values()))
 
     def _is_kept(self, server: str, uri: str) -> bool:
-        seat = self._seats.get(server)
-        return seat is not None and uri in seat.client.subscribed
+        entry = self._entries.get(server)
+        return entry is not None and uri in entry.client.subscribed
 
     def _know(self, servers: Mapping[str, Any]) -> None:
         """Take servers down, all or none.
@@ -339,23 +306,23 @@ class GroupBase(Generic[SeatT, ClientT]):
         }
 
     def _check_free(self, name: str) -> None:
-        seat = self._seats.get(name)
-        if seat is not None and (seat.is_connecting or seat.state == "ready"):
+        entry = self._entries.get(name)
+        if entry is not None and (entry.is_connecting or entry.state == "ready"):
             raise taken_already(name)
 
     def _is_ready(self, name: str) -> bool:
-        seat = self._seats.get(name)
-        return seat is not None and seat.state == "ready"
+        entry = self._entries.get(name)
+        return entry is not None and entry.state == "ready"
 
     def _not_connected(self, server: str) -> MCPError:
         if server not in self._known:
             return UnknownServer(server, known=self._known)
-        seat = self._seats.get(server)
-        problem = None if seat is None else seat.problem
+        entry = self._entries.get(server)
+        problem = None if entry is None else entry.problem
         return NotConnected(server, known=self._known, problem=problem)
 
-    def _timeout_of(self, seat: SeatT) -> float | None:
-        timeout = seat.member.timeout
+    def _timeout_of(self, entry: ServerT) -> float | None:
+        timeout = entry.member.timeout
         found = self._client_options["timeout"] if timeout is UNSET else timeout
         return check_timeout(found)
 
@@ -368,7 +335,9 @@ def taken_already(name: str) -> LocalProtocolError:
 
 
 def report_of(
-    names: Iterable[str], failed: Mapping[str, Exception], seats: Mapping[str, SeatLike]
+    names: Iterable[str],
+    failed: Mapping[str, Exception],
+    entries: Mapping[str, ManagedServer],
 ) -> Report:
     """Return what came of connecting these, in their order."""
     order = tuple(names)
@@ -376,10 +345,10 @@ def report_of(
         ok=tuple(
             name
             for name in order
-            if name in seats and seats[name].has_lived and name not in failed
+            if name in entries and entries[name].has_lived and name not in failed
         ),
         failed={name: failed[name] for name in order if name in failed},
-        seconds={name: seats[name].seconds for name in order if name in seats},
+        seconds={name: entries[name].seconds for name in order if name in entries},
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.protocol.many.reports import say
+from mcpwire.group.reports import format_error
 from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def fields(
         "tool": tool,
         "uri": mask_url(uri) if isinstance(uri, str) else None,
         "timeout": timeout if timeout is not None else getattr(error, "timeout", None),
-        "error": None if error is None else say(error),
+        "error": None if error is None else format_error(error),
         **more,
     }
 
@@ -73,6 +73,6 @@ def warn(what: str, server: str | None, error: BaseException, **about: Any) -> N
         "server %r: %s failed: %s",
         server,
         what,
-        say(error),
+        format_error(error),
         extra=fields(server, error=error, **about),
     )

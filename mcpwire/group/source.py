@@ -1,4 +1,4 @@
-"""A group as what a `ToolSet` has its tools from (`tools.source.ToolSource`)."""
+"""A group as what a `ToolSet` has its tools from (`tools.reading.ToolSource`)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from mcpwire.client import Client
     from mcpwire.group.group import Group
-    from mcpwire.protocol.many.policy.rules import ServerRules
-    from mcpwire.tools.source import OnChange
+    from mcpwire.tools.reading import OnChange
+    from mcpwire.tools.rules import ServerRules
     from mcpwire.types import CallToolResult, Tool
 
 __all__ = ["GroupSource"]
@@ -28,7 +28,7 @@ class GroupSource:
 
     def servers(self) -> builtins.list[str]:
         """Return the servers that there are, in the order they were given."""
-        return builtins_list(self._group)
+        return [*self._group]
 
     def has(self, server: str) -> bool:
         """Tell whether there is a server of that name."""
@@ -94,7 +94,3 @@ class GroupSource:
         """Tell that a server's tools may be others; ``None``: the group was closed."""
         for callback in tuple(self._callbacks.values()):
             callback(server)
-
-
-builtins_list = list
-"""The type, which a method of that name hides."""

@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from typing import Literal, Unpack
 
     from mcpwire.client.base import CallOptions
+    from mcpwire.group.backoff import Backoff
+    from mcpwire.group.events import GroupEvents as AsyncGroupEvents
     from mcpwire.group.group import Group as AsyncGroup
-    from mcpwire.group.hearing import GroupEvents as AsyncGroupEvents
-    from mcpwire.group.member import ClientOptions
-    from mcpwire.group.options import GroupOptions, OnError
+    from mcpwire.group.member import ClientOptions, GroupOptions, OnError
+    from mcpwire.group.reports import GroupEvent, Report
     from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
     from mcpwire.protocol.host.roots import Roots
     from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
-    from mcpwire.protocol.many.reports import GroupEvent, Report
-    from mcpwire.protocol.many.restarting import Backoff
     from mcpwire.tools.options import Errors, ToolOptions
     from mcpwire.tools.toolset import ToolSet as AsyncToolSet
     from mcpwire.types import (
@@ -107,7 +106,7 @@ class ToolSet(Reader, Reading):
     Any number of threads may share it.
 
     Args:
-        source: Whose tools they are.
+        source: The servers that have the tools.
         options: `ToolOptions`.
 
     Raises:
@@ -135,6 +134,16 @@ class ToolSet(Reader, Reading):
         """
         self._run(self._inner.aclose())
 
+    def accept(self, *patterns: str) -> None:
+        """Accept tools as they are now, all or those that a pattern fits, in the lock.
+
+        A pattern is a glob for ``server/tool``. Nothing is written to any file.
+
+        Raises:
+            LocalProtocolError: There is no lock.
+        """
+        self._on_loop(lambda: self._inner.accept(*patterns))
+
     def call(
         self,
         name: str,
@@ -149,8 +158,8 @@ class ToolSet(Reader, Reading):
         Args:
             name: What the tool is called here.
             arguments: Its arguments, as one object.
-            confirmed: Whether somebody confirmed the call. Whoever is to approve calls
-                is asked all the same.
+            confirmed: Whether somebody confirmed the call. `approve` is asked all the
+                same.
             errors: ``"result"``: a JSON-RPC error becomes a result with `is_error`.
             options: As every request takes; the time that `approve` takes is not in
                 `timeout`.
@@ -171,16 +180,6 @@ class ToolSet(Reader, Reading):
                 name, arguments, confirmed=confirmed, errors=errors, **options
             )
         )
-
-    def accept(self, *patterns: str) -> None:
-        """Accept tools as they are now, all or those that a pattern fits, in the lock.
-
-        A pattern is a glob for ``server/tool``. Nothing is written to any file.
-
-        Raises:
-            LocalProtocolError: There is no lock.
-        """
-        self._on_loop(lambda: self._inner.accept(*patterns))
 
 
 class Group(Owner, Reader, GroupBase[Any, Client]):
@@ -203,7 +202,7 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
             called with its name and error, and returns to skip it or raises.
         start: ``"lazy"`` connects each server with its first use.
         idle: Seconds after which a lazy server is closed that nobody uses; the next use
-            connects it again. One whose client was taken (`group[name]`) stays open.
+            connects it again. One that gave its client away (`group[name]`) stays open.
         restart: How a lost connection is opened again without anybody asking; without
             it the next call does, as `Recovery` allows.
         on_notification: Called with each `GroupEvent`, in a thread.
@@ -251,25 +250,6 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
             background=background,
         )
 
-    def events(self) -> GroupEvents:
-        """Iterate over what the servers tell, from now on, until `close`."""
-        return self._wrap(GroupEvents, self._on_loop(self._inner.events))
-
-    @property
-    def dropped(self) -> int:
-        """Notifications that `on_notification` was too slow for."""
-        return self._inner.dropped
-
-    def tools(self, **options: Unpack[ToolOptions]) -> ToolSet:
-        """List the tools of all servers and return them as one set.
-
-        The options are added to those the group was given. Servers whose tools cannot
-        be listed are in `ToolSet.problems`.
-
-        Raises what `ToolSet` and `ToolSet.refresh` do.
-        """
-        return self._wrap(ToolSet, self._run(self._inner.tools(**options)))
-
     def connect_all(self, servers: Mapping[str, Any] | None = None) -> Report:
         """Connect servers in parallel, and say what came of it.
 
@@ -304,8 +284,8 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
                 leaves the group at once, and is closed before the new one is opened.
             options: Of the client, otherwise than the group's.
 
-        Who connects the same name at the same time, without a target, shares the
-        outcome. Ctrl-C undoes what had begun.
+        Calls for the same name at the same time, without a target, share the outcome.
+        Ctrl-C undoes what had begun.
 
         Raises:
             LocalProtocolError: It is connected already, and is not to be replaced.
@@ -353,6 +333,16 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
         `disconnect_all` does, after all is closed.
         """
         self._close(self._inner.aclose)
+
+    def tools(self, **options: Unpack[ToolOptions]) -> ToolSet:
+        """List the tools of all servers and return them as one set.
+
+        The options are added to those the group was given. Servers that cannot
+        list their tools are in `ToolSet.problems`.
+
+        Raises what `ToolSet` and `ToolSet.refresh` do.
+        """
+        return self._wrap(ToolSet, self._run(self._inner.tools(**options)))
 
     def call_tool(
         self,
@@ -443,18 +433,14 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
             )
         )
 
-    def ping(self, server: str, **options: Unpack[CallOptions]) -> float:
-        """Ask a server for a sign of life; return the seconds it took."""
-        return self._run(self._inner.ping(server, **options))
+    def events(self) -> GroupEvents:
+        """Iterate over what the servers tell, from now on, until `close`."""
+        return self._wrap(GroupEvents, self._on_loop(self._inner.events))
 
-    def set_log_level(
-        self, server: str, level: LoggingLevel, **options: Unpack[CallOptions]
-    ) -> None:
-        """Have a server send its log messages from a level on.
-
-        One that is lazy is not closed for being idle from then on.
-        """
-        self._run(self._inner.set_log_level(server, level, **options))
+    @property
+    def dropped(self) -> int:
+        """Notifications that `on_notification` was too slow for."""
+        return self._inner.dropped
 
     def notify_roots_changed(self, server: str | None = None) -> None:
         """Tell a server, or each that is connected, that the roots changed.
@@ -472,6 +458,19 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
         server is logged.
         """
         self._runner.post(self._inner.cancel, server, request_id, reason)
+
+    def ping(self, server: str, **options: Unpack[CallOptions]) -> float:
+        """Ask a server for a sign of life; return the seconds it took."""
+        return self._run(self._inner.ping(server, **options))
+
+    def set_log_level(
+        self, server: str, level: LoggingLevel, **options: Unpack[CallOptions]
+    ) -> None:
+        """Have a server send its log messages from a level on.
+
+        One that is lazy is not closed for being idle from then on.
+        """
+        self._run(self._inner.set_log_level(server, level, **options))
 
     def client_of(self, name: str) -> Client:
         """Return a server's client, for a moment: it may be closed when it is idle.

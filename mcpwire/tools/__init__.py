@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from mcpwire.protocol.many.flattening import flatten
-    from mcpwire.protocol.many.policy.rules import ServerRules
-    from mcpwire.protocol.many.policy.transforms import ToolTransform
     from mcpwire.tools.catalog import CatalogEntry
     from mcpwire.tools.lock import ToolLock
     from mcpwire.tools.options import ToolOptions
+    from mcpwire.tools.results import flatten
+    from mcpwire.tools.rules import ServerRules
     from mcpwire.tools.toolset import ToolSet
+    from mcpwire.tools.transforms import ToolTransform
     from mcpwire.tools.view import ToolCall, ToolView
 
 __all__ = [
@@ -32,14 +32,14 @@ __all__ = [
 
 _MODULES: Final = {
     "CatalogEntry": "mcpwire.tools.catalog",
-    "ServerRules": "mcpwire.protocol.many.policy.rules",
+    "ServerRules": "mcpwire.tools.rules",
     "ToolCall": "mcpwire.tools.view",
     "ToolLock": "mcpwire.tools.lock",
     "ToolOptions": "mcpwire.tools.options",
     "ToolSet": "mcpwire.tools.toolset",
-    "ToolTransform": "mcpwire.protocol.many.policy.transforms",
+    "ToolTransform": "mcpwire.tools.transforms",
     "ToolView": "mcpwire.tools.view",
-    "flatten": "mcpwire.protocol.many.flattening",
+    "flatten": "mcpwire.tools.results",
 }
 
 

@@ -1,25 +1,230 @@
-"""Tools as entries of a catalog: what a planner, a policy or a person wants to know.
+"""Side effects and costs of tools, and the entries of a catalog that tell both.
 
-Nothing is asked of a server for it. Risk follows from what the server says of side
-effects (`SideEffects.risk`), cost from the calls that were made (`Costs`).
+Nothing is asked of a server for it. Risk follows from its annotations
+(`SideEffects.risk`), cost from the calls that were made (`Costs`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 
 from mcpwire.limits import check_timeout
+from mcpwire.tools.results import json_text
+from mcpwire.types import UNSET, encode
+from mcpwire.types.tools import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcpwire.protocol.many.costs import Cost, Costs
-    from mcpwire.protocol.many.effects import Risk, SideEffects
     from mcpwire.tools.view import ToolView
+    from mcpwire.types import CallToolResult
+    from mcpwire.types.tools import ToolAnnotations
 
-__all__ = ["CatalogEntry", "ToolContract", "catalog"]
+__all__ = [
+    "BYTES_PER_TOKEN",
+    "CatalogEntry",
+    "Cost",
+    "Costs",
+    "EffectKind",
+    "Risk",
+    "SideEffects",
+    "ToolContract",
+    "catalog",
+    "size_of",
+]
+
+EffectKind: TypeAlias = Literal["read_only", "mutating", "unknown"]
+"""Whether a tool changes anything; unknown where its server says nothing of it."""
+
+Risk: TypeAlias = Literal["low", "medium", "high"]
+"""How much thought a call deserves."""
+
+
+@attrs.frozen(kw_only=True)
+class SideEffects:
+    """The four hints of a tool, with the specification's defaults filled in."""
+
+    kind: EffectKind = "unknown"
+    """What the hints say: ``"unknown"`` where none of them tells."""
+
+    is_destructive: bool = True
+    """Whether what is there may be lost; never of a tool that only reads."""
+
+    is_idempotent: bool = False
+    """Whether calling it again changes nothing more; always of one that only reads."""
+
+    is_open_world: bool = True
+    """Whether it reaches beyond a closed domain, such as into the web."""
+
+    trusted: bool = False
+    """Whether the caller trusts the server that gave the hints."""
+
+    @classmethod
+    def of(
+        cls, source: Tool | ToolAnnotations | None, *, trusted: bool = False
+    ) -> SideEffects:
+        """Read the hints of a tool, or of its annotations.
+
+        Args:
+            source: A tool, its annotations, or ``None`` where it has none.
+            trusted: Whether the server is trusted to tell the truth.
+        """
+        hints = source.annotations if isinstance(source, Tool) else source
+        if hints is None:
+            return cls(trusted=trusted)
+        # 2026-07-28 schema, ToolAnnotations: readOnlyHint false, destructiveHint true,
+        # idempotentHint false, openWorldHint true; the two in the middle mean
+        # something only where the tool does not merely read.
+        is_open_world = hints.open_world_hint is not False
+        if hints.read_only_hint is True:
+            return cls(
+                kind="read_only",
+                is_destructive=False,
+                is_idempotent=True,
+                is_open_world=is_open_world,
+                trusted=trusted,
+            )
+        says = (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint)
+        return cls(
+            kind="unknown" if says == (None, None, None) else "mutating",
+            is_destructive=hints.destructive_hint is not False,
+            is_idempotent=hints.idempotent_hint is True,
+            is_open_world=is_open_world,
+            trusted=trusted,
+        )
+
+    @property
+    def may_change(self) -> bool:
+        """Whether it may change anything, taking the hints at their word."""
+        return self.kind != "read_only"
+
+    @property
+    def is_assured_read_only(self) -> bool:
+        """Whether a trusted server says that it only reads."""
+        return self.kind == "read_only" and self.trusted
+
+    @property
+    def risk(self) -> Risk:
+        """How much thought a call deserves.
+
+        ``"high"`` where the tool changes things and may lose what is there;
+        ``"low"`` where a trusted server says that it only reads, or that it changes
+        a closed domain, idempotently, without losing anything; else ``"medium"``.
+        """
+        if self.kind == "mutating" and self.is_destructive:
+            return "high"
+        # 2026-07-28 server/tools, "Tool": annotations are untrusted unless they come
+        # from a trusted server, so that nobody is talked out of being asked.
+        if not self.trusted or self.kind == "unknown":
+            return "medium"
+        harmless = self.is_idempotent and not self.is_open_world
+        return "low" if self.kind == "read_only" or harmless else "medium"
+
+
+BYTES_PER_TOKEN: Final = 4
+"""A rule of thumb for English text and JSON; tokenizers differ."""
+
+MAX_TOOLS: Final = 10_000
+"""As many tools are remembered; the one that was learnt first goes first."""
+
+
+@attrs.frozen
+class Cost:
+    """What one call of a tool takes, on average."""
+
+    tokens: int
+    """Tokens of its result, estimated by its bytes."""
+
+    seconds: float
+    """From sending to the answer."""
+
+    calls: int = 0
+    """How many calls that was learnt from; none: it is the value to start with."""
+
+
+@attrs.define
+class _Learnt:
+    seconds: float
+    size: float
+    calls: int
+
+
+class Costs:
+    """What calls take, by tool.
+
+    Args:
+        seconds: What a call of an unknown tool is taken to last, in seconds.
+        tokens: What the result of an unknown tool is taken to have.
+        weight: How much the latest call counts, above 0 and up to 1.
+
+    Raises:
+        ValueError: An argument is out of its range; names it.
+    """
+
+    def __init__(
+        self, *, seconds: float = 5.0, tokens: int = 500, weight: float = 0.2
+    ) -> None:
+        # `not` before the comparison, so that NaN is refused with the rest.
+        if not seconds >= 0:
+            raise ValueError(f"seconds must not be negative, got {seconds!r}")
+        if not tokens >= 0:
+            raise ValueError(f"tokens must not be negative, got {tokens!r}")
+        if not 0 < weight <= 1:
+            raise ValueError(f"weight must be above 0 and up to 1, got {weight!r}")
+        self._start = Cost(tokens, seconds)
+        self._weight = weight
+        self._learnt: dict[tuple[str, str], _Learnt] = {}
+
+    def note(self, server: str, tool: str, seconds: float, size: int) -> None:
+        """Learn from one call.
+
+        Args:
+            server: The server of the tool.
+            tool: The server's own name of it.
+            seconds: How long it took.
+            size: The bytes of its result.
+        """
+        known = self._learnt.get((server, tool))
+        if known is None:
+            if len(self._learnt) >= MAX_TOOLS:
+                # Other threads may forget the same one.
+                self._learnt.pop(next(iter(self._learnt)), None)
+            known = self._learnt[server, tool] = _Learnt(seconds, size, 0)
+        known.seconds += self._weight * (seconds - known.seconds)
+        known.size += self._weight * (size - known.size)
+        known.calls += 1
+
+    def of(self, server: str, tool: str) -> Cost:
+        """Return what a call takes: learnt, or the value to start with."""
+        known = self._learnt.get((server, tool))
+        if known is None:
+            return self._start
+        return Cost(round(known.size / BYTES_PER_TOKEN), known.seconds, known.calls)
+
+    def forget(self, server: str | None = None) -> None:
+        """Forget the tools of one server, or all of them."""
+        for key in list(self._learnt):
+            if server in {None, key[0]}:
+                self._learnt.pop(key, None)
+
+
+def size_of(result: CallToolResult) -> int:
+    """Return roughly how many bytes of a result a model gets to see."""
+    if not result.content and result.structured_content is not UNSET:
+        return len(json_text(result.structured_content))
+    return sum(map(_size, result.content))
+
+
+def _size(block: Any) -> int:
+    for part in (block, getattr(block, "resource", None)):
+        for name in ("text", "data", "blob"):
+            value = getattr(part, name, None)
+            if isinstance(value, str):
+                return len(value)
+    return len(json_text(encode(block)))
+
 
 VERSION: Final = "1.0.0"
 """The version of a tool's contract; servers do not number their tools."""
@@ -29,7 +234,7 @@ RETRY_PAUSE_S: Final = 1.0
 
 @attrs.frozen(kw_only=True)
 class ToolContract:
-    """What whoever runs a tool may rely on, and has to keep to."""
+    """What a program that runs a tool may rely on, and has to keep to."""
 
     required: tuple[str, ...]
     """Arguments without which there is no call."""

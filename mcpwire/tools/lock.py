@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.many.policy.pinning import compare
-from mcpwire.protocol.many.policy.rules import first_match
+from mcpwire.tools.fingerprints import compare
+from mcpwire.tools.rules import first_match
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-    from mcpwire.protocol.many.policy.pinning import Differences
+    from mcpwire.tools.fingerprints import Differences
 
 __all__ = ["ToolLock"]
 

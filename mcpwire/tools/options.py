@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import attrs
 
-from mcpwire.protocol.many.costs import Costs
-from mcpwire.protocol.many.names import NamePolicy
-from mcpwire.protocol.many.policy.rules import Rules, as_patterns
-from mcpwire.protocol.many.policy.transforms import ToolTransform
+from mcpwire.tools.catalog import Costs
+from mcpwire.tools.names import NamePolicy
+from mcpwire.tools.rules import Rules, as_patterns
+from mcpwire.tools.transforms import ToolTransform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mcpwire.protocol.many.policy.rules import Confirm, Patterns, TraceContext
     from mcpwire.tools.lock import ToolLock
+    from mcpwire.tools.rules import Confirm, Patterns, TraceContext
     from mcpwire.tools.view import ToolCall
 
     Approve: TypeAlias = Callable[[ToolCall], Any]
@@ -58,7 +58,7 @@ class ToolOptions(TypedDict, total=False):
     instead; anything else, and raising, is `NotAllowed`."""
 
     trusted: bool | Patterns
-    """Servers (globs of their names) whose word on side effects is believed."""
+    """Servers (globs of their names) that are believed about side effects."""
 
     strip_arguments: Patterns
     """What callers may not give, by exact name, as it is the host's own: it is taken

@@ -1,31 +1,96 @@
-"""What can be read of a set of tools: each by its names, all of them for a model."""
+"""What can be read of a set of tools, and the source that it has its tools from."""
 
 from __future__ import annotations
 
 import difflib
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from mcpwire.protocol.many.errors import NotAllowed, UnknownTool
-from mcpwire.protocol.many.policy.pinning import fingerprint
-from mcpwire.tools.building import build, key_of
+from mcpwire.errors import NotAllowed, UnknownTool
+from mcpwire.tools.fingerprints import fingerprint
 from mcpwire.tools.options import Options
+from mcpwire.tools.view import build, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Unpack
 
-    from mcpwire.protocol.many.costs import Costs
-    from mcpwire.protocol.many.errors import NameCollision
-    from mcpwire.protocol.many.exporting import Export, ExportForm
-    from mcpwire.protocol.many.names import Collision
-    from mcpwire.tools.building import Listed
-    from mcpwire.tools.catalog import CatalogEntry
+    from mcpwire.errors import NameCollision
+    from mcpwire.exporters import Export, ExportForm
+    from mcpwire.tools.catalog import CatalogEntry, Costs
+    from mcpwire.tools.names import Collision
     from mcpwire.tools.options import ToolOptions
-    from mcpwire.tools.source import ToolSource
-    from mcpwire.tools.view import ToolView
+    from mcpwire.tools.rules import ServerRules
+    from mcpwire.tools.view import Listed, ToolView
+    from mcpwire.types import CallToolResult, Tool
 
-__all__ = ["Reading"]
+__all__ = [
+    "OnChange",
+    "Reading",
+    "ToolSource",
+]
+
+OnChange: TypeAlias = "Callable[[str | None], None]"
+"""Called with a server after its tools may have changed: its list did, or it came back,
+joined or left. ``None``: there will be no more of anything. It returns at once."""
+
+
+class ToolSource(Protocol):
+    """A source of tools."""
+
+    def servers(self) -> Iterable[str]:
+        """Return the servers that there are, in an order that stays.
+
+        Those with a lost connection that is to come back are among them.
+        """
+        ...
+
+    def has(self, server: str) -> bool:
+        """Tell whether that is one of them, however many there are."""
+        ...
+
+    def rules(self, server: str) -> ServerRules | None:
+        """Return what holds for a server's tools alone."""
+        ...
+
+    def client(self, server: str) -> Any:
+        """Return a server's client.
+
+        Raises:
+            UnknownServer: There is no such server.
+        """
+        ...
+
+    def on_change(self, callback: OnChange) -> Callable[[], None]:
+        """Have the callback called with each change; return what ends that."""
+        ...
+
+    async def list(self, server: str) -> list[Tool]:
+        """Return all tools of a server, none where it is not one that has tools.
+
+        Raises what `Client.list_tools` does.
+        """
+        ...
+
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any] | None,
+        **options: Any,
+    ) -> CallToolResult:
+        """Call a tool by the name that its server gave it; options as a request's.
+
+        Raises what `Client.call_tool` does.
+        """
+        ...
+
+    async def request(
+        self, server: str, verb: str, *arguments: Any, **options: Any
+    ) -> Any:
+        """Call another method of a server's client, such as ``"read_resource"``."""
+        ...
+
 
 COMPARED: Final = 2_000
 """How many names an unknown one is compared with."""
@@ -122,7 +187,7 @@ class Reading:
 
     @property
     def problems(self) -> dict[str, Exception]:
-        """Whose tools could not be listed, and why; what was known of them stays."""
+        """Why tools could not be listed, by server; what was known of them stays."""
         found = dict(self._problems)
         if self._collided is not None:
             for server, _ in self._collided.owners:
@@ -151,7 +216,7 @@ class Reading:
 
     def export(self, form: ExportForm = "neutral", **options: Any) -> Export:
         """Return the tools as an API of models wants them; see `export_tools`."""
-        from mcpwire.protocol.many.exporting import export_tools
+        from mcpwire.exporters import export_tools
 
         return export_tools(self, form, **options)
 

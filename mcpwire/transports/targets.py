@@ -154,7 +154,7 @@ def spelled_out(target: Any) -> Stdio | Http | None:
 
 def _configured(document: Mapping[str, Any]) -> Stdio | Http:
     from mcpwire.config.loading import load
-    from mcpwire.protocol.many.errors import ConfigError
+    from mcpwire.errors import ConfigError
 
     try:
         enabled = load(document).enabled

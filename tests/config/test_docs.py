@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcpwire.config import load
-from mcpwire.protocol.many.config.auth import FORMS
-from mcpwire.protocol.many.config.fields import FIELDS
+from mcpwire.config.fields import FIELDS, FORMS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "config.md").read_text(encoding="utf-8")
 FILES = [

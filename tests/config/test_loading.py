@@ -11,8 +11,7 @@ from sentinel import SENTINEL
 
 import mcpwire
 from mcpwire.config import ConfigError, Configuration, ServerEntry, default_files, load
-from mcpwire.errors import GroupError
-from mcpwire.protocol.many.errors import UnknownServer
+from mcpwire.errors import GroupError, UnknownServer
 
 TOML = """
 [[servers]]

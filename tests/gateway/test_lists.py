@@ -8,11 +8,10 @@ from gated import ERAS, TOOL, client_of, fake, named, through, tool_names
 
 import mcpwire
 from mcpwire.errors import InternalError
-from mcpwire.gateway import Gateway, Static
+from mcpwire.gateway import Gateway, Static, merging
 from mcpwire.gateway.lists import one
 from mcpwire.group.member import Member
-from mcpwire.protocol.many.gateway import cursors, merging
-from mcpwire.protocol.many.names import NamePolicy
+from mcpwire.tools.names import NamePolicy
 
 pytestmark = pytest.mark.anyio
 
@@ -124,8 +123,9 @@ async def test_a_list_is_marked_once_for_all_of_its_pages(monkeypatch):
 
     def mark_of(texts):
         marked.append(list(texts))
-        return cursors.mark_of(marked[-1])
+        return original(marked[-1])
 
+    original = merging.mark_of
     monkeypatch.setattr(merging, "mark_of", mark_of)
     async with through({"s": named("s", *"abcdef")}, page_size=1) as client:
         assert len(await client.list_tools()) == 6

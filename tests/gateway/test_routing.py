@@ -8,7 +8,7 @@ from gated import ERAS, fake, named, through, tool_names
 import mcpwire
 from mcpwire.errors import InvalidParams, MethodNotFound, ResourceNotFound, RPCError
 from mcpwire.group.member import Member
-from mcpwire.protocol.many.policy.transforms import ToolTransform
+from mcpwire.tools.transforms import ToolTransform
 from mcpwire.types import PromptReference, ResourceTemplateReference
 
 pytestmark = pytest.mark.anyio
@@ -336,7 +336,7 @@ async def test_an_error_that_is_not_about_the_resource_is_the_answer():
 )
 def test_what_a_template_may_give_is_rather_more_than_less(template, uri, is_given):
     from mcpwire.gateway.lists.templates import TemplateOwners
-    from mcpwire.protocol.many.gateway.merging import listed, merge_templates
+    from mcpwire.gateway.merging import listed, merge_templates
 
     page = {"t": [{"uriTemplate": template}]}
     owners = TemplateOwners(merge_templates([listed("a", [page], "t")]))

@@ -100,7 +100,7 @@ async def test_answers_are_the_callers_own_and_nothing_is_left(seed, start):
         await group.connect_all()
         assert set(group) <= set(group.status()) == set(NAMES)
         await group.aclose()
-        assert group._seats == {}
+        assert group._entries == {}
         assert group._background == set()
         made = [channel for server in servers.values() for channel in server.made]
         await until(lambda: all(channel.lost for channel in made))

@@ -10,8 +10,7 @@ from turns import until
 
 import mcpwire
 from mcpwire.auth.errors import AuthRequired, AuthTemporarilyUnavailable
-from mcpwire.group import Backoff
-from mcpwire.group import seat as seats
+from mcpwire.group import Backoff, managed_server
 
 pytestmark = pytest.mark.anyio
 
@@ -194,7 +193,9 @@ async def test_its_tools_are_listed_anew_and_its_subscriptions_told_again():
 @pytest.fixture
 def idle_by_the_loop(monkeypatch):
     """Let groups count by the clock of the loop, which stands while code runs."""
-    monkeypatch.setattr(seats, "monotonic", lambda: asyncio.get_running_loop().time())
+    monkeypatch.setattr(
+        managed_server, "monotonic", lambda: asyncio.get_running_loop().time()
+    )
 
 
 async def test_a_lazy_server_is_connected_with_its_first_use():

@@ -103,7 +103,7 @@ async def test_ten_thousand_events_for_a_slow_callback_stay_bounded_and_in_order
     server, other = Life(), Life()
     servers = {"a": server, "b": other}
     async with grouped(servers, on_notification=slow) as group:
-        waiting = group._hearing._buffer._buffers
+        waiting = group._bus._buffer._buffers
         for number in range(10_000):
             server.notify(PROGRESS, progressToken=1, progress=number)
             if number % 1_000 == 0:
@@ -207,10 +207,10 @@ async def test_a_stream_is_iterated_until_the_group_is_closed():
 async def test_a_stream_that_is_forgotten_costs_nothing_more():
     async with grouped({"a": Life()}) as group:
         events = group.events()
-        assert len(group._hearing.streams) == 1
+        assert len(group._bus.streams) == 1
         del events
         gc.collect()
-        assert len(group._hearing.streams) == 0
+        assert len(group._bus.streams) == 0
 
 
 async def test_waiting_for_an_event_can_be_cancelled_and_loses_nothing():

@@ -18,10 +18,11 @@ from mcpwire.errors import (
     ConnectError,
     ConnectionClosed,
     LocalProtocolError,
+    NotAllowed,
+    UnknownServer,
 )
 from mcpwire.group import Member, NotConnected
-from mcpwire.protocol.many.errors import NotAllowed, UnknownServer
-from mcpwire.protocol.many.restarting import Backoff
+from mcpwire.group.backoff import Backoff
 from mcpwire.sync import Client, Group
 from mcpwire.tools.lock import ToolLock
 from mcpwire.types import CreateMessageResult, PromptReference, TextContent

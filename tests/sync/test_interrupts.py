@@ -295,7 +295,7 @@ def test_ctrl_c_in_a_program_ends_its_call_here_and_at_the_server(echo):
     )
     try:
         until(lambda: echo.slow == 1)
-        state = Path(f"/proc/{process.pid}/stat")
+        state = Path(f"/proc/{process.pid}/stat")  # "S" while it waits
         until(
             lambda: state.read_text().rpartition(")")[2].split()[0] == "S"
         )  # it waits

@@ -9,7 +9,7 @@ from fakes import SILENCE, FakeServer, text
 
 import mcpwire
 from mcpwire.gateway import Gateway
-from mcpwire.protocol.many.gateway.splicing import PendingBatch
+from mcpwire.gateway.splicing import PendingBatch
 from mcpwire.transports.custom.reverse import Reverse
 
 pytestmark = pytest.mark.anyio

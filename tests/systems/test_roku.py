@@ -9,8 +9,8 @@ from scripted import ECHO_LOOP, scripted
 
 import mcpwire
 import mcpwire.sync
-from mcpwire.protocol.many.names import NamePolicy
 from mcpwire.tools import flatten
+from mcpwire.tools.names import NamePolicy
 
 BOUND_S = 20
 THREADS, CALLS = 5, 20

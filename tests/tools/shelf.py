@@ -5,14 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.errors import ConnectionClosed, MCPError
-from mcpwire.protocol.many.errors import UnknownServer
+from mcpwire.errors import ConnectionClosed, MCPError, UnknownServer
 from mcpwire.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 if TYPE_CHECKING:
     import asyncio
 
-    from mcpwire.protocol.many.policy.rules import ServerRules
+    from mcpwire.tools.rules import ServerRules
 
 
 def tool(name: str = "read", **members: Any) -> Tool:

@@ -1,12 +1,185 @@
-"""The catalog: what is said of each tool, and where it comes from."""
+"""Side effects and costs of tools, and the catalog that tells both."""
 
+from __future__ import annotations
+
+import itertools
 import json
 
 import pytest
 
-from mcpwire.protocol.many.costs import Cost, Costs
-from mcpwire.tools.base import ToolSetBase
-from mcpwire.types import CallToolResult, TextContent, Tool, ToolAnnotations
+from mcpwire.tools import ToolSet
+from mcpwire.tools import catalog as costs_module
+from mcpwire.tools.catalog import Cost, Costs, SideEffects, size_of
+from mcpwire.types import (
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    Tool,
+    ToolAnnotations,
+    encode,
+)
+from mcpwire.wire.json import encode as to_json
+
+HINTS = [
+    # read-only, destructive, idempotent, open world:
+    #   kind, is_destructive, is_idempotent, is_open_world
+    ((None, None, None, None), ("unknown", True, False, True)),
+    ((None, None, None, False), ("unknown", True, False, False)),
+    ((None, None, None, True), ("unknown", True, False, True)),
+    ((True, None, None, None), ("read_only", False, True, True)),
+    ((True, True, False, False), ("read_only", False, True, False)),
+    ((False, None, None, None), ("mutating", True, False, True)),
+    ((False, False, None, None), ("mutating", False, False, True)),
+    ((False, False, True, False), ("mutating", False, True, False)),
+    ((False, True, True, True), ("mutating", True, True, True)),
+    ((None, True, None, None), ("mutating", True, False, True)),
+    ((None, False, None, None), ("mutating", False, False, True)),
+    ((None, None, True, None), ("mutating", True, True, True)),
+    ((None, None, False, None), ("mutating", True, False, True)),
+]
+
+RISKS = [
+    # the same hints: trusted or not -> risk
+    ((None, None, None, None), False, "medium"),
+    ((None, None, None, None), True, "medium"),
+    ((True, None, None, None), False, "medium"),
+    ((True, None, None, None), True, "low"),
+    ((False, None, None, None), False, "high"),
+    ((False, None, None, None), True, "high"),
+    ((False, False, None, None), True, "medium"),
+    ((False, False, True, None), True, "medium"),
+    ((False, False, True, False), False, "medium"),
+    ((False, False, True, False), True, "low"),
+]
+
+
+def annotations(hints):
+    """Return annotations with these four hints."""
+    return ToolAnnotations(None, *hints)
+
+
+@pytest.mark.rule("TOOL-24")
+@pytest.mark.system("R09", "L-R11")
+@pytest.mark.parametrize(("hints", "meaning"), HINTS)
+def test_each_hint_counts_and_what_is_missing_has_its_default(hints, meaning):
+    effects = SideEffects.of(annotations(hints))
+    assert meaning == (
+        effects.kind,
+        effects.is_destructive,
+        effects.is_idempotent,
+        effects.is_open_world,
+    )
+    assert effects.may_change == (meaning[0] != "read_only")
+
+
+@pytest.mark.rule("TOOL-24")
+def test_without_annotations_the_defaults_stand():
+    assert (
+        SideEffects.of(None)
+        == SideEffects()
+        == SideEffects.of(annotations((None,) * 4))
+    )
+
+
+def test_the_hints_of_a_tool_are_those_of_its_annotations():
+    hints = annotations((True, None, None, None))
+    tool = Tool("read", {"type": "object"}, annotations=hints)
+    assert SideEffects.of(tool) == SideEffects.of(hints)
+    assert SideEffects.of(Tool("t", {"type": "object"})) == SideEffects()
+
+
+@pytest.mark.rule("TOOL-07")
+def test_that_a_tool_only_reads_is_assured_by_a_trusted_server_alone():
+    hints = annotations((True, None, None, None))
+    assert not SideEffects.of(hints).is_assured_read_only
+    assert SideEffects.of(hints, trusted=True).is_assured_read_only
+    assert not SideEffects.of(None, trusted=True).is_assured_read_only
+
+
+@pytest.mark.system("L-R3")
+@pytest.mark.parametrize(("hints", "trusted", "risk"), RISKS)
+def test_the_risk_follows_from_the_hints(hints, trusted, risk):
+    assert SideEffects.of(annotations(hints), trusted=trusted).risk == risk
+
+
+@pytest.mark.rule("TOOL-07")
+def test_a_server_that_is_not_trusted_talks_nobody_into_a_lower_risk():
+    order = ["low", "medium", "high"]
+    silence = order.index(SideEffects().risk)
+    for hints in itertools.product((None, True, False), repeat=4):
+        risk = SideEffects.of(annotations(hints)).risk
+        assert order.index(risk) >= silence
+
+
+@pytest.mark.system("L-R3")
+def test_an_unknown_tool_costs_what_was_said_at_first():
+    assert Costs().of("calc", "add") == Cost(500, 5.0)
+    assert Costs(seconds=1.0, tokens=10).of("calc", "add") == Cost(10, 1.0, 0)
+
+
+@pytest.mark.system("L-R3")
+def test_a_tool_costs_what_its_calls_took_the_latest_counting_most():
+    costs = Costs(weight=0.5)
+    costs.note("calc", "add", 1.0, 400)
+    assert costs.of("calc", "add") == Cost(100, 1.0, 1)
+    costs.note("calc", "add", 2.0, 800)
+    assert costs.of("calc", "add") == Cost(150, 1.5, 2)
+    assert costs.of("calc", "other") == Cost(500, 5.0)
+
+
+def test_what_was_learnt_can_be_forgotten():
+    costs = Costs()
+    for server in ("a", "b", "c"):
+        costs.note(server, "tool", 1.0, 4)
+    costs.forget("a")
+    costs.forget("nothing")
+    assert [costs.of(server, "tool").calls for server in "abc"] == [0, 1, 1]
+    costs.forget()
+    assert [costs.of(server, "tool").calls for server in "abc"] == [0, 0, 0]
+
+
+def test_so_many_tools_are_remembered_and_no_more(monkeypatch):
+    monkeypatch.setattr(costs_module, "MAX_TOOLS", 2)
+    costs = Costs()
+    for name in ("a", "b", "b", "c"):
+        costs.note("calc", name, 1.0, 4)
+    assert [costs.of("calc", name).calls for name in "abc"] == [0, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"seconds": -1.0}, "seconds"),
+        ({"seconds": float("nan")}, "seconds"),
+        ({"tokens": -1}, "tokens"),
+        ({"weight": 0}, "weight"),
+        ({"weight": 1.5}, "weight"),
+        ({"weight": float("nan")}, "weight"),
+    ],
+)
+def test_a_value_out_of_its_range_is_refused_by_name(options, named):
+    with pytest.raises(ValueError, match=named):
+        Costs(**options)
+
+
+def test_the_size_of_a_result_is_what_a_model_sees_of_it():
+    def size(*blocks, **members):
+        return size_of(CallToolResult(list(blocks), **members))
+
+    link = ResourceLink("file:///a", "a")
+    assert size() == 0
+    assert size(TextContent("four"), TextContent("")) == 4
+    assert size(ImageContent("AAAA", "image/png")) == 4
+    assert size(EmbeddedResource(TextResourceContents("a://", "five!"))) == 5
+    assert size(EmbeddedResource(BlobResourceContents("a://", "AAAAAA=="))) == 8
+    assert size(link) == len(to_json(encode(link)))
+    assert size(structured_content=[1]) == 3
+    assert size(TextContent("a"), structured_content=[1]) == 1
+
 
 SCHEMA = {
     "type": "object",
@@ -42,7 +215,7 @@ class Servers:
         return lambda: None
 
 
-class Listed(ToolSetBase):
+class Listed(ToolSet):
     """A tool set that lists when it is made."""
 
     def __init__(self, **options):

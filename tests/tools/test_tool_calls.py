@@ -6,10 +6,16 @@ import re
 import pytest
 from shelf import Shelf, lost, tool
 
-from mcpwire.errors import ConnectionClosed, LocalProtocolError, rpc_error
-from mcpwire.protocol.many.errors import NeedsConfirmation, NotAllowed, UnknownTool
-from mcpwire.protocol.many.names import NamePolicy
+from mcpwire.errors import (
+    ConnectionClosed,
+    LocalProtocolError,
+    NeedsConfirmation,
+    NotAllowed,
+    UnknownTool,
+    rpc_error,
+)
 from mcpwire.tools import ServerRules, ToolTransform
+from mcpwire.tools.names import NamePolicy
 from mcpwire.types import (
     CallToolResult,
     PromptsCapability,

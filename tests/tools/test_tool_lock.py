@@ -5,8 +5,7 @@ import json
 import pytest
 from shelf import Shelf, tool
 
-from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.many.errors import NotAllowed
+from mcpwire.errors import LocalProtocolError, NotAllowed
 from mcpwire.tools import ToolLock
 from mcpwire.types import ResourcesCapability, ServerCapabilities
 

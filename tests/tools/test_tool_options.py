@@ -41,5 +41,5 @@ def test_what_the_package_names_is_there_and_nothing_else():
 
 
 def test_what_does_not_wait_loads_no_loop():
-    code = "import mcpwire.tools.base, sys; sys.exit('asyncio' in sys.modules)"
+    code = "import mcpwire.tools.reading, sys; sys.exit('asyncio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -3,9 +3,9 @@
 import pytest
 from shelf import READS, Shelf, tool
 
-from mcpwire.protocol.many.errors import NameCollision, NotAllowed, UnknownTool
-from mcpwire.protocol.many.names import NamePolicy
+from mcpwire.errors import NameCollision, NotAllowed, UnknownTool
 from mcpwire.tools import ServerRules, ToolTransform
+from mcpwire.tools.names import NamePolicy
 from mcpwire.types import Tool
 
 pytestmark = pytest.mark.anyio

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from shelf import Shelf, lost, tool
 from turns import until
 
-from mcpwire.errors import ConnectionClosed
-from mcpwire.protocol.many.errors import NameCollision, NotAllowed
-from mcpwire.protocol.many.names import NamePolicy
+from mcpwire.errors import ConnectionClosed, NameCollision, NotAllowed
 from mcpwire.tools import ToolSet, toolset
+from mcpwire.tools.names import NamePolicy
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ import pytest
 from turns import until
 
 import mcpwire
+from mcpwire.errors import NotAllowed
 from mcpwire.group import Group, Member
-from mcpwire.protocol.many.errors import NotAllowed
 
 pytestmark = pytest.mark.anyio
 

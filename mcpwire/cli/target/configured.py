@@ -32,7 +32,7 @@ def read_configuration(options: Options, only: str | None = None) -> Configurati
         ConfigError: Something in it is wrong.
     """
     from mcpwire.config import default_files, load
-    from mcpwire.protocol.many.errors import UnknownServer
+    from mcpwire.errors import UnknownServer
 
     files = (options.config,) if options.config else default_files()
     if not files:
@@ -101,7 +101,7 @@ def tell_entry(options: Options, output: Output) -> None:
 
 def _is_found(options: Options, entry: ServerEntry) -> bool:
     """Tell whether the entry is from a file that lies in the working directory."""
-    from mcpwire.config.places import HERE, VARIABLE
+    from mcpwire.config.loading import HERE, VARIABLE
 
     is_named = options.config is not None or os.environ.get(VARIABLE)
     return not is_named and entry.file in HERE

@@ -9,9 +9,9 @@ import attrs
 from mcpwire.client import Client
 from mcpwire.gateway.bridge.headers import forwarding
 from mcpwire.gateway.bridge.relay import Relay
+from mcpwire.gateway.translation import declared_again
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.host.features import HostFeatures, Question
-from mcpwire.protocol.many.bridging.declaring import declared_again
 from mcpwire.transports.client.asking.requests import Requests
 from mcpwire.transports.client.connection import Connection
 from mcpwire.transports.client.inbound import ClientInbound

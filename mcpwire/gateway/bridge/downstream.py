@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.bridge.calls import RelayedCall
     from mcpwire.gateway.bridge.parking import Parking
-    from mcpwire.protocol.many.bridging.flight import Flight
-    from mcpwire.protocol.many.bridging.ids import TaskIds
+    from mcpwire.gateway.in_flight import InFlightCalls
+    from mcpwire.gateway.task_ids import TaskIds
     from mcpwire.server.request import AskFn, Session
     from mcpwire.versions import Revision
 
@@ -52,7 +52,7 @@ class Downstream:
         return False
 
     def whose(
-        self, flight: Flight[RelayedCall], handle: object | None, now: float
+        self, in_flight: InFlightCalls[RelayedCall], handle: object | None, now: float
     ) -> RelayedCall | None:
         """Return the call that a question belongs to; ``None``: it needs none.
 
@@ -93,10 +93,10 @@ class SessionDownstream(Downstream):
         self.session = session
 
     def whose(
-        self, flight: Flight[RelayedCall], handle: object | None, now: float
+        self, in_flight: InFlightCalls[RelayedCall], handle: object | None, now: float
     ) -> RelayedCall | None:
         """Return a call on whose stream the question may go: all are this client's."""
-        calls = flight.calls
+        calls = in_flight.calls
         for call in calls:
             if call is handle:
                 return call
@@ -155,10 +155,10 @@ class StandaloneDownstream(Downstream):
         return bool(len(self.lot))
 
     def whose(
-        self, flight: Flight[RelayedCall], handle: object | None, now: float
+        self, in_flight: InFlightCalls[RelayedCall], handle: object | None, now: float
     ) -> RelayedCall | None:
         """Return the call that the question belongs to without any doubt."""
-        return flight.whose(handle, now)
+        return in_flight.owner(handle, now)
 
     async def ask(
         self, method: str, params: dict[str, Any] | None, call: RelayedCall | None

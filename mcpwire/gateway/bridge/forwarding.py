@@ -30,19 +30,18 @@ from mcpwire.gateway.bridge.calls import RelayedCall
 from mcpwire.gateway.bridge.headers import take_headers
 from mcpwire.gateway.bridge.rounds import finish
 from mcpwire.gateway.bridge.tasks import created
-from mcpwire.protocol.input_loop import INPUT_REQUIRED, TASK
-from mcpwire.protocol.many.bridging.declaring import can_be_asked, declared_again
-from mcpwire.protocol.many.bridging.failures import passed_error
-from mcpwire.protocol.many.bridging.hops import (
+from mcpwire.gateway.translation import (
+    ELICIT,
+    can_be_asked,
+    declared_again,
+    passed_error,
     passed_meta,
     passed_result,
-    without_rounds,
-)
-from mcpwire.protocol.many.bridging.questions import (
-    ELICIT,
     question_across,
     visits_of,
+    without_rounds,
 )
+from mcpwire.protocol.input_loop import INPUT_REQUIRED, TASK
 from mcpwire.protocol.methods import (
     available,
     capability_declared,
@@ -297,8 +296,8 @@ class Sending:
         relay = self.relay
         if relay.upstreams.gateway.forward_headers:
             take_headers(relay.upstreams, call.request)
-        flight = relay.flight
-        flight.begin(call)
+        in_flight = relay.in_flight
+        in_flight.add(call)
         try:
             try:
                 return await client.requests.begin(
@@ -313,14 +312,14 @@ class Sending:
             except (TransportError, RPCError) as error:
                 return await self._send_again(error, params, on_progress)
         except (asyncio.CancelledError, CallCancelled, RequestTimeout) as error:
-            flight.give_up(call, asyncio.get_running_loop().time())
+            in_flight.cancel(call, asyncio.get_running_loop().time())
             if isinstance(error, asyncio.CancelledError):
                 raise
             raise passed_error(self.name, method, error) from error
         except MCPError as error:
             raise passed_error(self.name, method, error) from error
         finally:
-            flight.end(call)
+            in_flight.finish(call)
 
     async def _send_again(
         self, error: TransportError | RPCError, params: dict[str, Any], on_progress: Any

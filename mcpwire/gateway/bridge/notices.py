@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.gateway.bridge.calls import RelayedCall
-from mcpwire.protocol.many.bridging.ids import with_task_id
-from mcpwire.protocol.many.bridging.levels import reaches
+from mcpwire.gateway.task_ids import with_task_id
+from mcpwire.gateway.translation import reaches
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.notices.interests import Filter
 from mcpwire.server.telling.hub import UPDATED
@@ -87,8 +87,8 @@ def _call_of(relay: Relay, handle: object | None) -> RelayedCall | None:
         return None
     if relay.downstream.session is None:
         # Of several clients' calls: what one of them gave up is told nobody else.
-        return relay.flight.only(asyncio.get_running_loop().time())
-    calls = relay.flight.calls
+        return relay.in_flight.sole(asyncio.get_running_loop().time())
+    calls = relay.in_flight.calls
     return next(iter(calls)) if len(calls) == 1 else None
 
 

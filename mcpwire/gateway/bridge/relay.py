@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.gateway.bridge.notices import hear
 from mcpwire.gateway.bridge.telling import Teller
-from mcpwire.protocol.host.features import Question
-from mcpwire.protocol.many.bridging.flight import Flight
-from mcpwire.protocol.many.bridging.levels import lowered
-from mcpwire.protocol.many.bridging.questions import (
+from mcpwire.gateway.in_flight import InFlightCalls
+from mcpwire.gateway.translation import (
     answer_across,
+    lowered,
     question_across,
     refusal,
 )
+from mcpwire.protocol.host.features import Question
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Relay:
     Attributes:
         upstreams: As given.
         name: As given.
-        flight: The calls under way on the connection.
+        in_flight: The calls under way on the connection.
         watched: How many want to hear of a resource: by what the server calls it, then
             by what clients do.
         watched_tasks: Who wants to hear of a task, by what the server calls it.
@@ -59,7 +59,7 @@ class Relay:
     def __init__(self, upstreams: Upstreams, name: str) -> None:
         self.upstreams = upstreams
         self.name = name
-        self.flight: Flight[RelayedCall] = Flight()
+        self.in_flight: InFlightCalls[RelayedCall] = InFlightCalls()
         self.watched: dict[str, Counter[str]] = {}
         self.watched_tasks: dict[str, dict[object, NotifyFn]] = {}
         self.dropped_logs = 0
@@ -89,7 +89,7 @@ class Relay:
             RPCError: Nobody can be asked that.
         """
         now = asyncio.get_running_loop().time()
-        call = self.downstream.whose(self.flight, handle, now)
+        call = self.downstream.whose(self.in_flight, handle, now)
 
         def ask(_: None) -> Any:
             return self.ask(method, params, asks, call)

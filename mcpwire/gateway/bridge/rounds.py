@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import InternalError, MCPError, RPCError, ToolError
+from mcpwire.gateway.translation import passed_error
 from mcpwire.protocol.input_loop import COMPLETE, input_rounds
-from mcpwire.protocol.many.bridging.failures import passed_error
 from mcpwire.protocol.steps import Ask, Call, Sleep
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import MCPError, TransportError
 from mcpwire.gateway.bridge.tasks import WatchedTasks
-from mcpwire.protocol.many.bridging.failures import passed_error
+from mcpwire.gateway.translation import passed_error
 from mcpwire.protocol.methods import TASKS, declared_extensions
 from mcpwire.server.features.resources import check_watched
 from mcpwire.server.request import check_level

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams, MCPError, MethodNotFound
-from mcpwire.protocol.many.bridging.ids import with_task_id
+from mcpwire.gateway.task_ids import with_task_id
 from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
 from mcpwire.protocol.notices.interests import Filter
 from mcpwire.versions import LATEST_SESSION, Era
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from mcpwire.gateway.bridge.relay import Relay
+    from mcpwire.gateway.task_ids import TaskIds
     from mcpwire.gateway.upstream import Upstream
     from mcpwire.gateway.upstreams import Upstreams
-    from mcpwire.protocol.many.bridging.ids import TaskIds
     from mcpwire.server.request import NotifyFn, RequestContext
 
     Json = dict[str, Any]

@@ -20,8 +20,8 @@ from uuid import uuid4
 
 import attrs
 
+from mcpwire.gateway.splicing import PendingBatch
 from mcpwire.limits import check_timeout
-from mcpwire.protocol.many.gateway.splicing import PendingBatch
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.wire.json import encode
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from mcpwire.limits import check_timeout
-from mcpwire.protocol.many.gateway.splicing import (
+from mcpwire.gateway.splicing import (
     DEFAULT_TAG,
     STYLES,
     PendingBatch,
@@ -17,6 +16,7 @@ from mcpwire.protocol.many.gateway.splicing import (
     check_tag,
     splice,
 )
+from mcpwire.limits import check_timeout
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.wire.json import encode
 

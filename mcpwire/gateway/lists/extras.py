@@ -1,6 +1,6 @@
 """Resources and prompts as tools: what is asked of a server for one, and its result.
 
-Which tools there are says `mcpwire.protocol.many.policy.extras`; here everything stays
+Which tools there are says `mcpwire.tools.extras`; here everything stays
 plain dicts, as it came.
 """
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams
 from mcpwire.gateway.bridge import forward
-from mcpwire.protocol.many.policy.extras import EXTRAS
+from mcpwire.tools.extras import EXTRAS
 from mcpwire.types import encode
 from mcpwire.wire.json import encode as encode_json
 

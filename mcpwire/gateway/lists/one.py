@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import MCPError, RemoteProtocolError
 from mcpwire.gateway.lists.extras import extras_of
-from mcpwire.protocol.many.gateway.merging import Listed, listed
+from mcpwire.gateway.merging import Listed, listed
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.paging import pages
 from mcpwire.server.log_limit import LimitedLogger

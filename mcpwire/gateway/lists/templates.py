@@ -14,7 +14,7 @@ from mcpwire.wire.uri_template import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.protocol.many.gateway.merging import Merged
+    from mcpwire.gateway.merging import Merged
 
 __all__ = ["TemplateOwners"]
 

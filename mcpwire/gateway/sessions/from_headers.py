@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.plan import Plan, Planned
-from mcpwire.protocol.many.denying import UrlDenyList
-from mcpwire.protocol.many.gateway.selection import read_servers
+from mcpwire.gateway.selection import read_servers
 from mcpwire.transports.http.target import Http
 from mcpwire.wire.headers import is_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mcpwire.protocol.many.gateway.session_ids import Chosen
+    from mcpwire.gateway.session_ids import Chosen
     from mcpwire.server.request import Facts
 
 __all__ = ["FromHeaders"]

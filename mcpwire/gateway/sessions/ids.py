@@ -15,8 +15,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
 from mcpwire.errors import InvalidRequest
+from mcpwire.gateway.session_ids import Kept, decode_kept, encode_kept
 from mcpwire.limits import check_timeout
-from mcpwire.protocol.many.gateway.session_ids import Kept, decode_kept, encode_kept
 from mcpwire.protocol.serving.shares import Shares, client_key, client_of
 from mcpwire.server.log_limit import LimitedLogger
 

@@ -74,12 +74,12 @@ async def test_a_client_that_leaves_ends_its_calls_and_nothing_of_them_is_left(d
         await begin(client, up, 2)
         sets = [*gateway.opened, *gateway.pool.shared]
         (relay,) = [each.members["up"].client.relay for each in sets]
-        assert len(relay.flight.calls) == 2
+        assert len(relay.in_flight.calls) == 2
         await client.aclose()
         other = RawClient(gateway, down)
         await other.open()
         await other.ask("tools/list")
-        assert not relay.flight.calls
+        assert not relay.in_flight.calls
         if down == "2026-07-28":  # a session's connections end with it
             told = {each["requestId"] for each in up.requests(CANCELLED)}
             assert told == set(ids_of(up, "tools/call"))
@@ -173,6 +173,6 @@ async def test_thousands_of_calls_of_a_session_leave_nothing_behind():
             up.received.clear()
         (upstreams,) = gateway.opened
         relay = upstreams.members["up"].client.relay
-        assert not relay.flight.calls
+        assert not relay.in_flight.calls
         assert not client.lines
         await client.aclose()

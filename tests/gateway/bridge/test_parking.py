@@ -391,5 +391,5 @@ async def test_thousands_of_calls_leave_nothing_behind():
             for id in ids:
                 await at.client.answer(id)
         relay = upstreams.members["up"].client.relay
-        assert not relay.flight.calls
+        assert not relay.in_flight.calls
         assert not len(upstreams.downstream.lot)

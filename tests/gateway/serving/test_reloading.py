@@ -11,10 +11,10 @@ import pytest
 from world import a_world
 
 from mcpwire import Client, Http
+from mcpwire.errors import ConfigError, UnknownServer
 from mcpwire.gateway import FromHeaders, Gateway, Static
 from mcpwire.gateway.serving.serving import Watched
 from mcpwire.gateway.serving.watching import Files, watch
-from mcpwire.protocol.many.errors import ConfigError, UnknownServer
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,170 @@
+"""Variables in a configuration: ``${NAME}``, ``${NAME:-default}`` and ``$${``.
+
+What a variable holds is put in as it is and not looked at again. No message repeats the
+text around a variable, for that is where secrets stand.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "VARIABLE",
+    "Filled",
+    "expand",
+    "read_variables",
+]
+
+VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What may be the name of a variable."""
+
+NESTED: Final = 8
+"""How deeply defaults may hold variables with defaults."""
+
+_OPENING: Final = re.compile(r"\$?\$\{")
+_BRACE: Final = re.compile(r"\$?\$\{|\}")
+_INSIDE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_EDITORS: Final = re.compile(r"(input|command|config|workspaceFolder):.*", re.DOTALL)
+
+EDITOR_NAMES: Final = frozenset(
+    {
+        "workspaceFolder",
+        "workspaceFolderBasename",
+        "workspaceRoot",
+        "userHome",
+        "pathSeparator",
+        "/",
+    }
+)
+"""What editors put in where a configuration names it, and nobody else does."""
+
+
+class Filled(str):
+    """A text with its variables filled in; reprs show it as it was written.
+
+    Messages that mask URLs and show commands do the same with its `written`.
+    """
+
+    __slots__ = ("written",)
+
+    written: str
+
+    @classmethod
+    def of(cls, text: str, written: str) -> str:
+        """Return a text that remembers how it was written, where that is otherwise."""
+        if text == written:
+            return text
+        filled = cls(text)
+        filled.written = written
+        return filled
+
+    def __repr__(self) -> str:
+        """Return what was written, as a string's repr."""
+        return repr(self.written)
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Return the text with the values of its variables.
+
+    ``${NAME}`` (editors write ``${env:NAME}``) is the variable's value.
+    ``${NAME:-default}`` is the default where the variable is not set or is empty; it
+    may hold variables itself. ``$${`` is a literal ``${``; any other ``$`` is itself.
+
+    Raises:
+        ValueError: A variable is not set, or a ``${`` begins none; shows the name of
+            the variable, and nothing else of the text.
+    """
+    return _expanded(text, variables, NESTED) if "${" in text else text
+
+
+def _expanded(text: str, variables: Mapping[str, str], depth: int) -> str:
+    parts = []
+    at = 0
+    while (opening := _OPENING.search(text, at)) is not None:
+        parts.append(text[at : opening.start()])
+        at = opening.end()
+        if opening[0] == "$${":
+            parts.append("${")
+            continue
+        end = _closing(text, at)
+        if depth == 0:
+            raise ValueError(f"variables are nested more than {NESTED} deep")
+        parts.append(_value(text[at:end], variables, depth - 1))
+        at = end + 1
+    return "".join((*parts, text[at:]))
+
+
+def _closing(text: str, start: int) -> int:
+    """Return where the brace stands that closes what was opened before."""
+    level = 1
+    for brace in _BRACE.finditer(text, start):
+        level += -1 if brace[0] == "}" else 1
+        if level == 0:
+            return brace.start()
+    raise ValueError("a ${ has no } that closes it ($${ is a literal one)")
+
+
+def _value(inside: str, variables: Mapping[str, str], depth: int) -> str:
+    match = _INSIDE.fullmatch(inside)
+    if match is None:
+        raise ValueError(_no_variable(inside))
+    name, default = match.groups()
+    value = variables.get(name)
+    if default is not None and not value:
+        return _expanded(default, variables, depth)
+    if value is None:
+        if name in EDITOR_NAMES:
+            raise ValueError(_of_editors(f"${{{name}}}"))
+        raise ValueError(f"the variable {name} is not set")
+    return value
+
+
+def _no_variable(inside: str) -> str:
+    of_editors = _EDITORS.fullmatch(inside)
+    if of_editors is not None:
+        return _of_editors(f"${{{of_editors[1]}:...}}")
+    if inside in EDITOR_NAMES:
+        return _of_editors(f"${{{inside}}}")
+    return "a ${ is followed by no variable's name ($${ is a literal one)"
+
+
+def _of_editors(what: str) -> str:
+    return f"{what} is filled in by editors only: use a variable such as ${{NAME}}"
+
+
+_LINE: Final = re.compile(
+    r"""\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*
+    (?: '([^']*)' | "((?:[^"\\]|\\.)*)" | ([^'"\#\s](?:.*?\S)??)? )
+    (?:\s+\#.*)?\s*""",
+    re.VERBOSE,
+)
+_ESCAPED: Final = re.compile(r"\\(.)")
+_ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def read_variables(text: str) -> dict[str, str]:
+    r"""Return the variables of a file.
+
+    A value may stand in quotes; in double ones ``\n``, ``\r`` and ``\t`` are what they
+    are elsewhere. ``#`` begins a comment, ``export`` before a name is passed over, and
+    nothing is filled in.
+
+    Raises:
+        ValueError: A line is no such line; shows its number only.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(f"line {number} is not NAME=VALUE")
+        name, single, double, plain = match.groups()
+        if double is not None:
+            single = _ESCAPED.sub(lambda m: _ESCAPES.get(m[1], m[1]), double)
+        found[name] = single if single is not None else (plain or "")
+    return found

@@ -1,0 +1,223 @@
+"""Tools for the APIs of models, and their answers back; no vendor's library is used.
+
+`export_tools` makes of tools what a vendor's API takes, and remembers what it changed:
+names that the vendor would refuse, arguments that strict mode makes a model give. So
+the calls of the model's answer come out under our names, with what it meant::
+
+    offered = export_tools(tools, "anthropic")
+    ...                                   # a request of yours, with tools=offered
+    for call in offered.calls(answer):
+        ...                               # call.name, call.arguments
+    messages += offered.results(outcomes)
+
+Everything is plain objects both ways.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import attrs
+
+from mcpwire.exporters import anthropic, gemini, neutral, openai
+from mcpwire.exporters.names import NameRule, VendorNames, renamed_members
+from mcpwire.exporters.neutral import (
+    Exportable,
+    ModelCall,
+    Outcome,
+    plain,
+)
+from mcpwire.exporters.schemas import plain_root, without_nulls
+from mcpwire.tools.results import cut_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mcpwire.exporters.neutral import Outcomes
+    from mcpwire.types import JsonObject
+
+__all__ = [
+    "EXPORT_FORMS",
+    "Export",
+    "ExportForm",
+    "Exportable",
+    "ModelCall",
+    "Outcome",
+    "export_tools",
+    "tool_results_to",
+]
+
+ExportForm: TypeAlias = Literal[
+    "neutral", "anthropic", "openai", "openai-responses", "gemini"
+]
+
+
+@attrs.frozen
+class _Form:
+    rule: NameRule
+    tool: Callable[..., JsonObject]
+    calls: Callable[[object], list[ModelCall]]
+    results: Callable[..., list[JsonObject]]
+    can_be_strict: bool = False
+    arguments: NameRule | None = None
+    """What names of arguments have to be like; ``None``: any are taken."""
+
+
+_FORMS: Final[dict[str, _Form]] = {
+    "neutral": _Form(
+        neutral.RULE, neutral.tool_to, neutral.calls_of, neutral.results_to
+    ),
+    "anthropic": _Form(
+        anthropic.RULE,
+        anthropic.tool_to,
+        anthropic.calls_of,
+        anthropic.results_to,
+        arguments=anthropic.ARGUMENTS,
+    ),
+    "openai": _Form(
+        openai.RULE,
+        openai.chat_tool_to,
+        openai.chat_calls_of,
+        openai.chat_results_to,
+        can_be_strict=True,
+    ),
+    "openai-responses": _Form(
+        openai.RULE,
+        openai.responses_tool_to,
+        openai.responses_calls_of,
+        openai.responses_results_to,
+        can_be_strict=True,
+    ),
+    "gemini": _Form(
+        gemini.RULE,
+        gemini.tool_to,
+        gemini.calls_of,
+        gemini.results_to,
+        arguments=gemini.ARGUMENTS,
+    ),
+}
+
+EXPORT_FORMS: Final = tuple(_FORMS)
+
+
+class Export(list["JsonObject"]):
+    """Tools as an API takes them: a list of objects that knows the way back."""
+
+    def __init__(
+        self,
+        tools: Iterable[Exportable],
+        form: ExportForm,
+        *,
+        strict: bool = False,
+        max_description: int | None = None,
+    ) -> None:
+        found = tuple(tools)
+        made = _form(form)
+        self.form = form
+        """The form, such as ``"anthropic"``."""
+
+        self.names = VendorNames((tool.name for tool in found), made.rule)
+        """Our names and the vendor's."""
+
+        if strict and not made.can_be_strict:
+            raise ValueError(f"there is no strict mode in the form {form!r}")
+        tool_to = partial(made.tool, strict=True) if strict else made.tool
+        self._asked = {tool.name: tool.input_schema for tool in found} if strict else {}
+        self._arguments: dict[str, VendorNames] = {}
+        super().__init__(
+            tool_to(
+                self.names.of(tool.name),
+                _described(tool.description, max_description),
+                self._schema(tool, made.arguments),
+            )
+            for tool in found
+        )
+
+    def _schema(self, tool: Exportable, rule: NameRule | None) -> JsonObject:
+        if rule is None:
+            return tool.input_schema
+        schema, names = renamed_members(plain_root(tool.input_schema), rule)
+        if names is not None:
+            self._arguments[tool.name] = names
+        return schema
+
+    def calls(self, answer: object) -> list[ModelCall]:
+        """Return the calls that a model's answer asks for, under our names.
+
+        Args:
+            answer: The response, the message in it, or the list of its parts: plain
+                objects, or models of a vendor's library, which have `model_dump`.
+
+        A name that no tool has is left as the model said it, and looking that up fails
+        as for any unknown tool. Arguments that are none come with a `problem`.
+        """
+        return [self._ours(call) for call in _form(self.form).calls(plain(answer))]
+
+    def results(self, outcomes: Outcomes, *, media: bool = True) -> list[JsonObject]:
+        """Return the messages that tell a model what came of its calls.
+
+        Args:
+            outcomes: Each call with its result, an exception, or a text that says what
+                went wrong; all calls of one answer, in their order.
+            media: Whether pictures, sounds and files go along where the API takes
+                them; else they are named in the text.
+        """
+        return _form(self.form).results(outcomes, media=media)
+
+    def _ours(self, call: ModelCall) -> ModelCall:
+        name = self.names.find(call.said)
+        if name is None:
+            return call
+        arguments = call.arguments
+        names = self._arguments.get(name)
+        if names is not None:
+            arguments = {names.find(key) or key: arguments[key] for key in arguments}
+        schema = self._asked.get(name)
+        if schema is not None:
+            arguments = without_nulls(arguments, schema, schema)
+        return attrs.evolve(call, name=name, arguments=arguments)
+
+
+def export_tools(
+    tools: Iterable[Exportable],
+    form: ExportForm = "neutral",
+    *,
+    strict: bool = False,
+    max_description: int | None = None,
+) -> Export:
+    """Return tools as the API of a model takes them.
+
+    Args:
+        tools: Views of tools; whatever has a name, a description and a schema.
+        form: ``"neutral"``, ``"anthropic"`` (Messages), ``"openai"`` (chat
+            completions), ``"openai-responses"``, or ``"gemini"`` (function
+            declarations).
+        strict: Whether OpenAI holds the model to the schema, for each tool whose
+            schema can be said in its strict mode.
+        max_description: Bytes of UTF-8 that a description may take; some deployments
+            refuse more than 1024.
+
+    Raises:
+        ValueError: There is no such form, or it has no strict mode.
+    """
+    return Export(tools, form, strict=strict, max_description=max_description)
+
+
+def tool_results_to(
+    form: ExportForm, outcomes: Outcomes, *, media: bool = True
+) -> list[JsonObject]:
+    """Return the messages that tell a model what came of its calls; see `Export`."""
+    return _form(form).results(outcomes, media=media)
+
+
+def _form(form: str) -> _Form:
+    if form not in _FORMS:
+        known = ", ".join(EXPORT_FORMS)
+        raise ValueError(f"form must be one of {known}, got {form!r}")
+    return _FORMS[form]
+
+
+def _described(description: str | None, longest: int | None) -> str:
+    said: Any = description or ""
+    return said if longest is None else cut_text(said, longest)

@@ -1,0 +1,78 @@
+"""The Messages API of Anthropic: tools, `tool_use` and `tool_result`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.exporters.names import NameRule
+from mcpwire.exporters.neutral import (
+    Media,
+    made_call,
+    members_of,
+    parts_of,
+)
+from mcpwire.exporters.schemas import plain_root
+
+if TYPE_CHECKING:
+    from mcpwire.exporters.neutral import ModelCall, Outcomes
+    from mcpwire.types import JsonObject
+
+__all__ = ["ARGUMENTS", "RULE", "calls_of", "results_to", "tool_to"]
+
+# Messages API, tools[].name: ^[a-zA-Z0-9_-]{1,64}$.
+RULE: Final = NameRule()
+
+# "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'".
+ARGUMENTS: Final = NameRule("A-Za-z0-9_.-", "A-Za-z0-9_.-", 64)
+
+_IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+
+
+def tool_to(name: str, description: str, schema: JsonObject) -> JsonObject:
+    """Return a tool; its schema with every keyword, `$ref` and `$defs` among them.
+
+    Only alternatives at the root are refused ("input_schema does not support oneOf,
+    allOf, or anyOf at the top level"), and are put together.
+    """
+    return {
+        "name": name,
+        "description": description,
+        "input_schema": plain_root(schema),
+    }
+
+
+def calls_of(answer: object) -> list[ModelCall]:
+    """Return the calls of a message, or of its content."""
+    return [
+        made_call(block.get("name"), block.get("input"), block.get("id"))
+        for block in members_of(answer, "content")
+        if block.get("type") == "tool_use"
+    ]
+
+
+def results_to(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
+    """Return the one user message that all results of a turn have to stand in."""
+    content = [_result(call, outcome, media=media) for call, outcome in outcomes]
+    return [{"role": "user", "content": content}] if content else []
+
+
+def _result(call: ModelCall, outcome: Any, *, media: bool) -> JsonObject:
+    parts, failed = parts_of(outcome, lambda part: media and _carries(part))
+    result: JsonObject = {"type": "tool_result", "tool_use_id": call.id}
+    if parts:  # empty text is refused, no content is not
+        result["content"] = [_block(part) for part in parts]
+    if failed:
+        result["is_error"] = True
+    return result
+
+
+def _carries(part: Media) -> bool:
+    return part.mime_type in _IMAGES or part.mime_type == "application/pdf"
+
+
+def _block(part: str | Media) -> JsonObject:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    source = {"type": "base64", "media_type": part.mime_type, "data": part.data}
+    kind = "image" if part.mime_type in _IMAGES else "document"
+    return {"type": kind, "source": source}

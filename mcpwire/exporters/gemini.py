@@ -1,0 +1,256 @@
+"""The Gemini API of Google: function declarations, calls and responses.
+
+Its schemas are a part of OpenAPI 3.0: one type each, no references, no combinations but
+`anyOf`. What it has no word for and a model could heed is said in the description.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.exporters.names import NameRule
+from mcpwire.exporters.neutral import (
+    Media,
+    made_call,
+    members_of,
+    parts_of,
+    text_of,
+)
+from mcpwire.exporters.schemas import (
+    Inliner,
+    branches_of,
+    plain_root,
+    properties_of,
+    required_of,
+)
+from mcpwire.tools.results import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcpwire.exporters.neutral import ModelCall, Outcomes
+    from mcpwire.types import JsonObject
+
+__all__ = ["ARGUMENTS", "RULE", "calls_of", "results_to", "schema_to", "tool_to"]
+
+# FunctionDeclaration.name: starts with a letter or an underscore; a-z, A-Z, 0-9,
+# underscores, dots and dashes, with a maximum length of 64 (the strictest of what the
+# Gemini API and Vertex AI say).
+RULE: Final = NameRule("A-Za-z0-9_.-", "A-Za-z_", 64)
+
+# FunctionDeclaration.parameters: names start with a letter or an underscore, and have
+# only letters, digits and underscores, at most 64.
+ARGUMENTS: Final = NameRule("A-Za-z0-9_", "A-Za-z_", 64)
+
+# Schema, its fields; `format` and `enum` have values of their own.
+_KNOWN: Final = (
+    "title",
+    "minItems",
+    "maxItems",
+    "minLength",
+    "maxLength",
+    "minProperties",
+    "maxProperties",
+    "minimum",
+    "maximum",
+    "pattern",
+    "default",
+)
+
+_FORMATS: Final = {
+    "string": ("date-time", "enum"),
+    "number": ("float", "double"),
+    "integer": ("int32", "int64"),
+}
+
+_SAID: Final = (
+    "const",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "uniqueItems",
+)
+"""Keywords that it does not know, and that a model can heed."""
+
+_ANYTHING: Final = tuple({"type": kind} for kind in ("string", "number", "boolean"))
+
+
+def tool_to(name: str, description: str, schema: JsonObject) -> JsonObject:
+    """Return a function declaration; one without arguments has no parameters.
+
+    An object without properties is refused ("should be non-empty for OBJECT type").
+    """
+    declaration: JsonObject = {"name": name, "description": description}
+    parameters = schema_to(plain_root(schema))
+    if parameters.get("properties"):
+        declaration["parameters"] = parameters
+    return declaration
+
+
+def schema_to(schema: JsonObject) -> JsonObject:
+    """Return a JSON Schema as a Gemini `Schema`."""
+    return _schema(Inliner(schema).inlined())
+
+
+def _schema(source: Any) -> JsonObject:
+    if not isinstance(source, dict):
+        return {"anyOf": list(_ANYTHING)}
+    source = _merged(source)
+    branches = branches_of(source, "anyOf") or branches_of(source, "oneOf")
+    kinds = _kinds(source)
+    nullable = "null" in kinds and kinds != ["null"]
+    kinds = [kind for kind in kinds if kind != "null"] or kinds
+    if branches:
+        made = _alternatives(source, branches)
+    elif len(kinds) == 1:
+        made = _single(source, kinds[0])
+    else:
+        made = {"anyOf": [_single(source, kind) for kind in kinds] or list(_ANYTHING)}
+    if nullable:
+        made["nullable"] = True
+    if said := _description(source):
+        made["description"] = said
+    return made
+
+
+def _merged(source: JsonObject) -> JsonObject:
+    """Return a schema with the parts of its `allOf` in it; what comes first counts."""
+    parts = branches_of(source, "allOf")
+    merged = {key: value for key, value in source.items() if key != "allOf"}
+    for part in parts:
+        inner = _merged(part) if isinstance(part, dict) else {}
+        properties = {**properties_of(inner), **properties_of(merged)}
+        required = [*required_of(merged), *required_of(inner)]
+        merged = {**inner, **merged}
+        if properties:
+            merged["properties"] = properties
+        if required:
+            merged["required"] = required
+    return merged
+
+
+def _kinds(source: JsonObject) -> list[str]:
+    kind = source.get("type")
+    if isinstance(kind, str):
+        return [kind]
+    if isinstance(kind, list):
+        return list(dict.fromkeys(one for one in kind if isinstance(one, str)))
+    if "properties" in source:
+        return ["object"]
+    if "items" in source:
+        return ["array"]
+    values = _values(source)
+    is_text = values and all(isinstance(value, str) for value in values)
+    return ["string"] if is_text else []
+
+
+def _values(source: JsonObject) -> list[Any]:
+    if isinstance(source.get("enum"), list):
+        return list(source["enum"])
+    return [source["const"]] if "const" in source else []
+
+
+def _alternatives(source: JsonObject, branches: list[Any]) -> JsonObject:
+    made = [_schema(inner) for inner in branches]
+    rest = [one for one in made if one.get("type") != "null"]
+    if not rest:
+        return {"type": "null"}
+    found: JsonObject = {"anyOf": rest} if len(rest) > 1 else dict(rest[0])
+    if len(rest) < len(made):
+        found["nullable"] = True
+    if "title" in source:
+        found["title"] = source["title"]
+    return found
+
+
+def _single(source: JsonObject, kind: str) -> JsonObject:
+    made: JsonObject = {"type": kind}
+    made.update((key, source[key]) for key in _KNOWN if key in source)
+    if source.get("format") in _FORMATS.get(kind, ()):
+        made["format"] = source["format"]
+    # Schema.enum: strings, none of them empty, of a string only.
+    texts = [value for value in _values(source) if value and isinstance(value, str)]
+    if kind == "string" and texts:
+        made["enum"] = texts
+    if kind == "array":
+        made["items"] = _items(source)
+    properties = properties_of(source)
+    if kind == "object" and properties:
+        made["properties"] = {name: _schema(one) for name, one in properties.items()}
+        # A required name that is no property is refused.
+        required = [name for name in required_of(source) if name in properties]
+        if required:
+            made["required"] = required
+    return made
+
+
+def _items(source: JsonObject) -> JsonObject:
+    # Schema.items is required of an array; a tuple's members may be each of theirs.
+    if members := branches_of(source, "prefixItems"):
+        return {"anyOf": [_schema(inner) for inner in members]}
+    return _schema(source.get("items"))
+
+
+def _description(source: JsonObject) -> str:
+    said = [f"{key}: {json_text(source[key])}" for key in _SAID if key in source]
+    form = source.get("format")
+    if isinstance(form, str) and not any(form in known for known in _FORMATS.values()):
+        said.append(f"format: {form}")
+    values = source.get("enum")
+    if isinstance(values, list) and not all(isinstance(one, str) for one in values):
+        said.append(f"one of {', '.join(map(json_text, values))}")
+    own = source.get("description")
+    told = [own] if own and isinstance(own, str) else []
+    return " ".join([*told, *(f"({one})" for one in said)])
+
+
+def calls_of(answer: object) -> list[ModelCall]:
+    """Return the calls of a response, of a content, or of its parts.
+
+    Google's Python library writes `function_call` where the API has `functionCall`.
+    """
+    found = []
+    for part in members_of(answer, "candidates", "content", "parts"):
+        call = part.get("functionCall") or part.get("function_call")
+        if isinstance(call, dict):
+            found.append(made_call(call.get("name"), call.get("args"), call.get("id")))
+    return found
+
+
+def results_to(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
+    """Return a content of all responses, and behind it one of what they cannot carry.
+
+    There have to be as many function responses in a content as there were calls.
+    """
+    responses: list[JsonObject] = []
+    beside: list[JsonObject] = []
+    for call, outcome in outcomes:
+        parts, failed = parts_of(outcome, lambda part: media and _carries(part))
+        # FunctionResponse.response: "output" for the output, "error" for what failed.
+        response: JsonObject = {
+            "name": call.said,
+            "response": {"error" if failed else "output": text_of(parts)},
+        }
+        if call.id is not None:
+            response["id"] = call.id
+        responses.append({"functionResponse": response})
+        beside += _inline(call, parts)
+    contents: list[JsonObject] = []
+    if responses:
+        contents.append({"role": "user", "parts": responses})
+    if beside:
+        contents.append({"role": "user", "parts": beside})
+    return contents
+
+
+def _carries(part: Media) -> bool:
+    return part.kind in {"image", "audio"} or part.mime_type == "application/pdf"
+
+
+def _inline(call: ModelCall, parts: Iterable[str | Media]) -> list[JsonObject]:
+    made = [
+        {"inlineData": {"mimeType": part.mime_type, "data": part.data}}
+        for part in parts
+        if isinstance(part, Media)
+    ]
+    return [{"text": f"From the tool {call.said}:"}, *made] if made else []

@@ -1,0 +1,234 @@
+"""The form that no vendor has made; calls and outcomes, as all forms have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+import attrs
+
+from mcpwire.exporters.names import NameRule
+from mcpwire.tools.results import json_text, mark_of
+from mcpwire.types import UNSET, encode
+from mcpwire.types.content import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+    TextResourceContents,
+)
+from mcpwire.types.tools import CallToolResult
+from mcpwire.wire.json import JSONDecodeError, loads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from mcpwire.types import JsonObject
+    from mcpwire.types.content import ContentBlock
+
+__all__ = [
+    "RULE",
+    "Exportable",
+    "Media",
+    "ModelCall",
+    "Outcome",
+    "Outcomes",
+    "calls_of",
+    "made_call",
+    "members_of",
+    "parts_of",
+    "plain",
+    "results_to",
+    "text_of",
+    "tool_to",
+]
+
+
+class Exportable(Protocol):
+    """What of a tool a model gets to know; a `ToolView` is one."""
+
+    @property
+    def name(self) -> str:
+        """The name by which it is called."""
+
+    @property
+    def description(self) -> str | None:
+        """What it is for."""
+
+    @property
+    def input_schema(self) -> JsonObject:
+        """The JSON Schema of its arguments."""
+
+
+@attrs.frozen
+class ModelCall:
+    """A call that a model wants to have made."""
+
+    name: str
+    """The tool by our name; as the model said it where there is none."""
+
+    arguments: dict[str, Any]
+    id: str | None = None
+    """What the answer has to name, where the API has ids."""
+
+    problem: str | None = None
+    """What is wrong with the arguments, to be told to the model; nothing is called."""
+
+    said: str = ""
+    """The name as the model said it."""
+
+
+Outcome: TypeAlias = CallToolResult | Exception | str
+"""What came of a call: its result, or what went wrong."""
+
+Outcomes: TypeAlias = "Iterable[tuple[ModelCall, Outcome]]"
+
+
+@attrs.frozen
+class Media:
+    """A part of a result that is no text."""
+
+    kind: str
+    """``"image"``, ``"audio"`` or ``"file"``."""
+
+    mime_type: str
+    data: str
+    """In Base64."""
+
+    name: str = ""
+
+    @property
+    def url(self) -> str:
+        """The whole as a `data:` URL."""
+        return f"data:{self.mime_type};base64,{self.data}"
+
+
+def made_call(said: object, arguments: object, id_: object = None) -> ModelCall:
+    """Return a call of what a model's answer said; whatever that was."""
+    name = said if isinstance(said, str) else ""
+    number = id_ if isinstance(id_, str) else None
+    if isinstance(arguments, str):
+        try:
+            arguments = loads(arguments or "{}")
+        except JSONDecodeError as error:
+            problem = f"the arguments are no JSON: {error}"
+            return ModelCall(name, {}, number, problem, name)
+    if arguments is None:
+        arguments = {}
+    if not isinstance(arguments, dict):
+        kind = type(arguments).__name__
+        problem = f"the arguments must be one JSON object, got {kind}"
+        return ModelCall(name, {}, number, problem, name)
+    return ModelCall(name, arguments, number, None, name)
+
+
+def plain(answer: Any) -> Any:
+    """Return an answer as plain objects, where a library made models of it."""
+    if isinstance(answer, list):
+        return [plain(member) for member in answer]
+    dump = getattr(answer, "model_dump", None)
+    return answer if dump is None else dump()
+
+
+def members_of(answer: object, *path: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a list, wherever it stands in an answer.
+
+    The answer is that list, or an object that has the rest of the path; of the lists
+    on the way (alternative answers) the first member counts.
+    """
+    for depth, key in enumerate(path):
+        if isinstance(answer, dict) and key not in answer:
+            continue  # an inner part of an answer was given
+        if isinstance(answer, list):
+            if not depth or not answer:
+                break
+            answer = answer[0]
+        answer = answer.get(key) if isinstance(answer, dict) else None
+    if isinstance(answer, list):
+        yield from (member for member in answer if isinstance(member, dict))
+
+
+def parts_of(
+    outcome: Outcome, carries: Callable[[Media], bool]
+) -> tuple[list[str | Media], bool]:
+    """Return an outcome part by part, and whether it is a failure.
+
+    What the API does not carry is said in text.
+    """
+    if not isinstance(outcome, CallToolResult):
+        return [str(outcome) or type(outcome).__name__], True
+    if not outcome.content and outcome.structured_content is not UNSET:
+        return [json_text(outcome.structured_content)], outcome.is_error
+    parts = [_part(block, carries) for block in outcome.content]
+    return [part for part in parts if part], outcome.is_error
+
+
+def text_of(parts: Iterable[str | Media]) -> str:
+    """Return the text of an outcome; what is not text is named."""
+    return "\n".join(
+        part if isinstance(part, str) else f"[{part.kind} {part.mime_type}, see below]"
+        for part in parts
+    )
+
+
+def _part(block: ContentBlock, carries: Callable[[Media], bool]) -> str | Media:
+    if isinstance(block, TextContent):
+        return block.text
+    if isinstance(block, EmbeddedResource) and isinstance(
+        block.resource, TextResourceContents
+    ):
+        return f"[resource {block.resource.uri}]\n{block.resource.text}"
+    media = _media(block)
+    if media is None:
+        return json_text(encode(block))
+    return media if carries(media) else mark_of(block)
+
+
+def _media(block: ContentBlock) -> Media | None:
+    if isinstance(block, (ImageContent, AudioContent)):
+        return Media(block.type, block.mime_type, block.data)
+    if not isinstance(block, EmbeddedResource):
+        return None
+    inner: Any = block.resource
+    mime_type = inner.mime_type or "application/octet-stream"
+    kind = mime_type.partition("/")[0]
+    name = inner.uri.rstrip("/").rpartition("/")[2] or "resource"
+    return Media(
+        kind if kind in {"image", "audio"} else "file", mime_type, inner.blob, name
+    )
+
+
+RULE: Final = NameRule(r"\s\S", r"\s\S", 1_000_000)
+"""Every name is taken as it is."""
+
+
+def tool_to(name: str, description: str, schema: JsonObject) -> JsonObject:
+    """Return a tool with its whole schema."""
+    return {"name": name, "description": description, "input_schema": schema}
+
+
+def calls_of(answer: object) -> list[ModelCall]:
+    """Return the calls of a list of ``{"name", "arguments", "id"}``."""
+    return [
+        made_call(call.get("name"), call.get("arguments"), call.get("id"))
+        for call in members_of(answer, "calls")
+    ]
+
+
+def results_to(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
+    """Return an object for each outcome: its text, its blocks, and if it failed."""
+    return [_result(call, outcome, media=media) for call, outcome in outcomes]
+
+
+def _result(call: ModelCall, outcome: Outcome, *, media: bool) -> JsonObject:
+    parts, failed = parts_of(outcome, lambda _: False)
+    result: JsonObject = {
+        "id": call.id,
+        "name": call.said,
+        "text": text_of(parts),
+        "is_error": failed,
+    }
+    if media and isinstance(outcome, CallToolResult):
+        result["content"] = [encode(block) for block in outcome.content]
+        if outcome.structured_content is not UNSET:
+            result["structured_content"] = outcome.structured_content
+    return result

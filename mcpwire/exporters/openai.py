@@ -1,0 +1,185 @@
+"""The two APIs of OpenAI: chat completions and responses.
+
+Both take functions; what of schemas they refuse is the same. They differ in where the
+members stand, and in that the responses API is strict unless told otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.exporters.names import NameRule
+from mcpwire.exporters.neutral import (
+    Media,
+    made_call,
+    members_of,
+    parts_of,
+    text_of,
+)
+from mcpwire.exporters.schemas import plain_root, walked
+from mcpwire.exporters.strict import strict_schema
+
+if TYPE_CHECKING:
+    from mcpwire.exporters.neutral import ModelCall, Outcomes
+    from mcpwire.types import JsonObject
+
+__all__ = [
+    "RULE",
+    "chat_calls_of",
+    "chat_results_to",
+    "chat_tool_to",
+    "responses_calls_of",
+    "responses_results_to",
+    "responses_tool_to",
+]
+
+# Chat completions, tools[].function.name: a-z, A-Z, 0-9, underscores and dashes, with a
+# maximum length of 64.
+RULE: Final = NameRule()
+
+_IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+
+_SOUNDS: Final = {
+    "audio/wav": "wav",
+    "audio/x-wav": "wav",
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+}
+
+
+def chat_tool_to(
+    name: str, description: str, schema: JsonObject, *, strict: bool = False
+) -> JsonObject:
+    """Return a tool of chat completions."""
+    function = _function(name, description, schema, strict=strict)
+    if not function["strict"]:
+        del function["strict"]  # what is not said is not strict here
+    return {"type": "function", "function": function}
+
+
+def responses_tool_to(
+    name: str, description: str, schema: JsonObject, *, strict: bool = False
+) -> JsonObject:
+    """Return a tool of the responses API, which is strict unless it is told."""
+    return {"type": "function", **_function(name, description, schema, strict=strict)}
+
+
+def _function(
+    name: str, description: str, schema: JsonObject, *, strict: bool
+) -> JsonObject:
+    plain = plain_root(schema)
+    narrowed = strict_schema(plain) if strict else None
+    return {
+        "name": name,
+        "description": description,
+        "parameters": _accepted(plain) if narrowed is None else narrowed,
+        "strict": narrowed is not None,
+    }
+
+
+def _accepted(schema: JsonObject) -> JsonObject:
+    """Return a schema without what is refused even where nothing is strict."""
+    accepted: JsonObject = walked(schema, _with_items)
+    # "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not'
+    # at the top level", and "object schema missing properties".
+    for key in ("enum", "not"):
+        accepted.pop(key, None)
+    accepted.setdefault("properties", {})
+    return accepted
+
+
+def _with_items(schema: JsonObject) -> JsonObject:
+    # "array schema missing items".
+    kind = schema.get("type")
+    is_array = kind == "array" or (isinstance(kind, list) and "array" in kind)
+    return {**schema, "items": {}} if is_array and "items" not in schema else schema
+
+
+# --- chat completions -------------------------------------------------------------
+
+
+def chat_calls_of(answer: object) -> list[ModelCall]:
+    """Return the calls of a completion, of its message, or of its `tool_calls`."""
+    found = []
+    for call in members_of(answer, "choices", "message", "tool_calls"):
+        function = call.get("function")
+        if isinstance(function, dict):
+            found.append(
+                made_call(
+                    function.get("name"), function.get("arguments"), call.get("id")
+                )
+            )
+    return found
+
+
+def chat_results_to(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
+    """Return a tool message per call, and behind them what these cannot carry.
+
+    Messages of the role `tool` are text; pictures, sounds and files come in one user
+    message after all of them.
+    """
+    messages: list[JsonObject] = []
+    beside: list[JsonObject] = []
+    for call, outcome in outcomes:
+        parts, _ = parts_of(outcome, lambda part: media and _chat_carries(part))
+        messages.append(
+            {"role": "tool", "tool_call_id": call.id, "content": text_of(parts)}
+        )
+        carried = [_chat_part(part) for part in parts if isinstance(part, Media)]
+        if carried:
+            beside += [
+                {"type": "text", "text": f"From the tool {call.said}:"},
+                *carried,
+            ]
+    return [*messages, {"role": "user", "content": beside}] if beside else messages
+
+
+def _chat_carries(part: Media) -> bool:
+    return part.mime_type in {*_IMAGES, *_SOUNDS, "application/pdf"}
+
+
+def _chat_part(part: Media) -> JsonObject:
+    if part.mime_type in _IMAGES:
+        return {"type": "image_url", "image_url": {"url": part.url}}
+    if part.mime_type in _SOUNDS:
+        sound = {"data": part.data, "format": _SOUNDS[part.mime_type]}
+        return {"type": "input_audio", "input_audio": sound}
+    return {"type": "file", "file": {"filename": part.name, "file_data": part.url}}
+
+
+# --- responses --------------------------------------------------------------------
+
+
+def responses_calls_of(answer: object) -> list[ModelCall]:
+    """Return the calls of a response, or of its `output`."""
+    return [
+        made_call(item.get("name"), item.get("arguments"), item.get("call_id"))
+        for item in members_of(answer, "output")
+        if item.get("type") == "function_call"
+    ]
+
+
+def responses_results_to(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
+    """Return an input item per call; text alone as text, else part by part."""
+    items = []
+    for call, outcome in outcomes:
+        parts, _ = parts_of(outcome, lambda part: media and _responses_carries(part))
+        output: Any = text_of(parts)
+        if any(isinstance(part, Media) for part in parts):
+            output = [_responses_part(part) for part in parts]
+        items.append(
+            {"type": "function_call_output", "call_id": call.id, "output": output}
+        )
+    return items
+
+
+def _responses_carries(part: Media) -> bool:
+    return part.mime_type in _IMAGES or part.mime_type == "application/pdf"
+
+
+def _responses_part(part: str | Media) -> JsonObject:
+    if isinstance(part, str):
+        return {"type": "input_text", "text": part}
+    if part.mime_type in _IMAGES:
+        return {"type": "input_image", "image_url": part.url}
+    return {"type": "input_file", "filename": part.name, "file_data": part.url}

@@ -1,0 +1,570 @@
+"""Lists of many servers made one: the items, their names, their owners.
+
+Items stay what they were, unknown members included; only a name or a URI that would be
+ambiguous is another. What is no item (no object, no name) is left out.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from functools import cached_property
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote, unquote
+
+import attrs
+
+from mcpwire.errors import InvalidParams
+from mcpwire.tools.names import Collision, NamePolicy, Owner
+from mcpwire.tools.rules import ServerRules, first_match
+from mcpwire.tools.transforms import object_schema
+from mcpwire.versions import REVISIONS
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from mcpwire.tools.names import NameTable
+    from mcpwire.tools.rules import Rules
+    from mcpwire.tools.transforms import ToolTransform
+    from mcpwire.versions import Revision
+
+__all__ = [
+    "SCHEME",
+    "Listed",
+    "Merged",
+    "alias_of",
+    "has_links",
+    "listed",
+    "mark_of",
+    "merge_named",
+    "merge_resources",
+    "merge_templates",
+    "merged_capabilities",
+    "merged_instructions",
+    "page_of",
+    "read_alias",
+    "with_links",
+    "with_uris",
+]
+
+T = TypeVar("T")
+
+MARK_BYTES: Final = 9
+PLACE_BYTES: Final = 4
+
+
+def mark_of(texts: Iterable[bytes]) -> bytes:
+    """Return what tells one list of texts from another."""
+    digest = blake2b(digest_size=MARK_BYTES)
+    for text in texts:
+        digest.update(b"%d:" % len(text))
+        digest.update(text)
+    return digest.digest()
+
+
+def page_of(
+    items: Sequence[T], cursor: Any, *, size: int, mark: bytes
+) -> tuple[Sequence[T], str | None]:
+    """Return one page of a list, and the cursor of the next.
+
+    Args:
+        items: The whole list.
+        cursor: Where the page begins; ``None``: at the list's beginning.
+        size: How many items a page has.
+        mark: What tells this list from others.
+
+    Raises:
+        InvalidParams: The cursor is none, or of another list (2025-11-25
+            server/utilities/pagination, "Error Handling": -32602).
+    """
+    start = 0 if cursor is None else _place(cursor, mark, len(items))
+    end = start + size
+    following = None if end >= len(items) else _cursor(mark, end)
+    return items[start:end], following
+
+
+def _cursor(mark: bytes, place: int) -> str:
+    return urlsafe_b64encode(mark + place.to_bytes(PLACE_BYTES, "big")).decode()
+
+
+def _place(cursor: Any, mark: bytes, count: int) -> int:
+    raw = b""
+    if type(cursor) is str and cursor.isascii():
+        try:
+            raw = urlsafe_b64decode(cursor)
+        except ValueError:
+            raw = b""
+    if len(raw) != MARK_BYTES + PLACE_BYTES:
+        raise InvalidParams("params.cursor is no cursor of this server")
+    if raw[:MARK_BYTES] != mark:
+        raise InvalidParams("params.cursor is of a list that has changed since")
+    place = int.from_bytes(raw[MARK_BYTES:], "big")
+    if not 0 < place < count or _cursor(mark, place) != cursor:
+        raise InvalidParams("params.cursor is no cursor of this server")
+    return place
+
+
+SCHEME: Final = "mcpgw://"
+"""What begins each alias."""
+
+
+def alias_of(server: str, uri: str) -> str:
+    """Return the alias of a server's resource."""
+    return f"{SCHEME}{quote(server, safe='')}/{quote(uri, safe='')}"
+
+
+def read_alias(uri: str) -> tuple[str, str] | None:
+    """Return the server and the URI that an alias names; ``None``: it is none."""
+    if not uri.startswith(SCHEME):
+        return None
+    server, slash, inner = uri[len(SCHEME) :].partition("/")
+    if not slash:
+        return None
+    try:
+        found = unquote(server, errors="strict"), unquote(inner, errors="strict")
+    except UnicodeDecodeError:
+        return None
+    # Another spelling of an alias is no alias.
+    return found if alias_of(*found) == uri else None
+
+
+def with_uris(contents: Any, names: Mapping[str, str]) -> tuple[Any, bool]:
+    """Return a list of objects with each ``uri`` renamed, and whether any was.
+
+    What is no list, or has no such URI, is returned as it came.
+    """
+    if type(contents) is not list:
+        return contents, False
+    changed = False
+    renamed = []
+    for each in contents:
+        uri = each.get("uri") if type(each) is dict else None
+        name = names.get(uri) if type(uri) is str else None
+        if name is not None:
+            each = {**each, "uri": name}  # noqa: PLW2901 - the one that is kept
+            changed = True
+        renamed.append(each)
+    return (renamed, True) if changed else (contents, False)
+
+
+def has_links(result: dict[str, Any]) -> bool:
+    """Tell whether a tool's result names resources."""
+    content = result.get("content")
+    return type(content) is list and any(
+        type(block) is dict and ("uri" in block or "resource" in block)
+        for block in content
+    )
+
+
+def with_links(result: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a tool's result with aliases in links and embedded resources.
+
+    Args:
+        result: The result; it is not changed.
+        names: The URIs of that server that have an alias, and the alias.
+    """
+    content = result.get("content")
+    if type(content) is not list:
+        return result
+    linked, changed = with_uris(content, names)
+    blocks = list(linked)
+    for at, block in enumerate(blocks):
+        inner = block.get("resource") if type(block) is dict else None
+        named, has_changed = with_uris([inner], names)
+        if has_changed:
+            blocks[at] = {**block, "resource": named[0]}
+            changed = True
+    return {**result, "content": blocks} if changed else result
+
+
+_RESERVED_META: Final = "io.modelcontextprotocol/"
+"""What the protocol itself says with a result is about that one hop."""
+
+_PRIVATE: Final = "private"
+
+NO_RULES: Final = ServerRules()
+
+
+@attrs.frozen(kw_only=True)
+class Listed:
+    """What one server lists of one kind, all pages of it."""
+
+    server: str
+
+    items: tuple[dict[str, Any], ...] = ()
+
+    ttl: int = 0
+    """How long it may be kept, in milliseconds."""
+
+    is_public: bool = False
+    """Whether everybody gets the same."""
+
+    meta: Mapping[str, Any] = attrs.field(factory=dict)
+    """The `_meta` of its results."""
+
+    is_bare: bool = False
+    """Whether its names stay as they are."""
+
+    rules: ServerRules = NO_RULES
+    """What of its tools is offered, beside the rules for all."""
+
+    extras: tuple[dict[str, Any], ...] = ()
+    """Tools that are requests of another kind; its own of that name go first."""
+
+
+@attrs.frozen(kw_only=True)
+class Merged:
+    """One list of many servers; owners and names are looked up and never parsed."""
+
+    items: tuple[dict[str, Any], ...] = ()
+    """As clients see them, in their order."""
+
+    owners: Mapping[str, Owner] = attrs.field(factory=dict)
+    """What clients call it -> its server, and what that calls it."""
+
+    names: Mapping[Owner, str] = attrs.field(factory=dict)
+    """The other way round."""
+
+    collisions: tuple[Collision, ...] = ()
+    """Items that would have had the same name."""
+
+    transforms: Mapping[str, ToolTransform] = attrs.field(factory=dict)
+    """What clients call it -> what is done to the arguments of its calls."""
+
+    extras: frozenset[str] = frozenset()
+    """The names of the tools that are requests of another kind."""
+
+    hints: Mapping[str, Any] = attrs.field(factory=dict)
+    """`ttlMs`, `cacheScope`, and `_meta` where there is any."""
+
+    def only(self, servers: Collection[str], key: str) -> Merged:
+        """Return what these servers have of it.
+
+        Args:
+            servers: Their names.
+            key: The member of an item that clients call it by.
+        """
+        theirs = {name for owner, name in self.names.items() if owner[0] in servers}
+        items = tuple(item for item in self.items if item[key] in theirs)
+        return attrs.evolve(self, items=items)
+
+    @cached_property
+    def mark(self) -> bytes:
+        """What tells this list from others, as its cursors do."""
+        return mark_of(map(encode, self.items))
+
+
+# One server's pages...
+
+
+def listed(
+    server: str,
+    pages: Sequence[Mapping[str, Any]],
+    list_key: str,
+    *,
+    is_bare: bool = False,
+    rules: ServerRules = NO_RULES,
+    extras: Iterable[dict[str, Any]] = (),
+) -> Listed:
+    """Return what a server lists, of the raw results of all pages.
+
+    The shortest time and the narrowest scope of the pages count.
+    """
+    items: list[dict[str, Any]] = []
+    meta: dict[str, Any] = {}
+    for page in pages:
+        found = page.get(list_key)
+        if type(found) is list:
+            items += [each for each in found if type(each) is dict]
+        said = page.get("_meta")
+        if type(said) is dict:
+            meta = {**said, **meta}
+    return Listed(
+        server=server,
+        items=tuple(items),
+        ttl=min((_ttl(page) for page in pages), default=0),
+        is_public=all(page.get("cacheScope") == "public" for page in pages),
+        meta=meta,
+        is_bare=is_bare,
+        rules=rules,
+        extras=tuple(extras),
+    )
+
+
+def _ttl(page: Mapping[str, Any]) -> int:
+    ttl = page.get("ttlMs")
+    return ttl if type(ttl) is int and ttl > 0 else 0
+
+
+def _hints(lists: Sequence[Listed]) -> dict[str, Any]:
+    is_public = bool(lists) and all(each.is_public for each in lists)
+    hints: dict[str, Any] = {
+        "ttlMs": min((each.ttl for each in lists), default=0),
+        "cacheScope": "public" if is_public else _PRIVATE,
+    }
+    meta: dict[str, Any] = {}
+    for each in lists:
+        for key, value in each.meta.items():
+            if not key.startswith(_RESERVED_META):
+                meta.setdefault(key, value)
+    if meta:
+        hints["_meta"] = meta
+    return hints
+
+
+# Names...
+
+
+def merge_named(
+    lists: Sequence[Listed],
+    policy: NamePolicy,
+    *,
+    rules: Rules = NO_RULES,
+    transforms: Mapping[str, ToolTransform] | None = None,
+    servers: Mapping[str, str] | None = None,
+) -> Merged:
+    """Merge tools, or prompts: named by the policy, sorted by name.
+
+    Args:
+        lists: What each server lists, in the servers' order.
+        policy: How they are called.
+        rules: What is offered; the rest is not there at all.
+        transforms: How those look that a pattern fits, the first that does.
+        servers: What stands for a server's name in names, where it is something else.
+
+    Raises:
+        NameCollision: The policy has it that two of one name are an error.
+    """
+    naming = _Naming(lists, policy, transforms or {}, servers or {})
+    owners: dict[str, Owner] = {}
+    items: dict[str, dict[str, Any]] = {}
+    changed: dict[str, ToolTransform] = {}
+    for owner, name in naming.names.items():
+        listed, item = naming.items[owner]
+        keys = (name, *naming.keys(owner))
+        if rules.refusal(keys) or listed.rules.refusal((*keys, owner[1])):
+            continue
+        transform = naming.transforms.get(owner)
+        if transform is not None:
+            item = _transformed(item, transform)
+            if not transform.keeps_arguments:
+                changed[name] = transform
+        owners[name] = owner
+        items[name] = item if item.get("name") == name else {**item, "name": name}
+    return Merged(
+        items=tuple(items[name] for name in sorted(items)),
+        owners=owners,
+        names={owner: name for name, owner in owners.items()},
+        collisions=naming.table.collisions,
+        transforms=changed,
+        extras=frozenset(n for n, owner in owners.items() if owner in naming.extras),
+        hints=_hints(lists),
+    )
+
+
+class _Naming:
+    """The names of all items, before any of it is hidden.
+
+    Attributes:
+        items: Each item, and the server that listed it.
+        extras: Those that are requests of another kind.
+        table: The names that the policy gave.
+        plain: The same without any renaming.
+        transforms: What is done to each of those that a pattern fits.
+        names: All names, those included that stay as they are.
+    """
+
+    def __init__(
+        self,
+        lists: Sequence[Listed],
+        policy: NamePolicy,
+        patterns: Mapping[str, ToolTransform],
+        servers: Mapping[str, str],
+    ) -> None:
+        self._servers = servers
+        self.items: dict[Owner, tuple[Listed, dict[str, Any]]] = {}
+        self.extras: set[Owner] = set()
+        for each in lists:
+            self._take(each)
+        # Of two that keep their names the first one does.
+        bare: dict[str, Owner] = {}
+        for owner, (each, _) in self.items.items():
+            if each.is_bare:
+                bare.setdefault(owner[1], owner)
+        others = [owner for owner, (each, _) in self.items.items() if not each.is_bare]
+        self.plain = self._plain(others, policy, bare)
+        # What a policy would call those says which rules are meant for them: they are
+        # the same tools, wherever they are listed.
+        self._policed = self._plain(self.items, policy, ()) if bare else self.plain
+        self.transforms = self._found(patterns)
+        labels = {
+            owner: transform.name
+            for owner, transform in self.transforms.items()
+            if transform.name is not None
+        }
+        self.table = policy.table(others, labels=labels, servers=servers, reserved=bare)
+        self.names = {owner: labels.get(owner, name) for name, owner in bare.items()}
+        for owner in others:
+            name = self.table.name_of(*owner)
+            if name is not None:
+                self.names[owner] = name
+
+    def _take(self, listed: Listed) -> None:
+        for item in (*listed.items, *listed.extras):
+            name = item.get("name")
+            if type(name) is str and (listed.server, name) not in self.items:
+                self.items[listed.server, name] = listed, item
+                if any(item is extra for extra in listed.extras):
+                    self.extras.add((listed.server, name))
+
+    def _plain(
+        self, others: Iterable[Owner], policy: NamePolicy, bare: Iterable[str]
+    ) -> NameTable:
+        # Here a collision is of no concern: renaming may be what ends it.
+        policy = attrs.evolve(policy, on_collision="suffix")
+        return policy.table(others, servers=self._servers, reserved=bare)
+
+    def keys(self, owner: Owner) -> tuple[str, ...]:
+        """Return by what patterns find a tool, whatever it is renamed to."""
+        plain, raw = self.plain.name_of(*owner), "/".join(owner)
+        if plain is not None:
+            return plain, raw
+        return owner[1], self._policed.name_of(*owner) or raw, raw
+
+    def _found(
+        self, patterns: Mapping[str, ToolTransform]
+    ) -> dict[Owner, ToolTransform]:
+        found: dict[Owner, ToolTransform] = {}
+        for owner in self.items if patterns else ():
+            pattern = first_match(patterns, self.keys(owner))
+            if pattern is not None:
+                found[owner] = patterns[pattern]
+        return found
+
+
+def _transformed(item: dict[str, Any], transform: ToolTransform) -> dict[str, Any]:
+    """Return a tool as it is to look."""
+    words = {"title": transform.title, "description": transform.description}
+    changed = {**item, **{key: text for key, text in words.items() if text is not None}}
+    if not transform.keeps_arguments:
+        schema = object_schema(item.get("inputSchema"))
+        changed["inputSchema"] = transform.outside(schema)
+    return changed
+
+
+# URIs...
+
+
+def merge_resources(lists: Sequence[Listed]) -> Merged:
+    """Merge resources, sorted by URI; the first server to list one keeps its URI."""
+    owners: dict[str, Owner] = {}
+    names: dict[Owner, str] = {}
+    items: dict[str, dict[str, Any]] = {}
+    shared: dict[str, list[Owner]] = {}
+    for each in lists:
+        for item in each.items:
+            uri = item.get("uri")
+            if type(uri) is not str or (each.server, uri) in names:
+                continue
+            owner = (each.server, uri)
+            name = uri
+            if uri in owners:
+                shared.setdefault(uri, [owners[uri]]).append(owner)
+                name = alias_of(each.server, uri)
+                item = {**item, "uri": name}  # noqa: PLW2901 - the one that is kept
+            owners[name], names[owner], items[name] = owner, name, item
+    return Merged(
+        items=tuple(items[name] for name in sorted(items)),
+        owners=owners,
+        names=names,
+        collisions=_collisions(shared),
+        hints=_hints(lists),
+    )
+
+
+def merge_templates(lists: Sequence[Listed]) -> Merged:
+    """Merge resource templates, sorted; of several that are equal the first is listed.
+
+    The owners are by template: the first one's.
+    """
+    owners: dict[str, Owner] = {}
+    names: dict[Owner, str] = {}
+    items: dict[str, dict[str, Any]] = {}
+    shared: dict[str, list[Owner]] = {}
+    for each in lists:
+        for item in each.items:
+            template = item.get("uriTemplate")
+            if type(template) is not str or (each.server, template) in names:
+                continue
+            owner = (each.server, template)
+            names[owner] = template
+            if template in owners:
+                shared.setdefault(template, [owners[template]]).append(owner)
+            else:
+                owners[template], items[template] = owner, item
+    return Merged(
+        items=tuple(items[name] for name in sorted(items)),
+        owners=owners,
+        names=names,
+        collisions=_collisions(shared),
+        hints=_hints(lists),
+    )
+
+
+def _collisions(shared: Mapping[str, Iterable[Owner]]) -> tuple[Collision, ...]:
+    return tuple(
+        Collision(name, tuple(owners), "first") for name, owners in shared.items()
+    )
+
+
+# What servers say of themselves...
+
+_NOV_2024, _MAR_2025, *_ = REVISIONS
+
+_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "tools": ("listChanged",),
+    "prompts": ("listChanged",),
+    "resources": ("subscribe", "listChanged"),
+    "completions": (),
+    "logging": (),
+}
+"""The capabilities that can be had together, and what of each a server may add."""
+
+
+def merged_capabilities(
+    declared: Iterable[Mapping[str, Any]],
+    revision: Revision,
+    *,
+    extra: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return what servers can do together, as a revision says it.
+
+    Args:
+        declared: What each of them declared.
+        revision: The client's.
+        extra: What else there is, such as what the gateway adds itself.
+    """
+    merged: dict[str, dict[str, Any]] = {}
+    for capabilities in declared:
+        for name, flags in _FLAGS.items():
+            settings = capabilities.get(name)
+            if settings is None or settings is False:
+                continue
+            found = merged.setdefault(name, {})
+            if isinstance(settings, dict):
+                found |= {flag: True for flag in flags if settings.get(flag) is True}
+    for name, settings in (extra or {}).items():
+        merged[name] = {**merged.get(name, {}), **settings}
+    if revision < _MAR_2025:
+        # 2024-11-05 has completion without a capability that announces it.
+        merged.pop("completions", None)
+    return {name: merged[name] for name in (*_FLAGS, *merged) if name in merged}
+
+
+def merged_instructions(said: Iterable[tuple[str, str | None]]) -> str | None:
+    """Return how servers want to be used: each in its own words, under its name."""
+    texts = [(server, text) for server, text in said if text]
+    if len(texts) == 1:
+        return texts[0][1]
+    return "\n\n".join(f"# {server}\n\n{text}" for server, text in texts) or None

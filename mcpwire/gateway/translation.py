@@ -1,0 +1,387 @@
+"""Translate what crosses a gateway between connections and protocol versions.
+
+A message stays as it came, but for what belongs to one hop: ids, progress tokens, the
+`_meta` of the version, and the forms of a few questions. Each rule stands beside the
+statement of the specification that makes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import (
+    ConnectionClosed,
+    InternalError,
+    InvalidParams,
+    LocalProtocolError,
+    MCPError,
+    MethodNotFound,
+    RequestTimeout,
+    RPCError,
+    rpc_error,
+)
+from mcpwire.protocol.methods import LEVELS, TASKS, available
+from mcpwire.protocol.serving.questions import can
+from mcpwire.types.meta import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    PROTOCOL_VERSION,
+    SERVER_INFO,
+)
+from mcpwire.versions import REVISIONS, Era
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.versions import Revision
+
+__all__ = [
+    "CANCELLED",
+    "ELICIT",
+    "ROOTS",
+    "ROUND_MEMBERS",
+    "SAMPLE",
+    "answer_across",
+    "can_be_asked",
+    "declared_again",
+    "lowered",
+    "passed_error",
+    "passed_meta",
+    "passed_result",
+    "question_across",
+    "reaches",
+    "refusal",
+    "visits_of",
+    "without_rounds",
+]
+
+_NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, *_ = REVISIONS
+
+ELICIT: Final = "elicitation/create"
+SAMPLE: Final = "sampling/createMessage"
+ROOTS: Final = "roots/list"
+
+_FAMILIES: Final = {ELICIT: "elicitation", SAMPLE: "sampling", ROOTS: "roots"}
+
+_EXCERPT_CHARACTERS: Final = 40
+
+
+def refusal(
+    method: str,
+    params: Mapping[str, Any] | None,
+    revision: Revision,
+    capabilities: Mapping[str, Any],
+) -> RPCError | None:
+    """Return why a client cannot be asked that; ``None``: it can.
+
+    Args:
+        method: The question.
+        params: Its params.
+        revision: What the client speaks.
+        capabilities: What it declared.
+    """
+    family = _FAMILIES.get(method)
+    if family is None or available(method, revision, "server") is None:
+        return MethodNotFound(
+            f"the client behind the gateway does not answer {_excerpt(method)}"
+        )
+    if params is None and method != ROOTS:
+        return InvalidParams(f"{method} needs params")
+    needed = family
+    if method == ELICIT:
+        assert params is not None
+        needed = (
+            "elicitation.url" if params.get("mode") == "url" else "elicitation.form"
+        )
+    if can(needed, revision, capabilities):
+        return None
+    # 2025-11-25 client/elicitation, "Error Handling": a mode that was not declared is
+    # -32602; a capability that was not, is no method.
+    if capabilities.get(family) is not None:
+        return InvalidParams(f"the client behind the gateway did not declare {needed}")
+    return MethodNotFound(f"the client behind the gateway did not declare {family}")
+
+
+def question_across(
+    method: str, params: Mapping[str, Any] | None, goes: Revision, *, new_id: str
+) -> dict[str, Any] | None:
+    """Return a question's params as the revision of its receiver has them.
+
+    Args:
+        method: The question.
+        params: Its params as they came.
+        goes: The revision of the receiver.
+        new_id: The id of a visit to a URL, where the asker's revision has none.
+    """
+    if params is None:
+        return None
+    made = _without_hop(params)
+    if method == ELICIT:
+        return _elicitation(made, goes, new_id)
+    if method == SAMPLE and goes < _NOV_2025:
+        return _conversation(made)
+    return made
+
+
+def _without_hop(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the token of progress, of which nobody tells anything here."""
+    made = dict(params)
+    meta = made.get("_meta")
+    if type(meta) is dict and "progressToken" in meta:
+        left = {key: value for key, value in meta.items() if key != "progressToken"}
+        made.pop("_meta")
+        if left:
+            made["_meta"] = left
+    return made
+
+
+def _elicitation(params: dict[str, Any], goes: Revision, new_id: str) -> dict[str, Any]:
+    if goes < _NOV_2025:
+        params.pop("mode", None)  # which can only be "form" here
+    elif params.get("mode") == "url":
+        if goes.era is Era.STATELESS:
+            params.pop("elicitationId", None)  # 2026-07-28 tells of no completion
+        else:
+            params.setdefault("elicitationId", new_id)
+    return params
+
+
+def _conversation(params: dict[str, Any]) -> dict[str, Any]:
+    """Let each message have one block, as before SEP-1577."""
+    messages = params.get("messages")
+    if type(messages) is list:
+        params["messages"] = [each for one in messages for each in _single(one)]
+    return params
+
+
+def _single(message: Any) -> list[Any]:
+    content = message.get("content") if type(message) is dict else None
+    if type(content) is not list:
+        return [message]
+    return [{**message, "content": block} for block in content]
+
+
+def answer_across(
+    method: str, answer: dict[str, Any], asks: Revision
+) -> dict[str, Any]:
+    """Return an answer as the revision of the asker has it; mostly unchanged.
+
+    Raises:
+        InternalError: That revision has no form for it.
+    """
+    content = answer.get("content")
+    if method != SAMPLE or asks >= _NOV_2025 or type(content) is not list:
+        return answer
+    if len(content) != 1:
+        raise InternalError(
+            f"the client answered with {len(content)} blocks of content, "
+            f"and {asks} has exactly one"
+        )
+    return {**answer, "content": content[0]}
+
+
+def visits_of(data: Any) -> list[dict[str, Any]]:
+    """Return the visits to URLs that an error asks for (-32042, 2025-11-25 only).
+
+    They are params of elicitations; what is none is left out.
+    """
+    listed = data.get("elicitations") if type(data) is dict else None
+    return [
+        each
+        for each in (listed if type(listed) is list else ())
+        if type(each) is dict
+        and type(each.get("url")) is str
+        and type(each.get("message")) is str
+    ]
+
+
+def _excerpt(text: str) -> str:
+    return repr(text[:_EXCERPT_CHARACTERS])
+
+
+def declared_again(
+    declared: Mapping[str, Any], came: Revision, goes: Revision
+) -> dict[str, Any]:
+    """Return what to declare at a revision for a client that declared this at its own.
+
+    Experimental capabilities stay behind, and so do the tasks that a client of
+    2025-11-25 holds itself: nothing carries them any further.
+    """
+    made = {
+        "roots": _declared_roots(declared.get("roots"), came, goes),
+        "sampling": _declared_sampling(declared.get("sampling"), came, goes),
+        "elicitation": _declared_elicitation(declared.get("elicitation"), came, goes),
+        "extensions": _declared_extensions(declared.get("extensions"), came, goes),
+    }
+    return {name: settings for name, settings in made.items() if settings is not None}
+
+
+def can_be_asked(declared: Mapping[str, Any]) -> bool:
+    """Tell whether a client with these capabilities can be asked for anything."""
+    return any(
+        type(declared.get(name)) is dict
+        for name in ("roots", "sampling", "elicitation")
+    )
+
+
+def _declared_roots(
+    given: Any, came: Revision, goes: Revision
+) -> dict[str, Any] | None:
+    if type(given) is not dict:
+        return None
+    # 2026-07-28 client/roots: nobody tells that they changed.
+    tells = came.era is Era.SESSION and given.get("listChanged") is True
+    return {"listChanged": True} if tells and goes.era is Era.SESSION else {}
+
+
+def _declared_sampling(
+    given: Any, came: Revision, goes: Revision
+) -> dict[str, Any] | None:
+    if type(given) is not dict:
+        return None
+    if goes < _NOV_2025 or came < _NOV_2025:  # which made kinds of it
+        return {}
+    return {kind: given[kind] for kind in ("context", "tools") if kind in given}
+
+
+def _declared_elicitation(
+    given: Any, came: Revision, goes: Revision
+) -> dict[str, Any] | None:
+    if type(given) is not dict or came < _JUN_2025 or goes < _JUN_2025:
+        return None
+    if came < _NOV_2025 or not given:
+        return {}  # forms, and nothing else
+    kinds = {kind: given[kind] for kind in ("form", "url") if kind in given}
+    if goes >= _NOV_2025:
+        return kinds
+    # 2025-06-18 knows forms only, and an empty capability means forms.
+    return {} if "form" in kinds else None
+
+
+def _declared_extensions(
+    given: Any, came: Revision, goes: Revision
+) -> dict[str, Any] | None:
+    # The extensions of the stateless era, tasks first of all, are other ones than what
+    # sessions call so (SEP-2663, "Backward Compatibility").
+    if type(given) is not dict or not given:
+        return None
+    if came.era is not goes.era or goes < _NOV_2025:
+        return None
+    if goes.era is Era.SESSION:
+        return {id: each for id, each in given.items() if id != TASKS} or None
+    return dict(given)
+
+
+_OF_ONE_HOP: Final = frozenset(
+    {CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, "progressToken"}
+)
+"""What a client says of itself, and of how it wants to be answered."""
+
+_STATELESS_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
+"""Members of results that no session knows (2026-07-28 basic, "Results")."""
+
+ROUND_MEMBERS: Final = frozenset({"inputResponses", "requestState"})
+"""Members of params that belong to one round (2026-07-28 basic/patterns/mrtr)."""
+
+
+def passed_meta(meta: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what of a request's `_meta` is for the server behind; ``None``: nothing.
+
+    Trace keys and all keys that are nobody's but the two ends' go through. The token
+    of progress, which is the hop's, is added when the request is sent.
+    """
+    if not meta:
+        return None
+    passed = {key: value for key, value in meta.items() if key not in _OF_ONE_HOP}
+    return passed or None
+
+
+def without_rounds(params: dict[str, Any]) -> dict[str, Any]:
+    """Return the params without what belongs to a round of the stateless era."""
+    if ROUND_MEMBERS.isdisjoint(params):
+        return params
+    return {key: value for key, value in params.items() if key not in ROUND_MEMBERS}
+
+
+def passed_result(result: dict[str, Any], came: Era, goes: Era) -> dict[str, Any]:
+    """Return a complete result as the client's era has it; most often the very same.
+
+    Args:
+        result: What the server behind answered.
+        came: The era that it speaks.
+        goes: The era of the client.
+    """
+    if came is Era.SESSION:
+        # The answering side puts its own there; a session's member of that name says
+        # something else.
+        if goes is Era.STATELESS and not _STATELESS_MEMBERS.isdisjoint(result):
+            return _without(result, _STATELESS_MEMBERS)
+        return result
+    if goes is Era.SESSION and not _STATELESS_MEMBERS.isdisjoint(result):
+        result = _without(result, _STATELESS_MEMBERS)
+    meta = result.get("_meta")
+    if type(meta) is not dict or SERVER_INFO not in meta:
+        return result
+    # 2026-07-28 basic, "_meta": it names the answering side, and that is the gateway.
+    left = _without(meta, frozenset({SERVER_INFO}))
+    if left:
+        return {**result, "_meta": left}
+    return _without(result, frozenset({"_meta"}))
+
+
+def _without(fields: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key not in names}
+
+
+_RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
+
+
+def reaches(level: object, wanted: str | None) -> bool:
+    """Tell whether a message of that level is at or above `wanted`.
+
+    What is no level reaches nobody, and without `wanted` nothing does (2026-07-28
+    server/utilities/logging).
+    """
+    if wanted is None or type(level) is not str:
+        return False
+    rank = _RANKS.get(level)
+    return rank is not None and rank >= _RANKS[wanted]
+
+
+def lowered(told: str | None, wanted: str) -> bool:
+    """Tell whether a server that was told one level must be told another, lower one.
+
+    A session has one level, and several requests that stand alone may share it: each
+    hears what it asked for where the session tells the most that anybody asked for.
+    """
+    return told is None or _RANKS[wanted] < _RANKS[told]
+
+
+CANCELLED: Final = -32800
+"""The code that ends a request which its client has cancelled."""
+
+
+def passed_error(server: str, method: str, error: MCPError) -> RPCError:
+    """Return the answer for a request that failed with that error.
+
+    Args:
+        server: The name of the server behind.
+        method: The request.
+        error: What it failed with.
+    """
+    if isinstance(error, RPCError):
+        # A new one: an exception keeps its traceback, and whatever that holds.
+        return rpc_error(error.code, error.message, data=error.data)
+    if isinstance(error, LocalProtocolError):
+        # What cannot be written has no place in a message, and nothing was sent.
+        return InvalidParams(f"{method} cannot be sent to {server!r}: {error}")
+    data: dict[str, Any] = {"server": server, "error": type(error).__name__}
+    if isinstance(error, RequestTimeout):
+        data["timeout"] = error.timeout
+        sentence = f"{server!r} did not answer {method} within {error.timeout:g} s"
+    else:
+        if isinstance(error, ConnectionClosed):
+            data["sent"] = error.sent
+        sentence = f"{server!r} failed {method}: {error}"
+    return InternalError(sentence, data=data)

@@ -1,0 +1,209 @@
+"""Hands the notifications of a group's servers to one callback and to streams.
+
+No consumer can hold up the reading of a connection, or another one: what a consumer
+has not taken yet waits in a buffer of its own (`group.event_buffer`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import InvalidMessage
+from mcpwire.group.event_buffer import GroupBuffer
+from mcpwire.group.logs import relay, warn
+from mcpwire.group.reports import GroupEvent
+from mcpwire.limits import check_timeout
+from mcpwire.protocol.notifications import typed_notification
+from mcpwire.transports.callbacks import Delivery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+    from mcpwire.limits import Limits
+
+__all__ = ["EventBus", "GroupEvents"]
+
+CALLBACK_END_S: Final = 2.0
+"""How long a callback may take to end once it is cancelled."""
+
+
+def _event(server: str, method: str, params: dict[str, Any] | None) -> Any:
+    """Return an event as users see it; ``None`` for one against the rules."""
+    try:
+        return GroupEvent(server, typed_notification(method, params))
+    except InvalidMessage as error:
+        warn("reading a notification", server, error)
+        return None
+
+
+class GroupEvents:
+    """Every notification of every server that belongs to no call, as it comes.
+
+    Of each server `Limits.notifications` wait at most: beyond them progress and log
+    messages that were not taken yet are dropped, the oldest first, and counted. That a
+    list or a resource that was subscribed to changed is never dropped: while one such
+    notification waits, further ones about the same are one with it. What one server
+    said comes in its order.
+
+    It hears from being made, and ends when the group is closed.
+    """
+
+    def __init__(self, bus: EventBus) -> None:
+        self._bus = bus
+        self._buffer = bus.buffer()
+        self._wake = asyncio.Event()
+        self._is_closed = False
+        bus.streams.add(self)
+
+    @property
+    def dropped(self) -> int:
+        """Notifications lost because they were not taken in time."""
+        return self._buffer.dropped
+
+    def dropped_of(self, server: str) -> int:
+        """Return how many of one server's were."""
+        return self._buffer.dropped_of(server)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more will come."""
+        return self._is_closed and not self._buffer
+
+    def take(self, *item: Any) -> None:
+        """Hear a notification."""
+        if self._buffer.put(*item):
+            self._wake.set()
+
+    def end(self) -> None:
+        """Let what waits be taken, and nothing more come."""
+        self._is_closed = True
+        self._wake.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> GroupEvent:
+        event = await self._next(None)
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    async def next(self, timeout: float | None = None) -> GroupEvent | None:
+        """Return the next event, waiting so many seconds for it.
+
+        Returns ``None`` when the time is over, or the stream: `is_closed` tells. Safe
+        to cancel: nothing is lost.
+
+        Raises:
+            ValueError: The timeout is zero, negative or NaN.
+        """
+        seconds = check_timeout(timeout)
+        return await self._next(None if seconds is None else monotonic() + seconds)
+
+    async def _next(self, until: float | None) -> GroupEvent | None:
+        while True:
+            self._wake.clear()
+            while self._buffer:
+                server, method, params, _ = self._buffer.pop()
+                event: GroupEvent | None = _event(server, method, params)
+                if event is not None:
+                    if self._buffer:  # for another task that iterates
+                        self._wake.set()
+                    return event
+            if self._is_closed:
+                self._wake.set()  # every waiting task is to see it
+                return None
+            left = None if until is None else until - monotonic()
+            if left is not None and left <= 0:
+                return None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._wake.wait()
+
+    async def aclose(self) -> None:
+        """Hear no more, and forget what waits. Never raises."""
+        self._bus.streams.discard(self)
+        self._buffer.clear()
+        self.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class EventBus:
+    """The consumers of a group's notifications.
+
+    Args:
+        limits: How much may wait for each.
+        is_kept: Tells of a server and a URI whether no update of it may get lost.
+        on_notification: Called with each `GroupEvent`, plain or async.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        is_kept: Callable[[str, str], bool],
+        on_notification: Callable[[GroupEvent], Any] | None,
+    ) -> None:
+        self._limits = limits
+        self._is_kept = is_kept
+        self._callback = on_notification
+        self._buffer: GroupBuffer | None = None
+        self._delivery: Delivery | None = None
+        self.streams: weakref.WeakSet[GroupEvents] = weakref.WeakSet()
+        if on_notification is not None:
+            self._buffer = self.buffer()
+            self._delivery = Delivery(self._tell, self._buffer)
+
+    def buffer(self) -> GroupBuffer:
+        """Make a buffer for one more consumer."""
+        return GroupBuffer(
+            self._limits.notifications,
+            room=self._limits.message,
+            is_kept=self._is_kept,
+        )
+
+    @property
+    def dropped(self) -> int:
+        """Notifications that the callback was too slow for."""
+        return 0 if self._buffer is None else self._buffer.dropped
+
+    def heard(
+        self, server: str, method: str, params: dict[str, Any] | None, size: int
+    ) -> None:
+        """Hand a notification to every consumer; never waits, never raises."""
+        for stream in tuple(self.streams):
+            stream.take(server, method, params, size)
+        if self._delivery is not None:
+            self._delivery.put(server, method, params, size)
+        elif method == "notifications/message" and not self.streams:
+            relay(server, params or {})
+
+    def _tell(
+        self, server: str, method: str, params: dict[str, Any] | None, _: int
+    ) -> Any:
+        assert self._callback is not None
+        event = _event(server, method, params)
+        return None if event is None else self._callback(event)
+
+    async def close(self) -> None:
+        """End every stream and a callback that runs; bounded in time."""
+        for stream in tuple(self.streams):
+            stream.end()
+        running = None if self._delivery is None else self._delivery.close()
+        if running is not None:
+            await asyncio.wait([running], timeout=CALLBACK_END_S)

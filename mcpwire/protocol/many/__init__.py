@@ -1,1 +1,0 @@
-"""Many servers at once: names, configuration, merged lists; pure."""

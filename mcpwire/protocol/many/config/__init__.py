@@ -1,1 +1,0 @@
-"""What a configuration of servers may say, and what it means; pure."""

@@ -1,1 +1,0 @@
-"""What may be called of the tools of many servers, with what, and how it is told."""

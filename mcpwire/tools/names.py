@@ -1,0 +1,374 @@
+"""What the tools of many servers are called, so that no two have one name.
+
+A `NamePolicy` makes names, a `NameTable` remembers their owners. Names are looked up
+and never parsed: what a server or a tool is called may hold whatever a template does.
+
+A name is a function of the server's and the tool's own names, and of whether another
+tool would have it too. So it is the same in each order of servers, after a restart, and
+when a server comes along with which there is no collision.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from string import Formatter
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import attrs
+
+from mcpwire.errors import NameCollision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Self
+
+__all__ = ["Collision", "NamePolicy", "NameTable", "Owner", "names_of_servers"]
+
+Owner: TypeAlias = tuple[str, str]
+"""A server's name among ours, and what it calls the tool."""
+
+OnCollision: TypeAlias = Literal["suffix", "raise", "first"]
+
+MIN_LENGTH: Final = 16
+"""The least `max_length`: what is shorter has no room for a hash that is worth it."""
+
+DIGITS: Final = (8, 16, 32, 64)
+"""How many digits of its hash a name gets; more where fewer are not enough."""
+
+RESERVED: Final = ""
+"""The server of a name that is not ours to give."""
+
+
+@attrs.frozen
+class Collision:
+    """Several tools that would have one name."""
+
+    name: str
+    """The name that they would have."""
+
+    owners: tuple[Owner, ...]
+    """The tools that would have it; the server of a reserved name is empty."""
+
+    resolution: Literal["suffix", "first"]
+    """Each got a suffix of its own, or only the first has a name."""
+
+    def __str__(self) -> str:
+        """Return one readable line."""
+        whose = ", ".join(f"{tool!r} of {server!r}" for server, tool in self.owners)
+        return f"{self.name!r} would be {whose}: {self.resolution}"
+
+
+@attrs.frozen
+class NameTable:
+    """Names and their owners, looked up both ways; iterates over the names."""
+
+    _owners: Mapping[str, Owner]
+    _names: Mapping[Owner, str]
+
+    collisions: tuple[Collision, ...] = ()
+    """Tools that would have had the same name, and what was done."""
+
+    shortened: tuple[str, ...] = ()
+    """The names that stand for longer ones."""
+
+    def name_of(self, server: str, tool: str) -> str | None:
+        """Return what a server's tool is called; ``None``: it has no name."""
+        return self._names.get((server, tool))
+
+    def find(self, name: str) -> Owner | None:
+        """Return the owner of a name; ``None``: it has none."""
+        return self._owners.get(name)
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._owners)
+
+
+def _check_length(_: NamePolicy, __: object, value: int | None) -> None:
+    if value is not None and (type(value) is not int or value < MIN_LENGTH):
+        raise ValueError(
+            f"max_length must be {MIN_LENGTH} or more, or None, got {value!r}"
+        )
+
+
+def _check_charset(_: NamePolicy, __: object, value: str) -> None:
+    try:
+        outside = re.compile(f"[^{value}]")
+    except re.error as error:
+        raise ValueError(
+            f"charset must be the inside of a character class, got {value!r}: {error}"
+        ) from error
+    if outside.search("0123456789abcdef_"):
+        raise ValueError(f"charset must have 0-9, a-f and '_', got {value!r}")
+
+
+def _check_normalise(_: NamePolicy, __: object, value: object) -> None:
+    if value not in ("ascii", "none") and not callable(value):
+        raise ValueError(
+            f"normalise must be 'ascii', 'none' or a function, got {value!r}"
+        )
+
+
+def _check_on_collision(_: NamePolicy, __: object, value: object) -> None:
+    if value not in ("suffix", "raise", "first"):
+        raise ValueError(
+            f"on_collision must be 'suffix', 'raise' or 'first', got {value!r}"
+        )
+
+
+@attrs.frozen
+class NamePolicy:
+    """How the tools of many servers are called.
+
+    Args:
+        template: The name, with ``{tool}`` and perhaps ``{server}`` in it. The server
+            is what *we* call it, never what it says of itself.
+        normalise: ``"ascii"``: each character that `charset` lacks becomes ``_``. A
+            function: gets server or tool and returns what to use of it, on which the
+            same is done. ``"none"``: they stay as they are, whatever `charset` says.
+        max_length: In characters, at least 16; ``None``: no limit. A longer name keeps
+            its beginning and its end, which is what tells names apart, around a hash.
+        charset: The inside of a character class.
+        on_collision: ``"suffix"``: each of the tools that would have one name gets a
+            suffix of its own, which depends on its server and its own name only.
+            ``"raise"``: `NameCollision`. ``"first"``: the first has the name, the
+            others have none. `NameTable.collisions` tells in each case.
+
+    Raises:
+        ValueError: An argument is out of its range; names it.
+    """
+
+    template: str = "mcp__{server}__{tool}"
+    normalise: Literal["ascii", "none"] | Callable[[str], str] = attrs.field(
+        default="ascii", kw_only=True, validator=_check_normalise
+    )
+    max_length: int | None = attrs.field(
+        default=64, kw_only=True, validator=_check_length
+    )
+    charset: str = attrs.field(
+        default="A-Za-z0-9_-", kw_only=True, validator=_check_charset
+    )
+    on_collision: OnCollision = attrs.field(
+        default="suffix", kw_only=True, validator=_check_on_collision
+    )
+
+    def __attrs_post_init__(self) -> None:
+        """Check the template, for which the rest has to be right."""
+        fields = []
+        for literal, field, form, conversion in _parts(self.template):
+            if self._clean(literal) != literal:
+                raise ValueError(
+                    f"template has what charset lacks, in {literal!r} of "
+                    f"{self.template!r}"
+                )
+            fields.append(field)
+            if form or conversion or field not in (None, "server", "tool"):
+                raise ValueError(
+                    "template may have {server} and {tool} and nothing else in "
+                    f"braces, got {self.template!r}"
+                )
+        if "tool" not in fields:
+            raise ValueError(f"template must have {{tool}}, got {self.template!r}")
+
+    @classmethod
+    def claude(cls) -> Self:
+        """Return the default: ``mcp__{server}__{tool}``."""
+        return cls()
+
+    @classmethod
+    def plain(cls) -> Self:
+        """Return ``{server}__{tool}``."""
+        return cls("{server}__{tool}")
+
+    @classmethod
+    def proxy(cls) -> Self:
+        """Return ``{server}_{tool}``."""
+        return cls("{server}_{tool}")
+
+    @classmethod
+    def bare(cls) -> Self:
+        """Return ``{tool}``, which says nothing of the server."""
+        return cls("{tool}")
+
+    def table(
+        self,
+        owners: Iterable[Owner],
+        *,
+        labels: Mapping[Owner, str] | None = None,
+        servers: Mapping[str, str] | None = None,
+        reserved: Iterable[str] = (),
+    ) -> NameTable:
+        """Return the names of all these tools; one that is there twice counts once.
+
+        Args:
+            owners: Server and tool of each.
+            labels: What stands for a tool's own name in the template, where it is
+                something else.
+            servers: What stands for a server's name in the template, where it is
+                something else.
+            reserved: Names that are taken.
+
+        Raises:
+            NameCollision: Two would have one name, and `on_collision` is ``"raise"``.
+        """
+        distinct = tuple(dict.fromkeys(owners))
+        tools, shown = labels or {}, servers or {}
+        full = {
+            (server, tool): self._full(
+                shown.get(server, server), tools.get((server, tool), tool)
+            )
+            for server, tool in distinct
+        }
+        making = _Making(self, full, frozenset(reserved))
+        making.run()
+        return making.table()
+
+    def _full(self, server: str, tool: str) -> str:
+        """Return a tool's name, whatever its length."""
+        return self.template.format(server=self._part(server), tool=self._part(tool))
+
+    def _part(self, text: str) -> str:
+        if callable(self.normalise):
+            text = self.normalise(text)
+        return self._clean(text)
+
+    def _clean(self, text: str) -> str:
+        if self.normalise == "none":
+            return text
+        return re.sub(f"[^{self.charset}]", "_", text)
+
+    def _fitting(self, full: str, owner: Owner, level: int) -> str:
+        """Return a name that is not too long; from level 1 on with a hash in it."""
+        limit = self.max_length
+        fits = limit is None or len(full) <= limit
+        if level == 0 and fits and full:
+            return full
+        digits = _hash(owner)[: DIGITS[max(level, 1) - 1]]
+        suffixed = f"{full}_{digits}"
+        if limit is None or len(suffixed) <= limit:
+            return suffixed
+        room = limit - len(digits) - 2
+        if room < 2:
+            return digits[:limit]
+        # What tells long names apart is mostly at their end.
+        head = room // 3
+        return f"{full[:head]}_{digits}_{full[head - room :]}"
+
+
+class _Making:
+    """The making of one table: a shared name gets more of its hash."""
+
+    def __init__(
+        self, policy: NamePolicy, full: Mapping[Owner, str], reserved: frozenset[str]
+    ) -> None:
+        self.policy = policy
+        self.full = full
+        self.reserved = reserved
+        self.collisions: list[Collision] = []
+        self.level = dict.fromkeys(full, 0)
+        self.names = {owner: self._name(owner) for owner in full}
+
+    def run(self) -> None:
+        """Go on until no two have one name.
+
+        Raises:
+            NameCollision: That is what was asked for, or no hash is long enough.
+        """
+        while shared := self._shared():
+            for name, owners in shared.items():
+                self._resolve(name, owners)
+
+    def table(self) -> NameTable:
+        """Return what was made."""
+        shortened = tuple(
+            name
+            for owner, name in self.names.items()
+            if self.policy.max_length is not None
+            and len(self.full[owner]) > self.policy.max_length
+        )
+        return NameTable(
+            {name: owner for owner, name in self.names.items()},
+            self.names,
+            tuple(self.collisions),
+            shortened,
+        )
+
+    def _name(self, owner: Owner) -> str:
+        return self.policy._fitting(self.full[owner], owner, self.level[owner])  # noqa: SLF001 - one module
+
+    def _shared(self) -> dict[str, list[Owner]]:
+        """Return the owners of each name that has several, or is taken."""
+        owners: dict[str, list[Owner]] = {}
+        for owner, name in self.names.items():
+            owners.setdefault(name, []).append(owner)
+        return {
+            name: found
+            for name, found in owners.items()
+            if len(found) > 1 or name in self.reserved
+        }
+
+    def _resolve(self, name: str, found: list[Owner]) -> None:
+        rule = self.policy.on_collision
+        taken = [(RESERVED, name)] if name in self.reserved else []
+        owners = (*taken, *found)
+        # One that has its whole hash stays: whoever made up that name makes way, as no
+        # server may keep all others from having names.
+        whole = [each for each in found if self.level[each] == len(DIGITS)]
+        if rule == "raise" or len(whole) > 1 or (whole and taken):
+            raise NameCollision(name, owners=owners)
+        self.collisions.append(Collision(name, owners, rule))
+        for owner in found if taken or rule == "suffix" else found[1:]:
+            if rule == "first":
+                del self.names[owner]
+                continue
+            if owner in whole:
+                continue
+            self.level[owner] += 1
+            self.names[owner] = self._name(owner)
+
+
+def names_of_servers(said: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return names for servers after what they say of themselves.
+
+    ``_`` and ``.`` become ``-``. Servers of one name get ``-VERSION`` as well, and
+    those of one name and version a number, in their order.
+
+    Args:
+        said: Name and version of each server (`serverInfo`), by our name for it.
+    """
+    names = {key: re.sub("[_.]", "-", name) for key, (name, _) in said.items()}
+    count = Counter(names.values())
+    for key, (_, version) in said.items():
+        if count[names[key]] > 1:
+            names[key] += "-" + re.sub("[_.]", "-", version)
+    count = Counter(names.values())
+    numbers: Counter[str] = Counter()
+    for key, name in names.items():
+        if count[name] > 1:
+            numbers[name] += 1
+            names[key] = f"{name}-{numbers[name]}"
+    return names
+
+
+def _parts(
+    template: str,
+) -> Iterator[tuple[str, str | None, str | None, str | None]]:
+    try:
+        yield from Formatter().parse(template)
+    except ValueError as error:
+        raise ValueError(
+            f"template is no format string, got {template!r}: {error}"
+        ) from error
+
+
+def _hash(owner: Owner) -> str:
+    """Return 64 hexadecimal digits that stand for a server and a tool."""
+    import hashlib
+
+    server, tool = owner
+    # The length says where one ends, and the other begins.
+    text = f"{len(server)}:{server}{tool}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()

@@ -1,0 +1,271 @@
+"""Results of tools as text, or as whatever else a model is given; pure.
+
+Four forms, by what a host does with them:
+
+``"text"``
+    One text: the text blocks that are not empty, by lines. What is no text is named in
+    one line each, such as ``[image image/png, 5120 bytes]``, or left out.
+``"auto"``
+    The text where there is exactly one block and that is text; nothing where there is
+    none; else the blocks as JSON.
+``"structured"``
+    The structured content as it is, else as ``"text"``.
+``"blocks"``
+    The content blocks as plain objects, as they are on the wire.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
+
+import attrs
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.types import UNSET, encode
+from mcpwire.types.content import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+from mcpwire.wire.json import encode as to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcpwire.types import CallToolResult, JsonObject
+    from mcpwire.types.content import ContentBlock
+
+__all__ = [
+    "FLAT_FORMS",
+    "FlatForm",
+    "cut_text",
+    "flatten",
+    "json_text",
+    "mark_of",
+    "trim_result",
+]
+
+FlatForm: TypeAlias = Literal["text", "auto", "structured", "blocks"]
+
+FLAT_FORMS: Final[tuple[FlatForm, ...]] = ("text", "auto", "structured", "blocks")
+
+
+@overload
+def flatten(
+    result: CallToolResult,
+    form: Literal["text", "auto"] = "text",
+    *,
+    max_bytes: int | None = None,
+    marks: bool = True,
+) -> str: ...
+
+
+@overload
+def flatten(
+    result: CallToolResult,
+    form: Literal["blocks"],
+    *,
+    max_bytes: int | None = None,
+    marks: bool = True,
+) -> list[JsonObject]: ...
+
+
+@overload
+def flatten(
+    result: CallToolResult,
+    form: FlatForm,
+    *,
+    max_bytes: int | None = None,
+    marks: bool = True,
+) -> Any: ...
+
+
+def flatten(
+    result: CallToolResult,
+    form: FlatForm = "text",
+    *,
+    max_bytes: int | None = None,
+    marks: bool = True,
+) -> Any:
+    """Return a result in the form that a host wants; a failed one like any other.
+
+    Args:
+        result: What `call_tool` returned; `CallToolResult.raise_for_error` first makes
+            an exception of one that failed.
+        form: ``"text"``, ``"auto"``, ``"structured"`` or ``"blocks"``.
+        max_bytes: What the outcome may take in UTF-8; more is cut off, and a marker
+            says how much. Structured content that is larger becomes text.
+        marks: Whether what is no text is named in a text (forms ``"text"`` and, where
+            there is no structured content, ``"structured"``).
+
+    Raises:
+        ValueError: The form is unknown, or `max_bytes` is less than 1.
+    """
+    if form not in FLAT_FORMS:
+        raise ValueError(f"form must be one of {', '.join(FLAT_FORMS)}, got {form!r}")
+    _check_bytes(max_bytes)
+    if form == "blocks":
+        return _blocks(result if max_bytes is None else trim_result(result, max_bytes))
+    if form == "structured" and result.structured_content is not UNSET:
+        return _structured(result.structured_content, max_bytes)
+    text = _auto(result) if form == "auto" else _text(result, marks=marks)
+    return text if max_bytes is None else cut_text(text, max_bytes)
+
+
+def cut_text(text: str, max_bytes: int) -> str:
+    """Return no more of a text than so many bytes of UTF-8, a marker included.
+
+    The marker says how many bytes are missing. It is left out where there is no room
+    for it. No character is cut in two.
+
+    Raises:
+        ValueError: `max_bytes` is less than 1.
+    """
+    _check_bytes(max_bytes)
+    whole = _bytes(text)
+    if len(whole) <= max_bytes:
+        return text
+    room = max_bytes - len(_marker(len(whole)))
+    if room <= 0:
+        return _up_to(whole, max_bytes)
+    kept = _up_to(whole, room)
+    return kept + _marker(len(whole) - len(_bytes(kept)))
+
+
+def trim_result(result: CallToolResult, max_bytes: int) -> CallToolResult:
+    """Return a result with content of no more than so many bytes.
+
+    Blocks are kept in their order as long as they fit. The first text that does not is
+    cut; of the rest one text block says how much is missing. Structured content is kept
+    whole or not at all. A result that fits is returned itself.
+
+    Raises:
+        ValueError: `max_bytes` is less than 1.
+    """
+    _check_bytes(max_bytes)
+    sizes = [len(_bytes(json_text(encode(block)))) for block in result.content]
+    structured = result.structured_content
+    own = 0 if structured is UNSET else len(_bytes(json_text(structured)))
+    if sum(sizes) + own <= max_bytes:
+        return result
+    kept: list[ContentBlock] = []
+    left = max_bytes
+    missing = 0
+    for block, size in zip(result.content, sizes, strict=True):
+        if size <= left and not missing:
+            kept.append(block)
+            left -= size
+            continue
+        if not missing and isinstance(block, TextContent):
+            part, rest = _first_part(block, size, left)
+            kept.append(part)
+            missing, left = rest, 0
+        else:
+            missing += size
+    if structured is not UNSET and (missing or own > left):
+        missing += own
+        structured = UNSET
+    if missing:
+        kept.append(TextContent(f"[{missing} more bytes of this result were left out]"))
+    return attrs.evolve(result, content=kept, structured_content=structured, raw=None)
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON; what is nested too deeply to be written, as ``null``.
+
+    What comes in may be nested deeper than what can go out (see `mcpwire.wire.json`).
+    """
+    try:
+        return to_json(value).decode()
+    except LocalProtocolError:
+        return "null"
+
+
+def mark_of(block: ContentBlock) -> str:
+    """Return one line that stands for a block in a text."""
+    if isinstance(block, (ImageContent, AudioContent)):
+        return f"[{block.type} {block.mime_type}, {_decoded(block.data)} bytes]"
+    if isinstance(block, ResourceLink):
+        about = "" if block.mime_type is None else f" ({block.mime_type})"
+        return f"[resource {block.uri}{about}: {block.title or block.name}]"
+    if isinstance(block, EmbeddedResource):
+        inner = block.resource
+        kind = inner.mime_type or "application/octet-stream"
+        if isinstance(inner, TextResourceContents):
+            return f"[resource {inner.uri}, {len(_bytes(inner.text))} bytes]"
+        return f"[resource {inner.uri} {kind}, {_decoded(inner.blob)} bytes]"
+    return f"[{block.type} content]"
+
+
+def _text(result: CallToolResult, *, marks: bool) -> str:
+    lines = list(_lines(result.content, marks=marks))
+    if not result.content and result.structured_content is not UNSET:
+        # Servers need not repeat as text what they say as data.
+        return json_text(result.structured_content)
+    return "\n".join(lines)
+
+
+def _lines(content: Iterable[ContentBlock], *, marks: bool) -> Iterable[str]:
+    for block in content:
+        if isinstance(block, TextContent):
+            if block.text:
+                yield block.text
+        elif marks:
+            inner = getattr(block, "resource", None)
+            if isinstance(inner, TextResourceContents):
+                yield f"[resource {inner.uri}]\n{inner.text}"
+            else:
+                yield mark_of(block)
+
+
+def _auto(result: CallToolResult) -> str:
+    content = result.content
+    if not content:
+        return _text(result, marks=False)
+    if len(content) == 1 and isinstance(content[0], TextContent):
+        return content[0].text
+    return json_text(_blocks(result))
+
+
+def _blocks(result: CallToolResult) -> list[JsonObject]:
+    return [encode(block) for block in result.content]
+
+
+def _structured(value: Any, max_bytes: int | None) -> Any:
+    if max_bytes is None:
+        return value
+    text = json_text(value)
+    cut = cut_text(text, max_bytes)
+    return value if cut is text else cut
+
+
+def _first_part(block: TextContent, size: int, left: int) -> tuple[TextContent, int]:
+    """Return as much of a text as there is room for, and the bytes that are missing."""
+    whole = _bytes(block.text)
+    # What a text takes beyond itself: the object around it, and what is escaped in it.
+    part = _up_to(whole, max(left - (size - len(whole)), 0))
+    return attrs.evolve(block, text=part), len(whole) - len(_bytes(part))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _up_to(whole: bytes, count: int) -> str:
+    return whole[:count].decode("utf-8", "ignore")
+
+
+def _marker(missing: int) -> str:
+    return f"\n[{missing} more bytes]"
+
+
+def _decoded(base64: str) -> int:
+    return len(base64) * 3 // 4 - base64[-2:].count("=")
+
+
+def _check_bytes(max_bytes: int | None) -> None:
+    if max_bytes is not None and max_bytes < 1:
+        raise ValueError(f"max_bytes must be at least 1, got {max_bytes!r}")

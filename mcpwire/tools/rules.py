@@ -1,0 +1,155 @@
+"""Which tools a rule is about, and what a server's own rules are.
+
+A pattern is a glob in which case counts: ``*`` is anything, ``?`` one character,
+``[ab]`` one of these. It is held against the name that the tool has here, against the
+one it would have had without being renamed, and against ``server/tool``. The last is
+the exact one: no server can name a tool so that another server's pattern fits it, as
+long as no server's own name has a ``/`` in it.
+
+Trace context of calls goes along in `_meta`, and where that is wanted as an argument.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import attrs
+
+from mcpwire.types.meta import TRACE_KEYS, is_trace_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+__all__ = [
+    "Confirm",
+    "Patterns",
+    "Rules",
+    "ServerRules",
+    "as_patterns",
+    "first_match",
+    "with_trace_argument",
+    "with_trace_meta",
+]
+
+Patterns: TypeAlias = "str | Iterable[str]"
+"""One glob, or several."""
+
+Confirm: TypeAlias = "bool | str | Iterable[str]"
+"""``True``: each call; ``"mutating"``: all but what is known to only read; or globs."""
+
+TraceContext: TypeAlias = "bool | Callable[[], Mapping[str, Any] | None] | None"
+"""Whether, or by which function, there is a trace context to be told."""
+
+
+def as_patterns(value: Patterns) -> tuple[str, ...]:
+    """Return one glob or several as several.
+
+    Raises:
+        TypeError: One of them is no string.
+    """
+    found = (value,) if isinstance(value, str) else tuple(value)
+    for each in found:
+        if not isinstance(each, str):
+            raise TypeError(f"a pattern must be a string, got {each!r}")
+    return found
+
+
+def first_match(patterns: Iterable[str], keys: Iterable[str]) -> str | None:
+    """Return the first pattern that fits one of the keys."""
+    names = tuple(keys)
+    for pattern in patterns:
+        if any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            return pattern
+    return None
+
+
+def _confirm(value: Confirm) -> bool | tuple[str, ...] | Literal["mutating"]:
+    if isinstance(value, bool):
+        return value
+    return "mutating" if value == "mutating" else as_patterns(value)
+
+
+@attrs.frozen(kw_only=True)
+class Rules:
+    """What may be called, and what somebody has to confirm."""
+
+    allow: tuple[str, ...] = attrs.field(default=(), converter=as_patterns)
+    """Where there are any: only what one of them fits."""
+
+    deny: tuple[str, ...] = attrs.field(default=(), converter=as_patterns)
+    """Never what one of these fits; they win."""
+
+    confirm: bool | tuple[str, ...] | Literal["mutating"] = attrs.field(
+        default=(), converter=_confirm
+    )
+
+    def refusal(self, keys: Iterable[str]) -> str | None:
+        """Return which rule refuses a tool of these names; ``None``: none does."""
+        names = tuple(keys)
+        denied = first_match(self.deny, names)
+        if denied is not None:
+            return f"deny: {denied}"
+        if self.allow and first_match(self.allow, names) is None:
+            return "no pattern of allow fits it"
+        return None
+
+    def asks(self, keys: Iterable[str], *, only_reads: bool) -> bool:
+        """Tell whether somebody has to confirm the calls of a tool of these names."""
+        if isinstance(self.confirm, bool):
+            return self.confirm
+        if self.confirm == "mutating":
+            return not only_reads
+        return first_match(self.confirm, keys) is not None
+
+
+@attrs.frozen(kw_only=True)
+class ServerRules(Rules):
+    """The rules for one server's tools, beside those for all.
+
+    A tool has to pass both. The patterns of one server fit its tools' own names, too.
+    """
+
+    strip_arguments: tuple[str, ...] = attrs.field(default=(), converter=as_patterns)
+    """What callers may not give: arguments that are taken out, by exact name."""
+
+    trace_context: TraceContext = None
+    """Whether trace context goes along; ``None``: as for all servers."""
+
+    trace_argument: str | None = None
+    """The argument that repeats it; ``None``: as for all servers."""
+
+
+SPANS: Final = ("traceparent", "tracestate")
+"""The two say the same thing together: a caller's one is not mixed with our other."""
+
+
+def with_trace_meta(
+    meta: Mapping[str, Any] | None, carrier: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """Return `_meta` with the trace keys of the carrier, as far as they are valid."""
+    # 2026-07-28 basic/index, "_meta": the three keys have no prefix, and their values
+    # follow W3C Trace Context and W3C Baggage.
+    own = dict(meta or {})
+    has_span = any(key in own for key in SPANS)
+    added = {
+        key: carrier[key]
+        for key in TRACE_KEYS
+        if key not in own
+        and not (has_span and key in SPANS)
+        and is_trace_value(key, carrier.get(key))
+    }
+    # A tracestate belongs to a traceparent.
+    if "tracestate" in added and "traceparent" not in added:
+        del added["tracestate"]
+    return {**own, **added} if added else meta
+
+
+def with_trace_argument(
+    arguments: dict[str, Any] | None, key: str, carrier: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the arguments with what is known of the trace as one of them."""
+    known = {name: value for name, value in carrier.items() if value is not None}
+    if not known or key in (arguments or {}):
+        return arguments
+    return {**(arguments or {}), key: known}

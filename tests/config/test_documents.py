@@ -1,0 +1,267 @@
+"""Documents to entries: shapes, names that other hosts have, layers."""
+
+import pytest
+
+from mcpwire.config.documents import Repeating, merge, read_document
+from mcpwire.errors import ConfigError
+
+TIME = {"command": "time"}
+LISTED = [{"name": "time", **TIME}]
+
+
+def values(document):
+    entries = read_document(document, "f")
+    assert not any(entry.warnings for entry in entries)
+    return {entry.name: entry.values for entry in entries}
+
+
+@pytest.mark.system("V02", "R01", "A18")
+@pytest.mark.parametrize(
+    "document",
+    [
+        LISTED,
+        tuple(LISTED),
+        {"mcpServers": {"time": TIME}},
+        {"mcpServers": LISTED},
+        {"mcp_servers": LISTED},
+        {"mcp_servers": {"time": TIME}},
+        {"servers": LISTED},
+        {"servers": {"time": TIME}, "inputs": [{"id": "x"}]},
+        {"mcp": {"servers": {"time": TIME}}, "editor.fontSize": 12},
+        {"mcpServers": {"time": {**TIME, "name": "time"}}},
+        {"mcpServers": {"time": TIME}, "servers": None},
+    ],
+)
+def test_servers_stand_in_a_list_or_a_map(document):
+    assert {name: v["command"] for name, v in values(document).items()} == {
+        "time": "time"
+    }
+
+
+@pytest.mark.parametrize(
+    "document", [[], {"servers": []}, {"mcpServers": {}}, {"mcp_servers": {}}]
+)
+def test_there_may_be_no_servers(document):
+    assert values(document) == {}
+
+
+def one(**entry):
+    (found,) = read_document({"mcpServers": {"x": entry}}, "f")
+    return found, list(found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("key", "field"),
+    [
+        ("serverUrl", "url"),
+        ("httpUrl", "url"),
+        ("transport", "type"),
+        ("allowedTools", "allowed_tools"),
+        ("allowed-tools", "allowed_tools"),
+        ("includeTools", "allowed_tools"),
+        ("disabledTools", "denied_tools"),
+        ("envFile", "env_file"),
+        ("env_vars", "inherit_env"),
+        ("http_headers", "headers"),
+        ("startup_timeout_sec", "connect_timeout"),
+        ("Timeout", "timeout"),
+    ],
+)
+def test_what_other_hosts_call_a_field_is_that_field(key, field):
+    entry, warnings = one(**{key: "given"})
+    assert (entry.values, entry.spelled) == ({field: "given"}, {field: key})
+    assert warnings == []
+
+
+def test_fields_that_other_hosts_have_for_secrets_become_ours():
+    entry, _ = one(bearer_token_env_var="TOKEN")
+    assert entry.values == {"auth": {"token_env": "TOKEN"}}
+    entry, _ = one(oauth={"clientId": "me"})
+    assert entry.values == {"auth": {"type": "oauth", "clientId": "me"}}
+    entry, _ = one(env_http_headers={"X-Key": "KEY", "X-Odd": 1})
+    assert entry.values == {"headers": {"X-Key": "${KEY}", "X-Odd": 1}}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_headers_of_variables_stand_beside_headers(is_first):
+    pairs = [("headers", {"X-A": "a"}), ("env_http_headers", {"X-B": "B"})]
+    entry, _ = one(**dict(pairs if is_first else pairs[::-1]))
+    assert entry.values == {"headers": {"X-A": "a", "X-B": "${B}"}}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_headers_that_are_no_table_stay_for_the_check_to_find(is_first):
+    pairs = [("headers", 7), ("env_http_headers", {"X-B": "B"})]
+    entry, _ = one(**dict(pairs if is_first else pairs[::-1]))
+    assert entry.values == {"headers": 7}
+
+
+def test_null_is_a_field_that_is_not_there():
+    assert one(command="x", args=None, cwd=None)[0].values == {"command": "x"}
+
+
+ASKED = "nothing is asked here unless require_confirmation says so"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "warning"),
+    [
+        ("commnd", "x", "f: x: commnd: is unknown; did you mean 'command'?"),
+        (
+            "denied_tool",
+            [],
+            "f: x: denied_tool: is unknown; did you mean 'denied_tools'?",
+        ),
+        ("qqqq", 1, "f: x: qqqq: is unknown"),
+        ("a\nb", 1, "f: x: 'a\\nb': is unknown"),
+        ("oauth", True, "f: x: oauth: is unknown; did you mean 'auth'?"),
+        ("alwaysAllow", ["a"], f"f: x: alwaysAllow: is not used: {ASKED}"),
+        ("autoApprove", [], f"f: x: autoApprove: is not used: {ASKED}"),
+        ("dev", {}, "f: x: dev: is not used: it is for editors"),
+    ],
+)
+def test_a_key_that_nothing_follows_from_is_warned_of(key, value, warning):
+    entry, warnings = one(**{key: value})
+    assert (entry.values, warnings) == ({}, [warning])
+
+
+@pytest.mark.parametrize("key", ["description", "$schema", "_comment", "icon"])
+def test_what_is_for_people_is_passed_over(key):
+    assert one(**{key: "x"})[1] == []
+
+
+def repeating(*keys, **values):
+    table = Repeating(values)
+    table.repeated = keys
+    return table
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        (7, "f: must be a table or a list of servers, got an integer"),
+        ({}, "f: holds no servers: there is no mcpServers, mcp_servers or servers"),
+        (
+            {"mcp": 7},
+            "f: holds no servers: there is no mcpServers, mcp_servers or servers",
+        ),
+        (
+            {"server": []},
+            "f: holds no servers; 'server' is unknown, did you mean 'servers'?",
+        ),
+        ({"time": TIME}, "f: the servers must stand under mcpServers"),
+        (
+            {"servers": [], "mcpServers": {}},
+            "f: mcpServers and servers exclude each other",
+        ),
+        (
+            {"servers": "x"},
+            "f: servers: must be a list or a table of servers, got a string",
+        ),
+        ([TIME], "f: servers[0]: name: is missing"),
+        ({"mcp_servers": [TIME]}, "f: mcp_servers[0]: name: is missing"),
+        ([7], "f: servers[0]: must be a table, got an integer"),
+        ([{"name": 7}], "f: servers[0]: name: must be a string, got an integer"),
+        ([{"name": " "}], "f: servers[0]: name: must not be empty"),
+        (
+            [{"name": " a"}],
+            "f: servers[0]: name: must be one line without spaces around it",
+        ),
+        (
+            [{"name": "a\nb"}],
+            "f: servers[0]: name: must be one line without spaces around it",
+        ),
+        (
+            LISTED * 2,
+            "f: time: name: stands there twice, the second time as servers[1]",
+        ),
+        ({"servers": {"": {}}}, "f: servers['']: name: must not be empty"),
+        (
+            {"servers": {7: {}}},
+            "f: servers: a server's name must be a string, got an integer",
+        ),
+        ({"servers": {"a": []}}, "f: a: must be a table, got a list"),
+        ({"servers": {"a": {"name": "b"}}}, "f: a: name: is another one than the key"),
+        ({"servers": repeating("a", a=TIME)}, "f: a: name: stands there twice"),
+        (repeating("servers", servers={}), "f: servers: stands there twice"),
+        ({"servers": {"a": repeating("url", url=1)}}, "f: a: url: stands there twice"),
+        (
+            {"servers": {"a": {"env": repeating("K", K="x")}}},
+            "f: a: env.K: stands there twice",
+        ),
+        (
+            {"servers": {"a": {"url": "x", "serverUrl": "x"}}},
+            "f: a: serverUrl: says the same as url: keep one of them",
+        ),
+        (
+            {"servers": {"a": {"headers": {}, "http_headers": {}}}},
+            "f: a: http_headers: says the same as headers: keep one of them",
+        ),
+    ],
+)
+def test_a_document_of_no_shape_is_refused(document, problem):
+    with pytest.raises(ConfigError) as caught:
+        read_document(document, "f")
+    assert str(caught.value) == problem
+
+
+# Layers...
+
+
+def layer(file, *entries):
+    return read_document([{"name": name, **given} for name, given in entries], file)
+
+
+@pytest.mark.system("V02")
+def test_a_later_layer_takes_the_place_of_an_entry_as_a_whole():
+    merged = merge(
+        [
+            layer("one", ("a", {"command": "a", "env": {"K": "1"}}), ("b", TIME)),
+            layer("two", ("c", TIME), ("a", {"url": "https://a"})),
+        ]
+    )
+    assert list(merged) == ["a", "b", "c"]
+    assert merged["a"].values == {"name": "a", "url": "https://a"}
+    assert merged["a"].file == "two"
+
+
+def test_a_layer_that_says_so_changes_single_fields():
+    over = {"merge": "fields", "Timeout": 5, "env": {"K": "2"}, "enabled": False}
+    merged = merge(
+        [
+            layer("one", ("a", {"command": "a", "args": ["x"], "disabled": False})),
+            layer("two", ("a", {"merge": "fields", "env": {"K": "1", "L": "1"}})),
+            layer("three", ("a", over)),
+        ]
+    )
+    assert merged["a"].values == {
+        "name": "a",
+        "command": "a",
+        "args": ["x"],
+        "env": {"K": "2", "L": "1"},
+        "merge": "fields",
+        "timeout": 5,
+        "enabled": False,
+    }
+    faults = [str(merged["a"].fault("is odd", name)) for name in ("command", "timeout")]
+    assert faults == ["one: a: command: is odd", "three: a: Timeout: is odd"]
+    assert str(merged["a"].fault("is odd")) == "three: a: is odd"
+
+
+def test_a_login_is_replaced_and_never_mixed():
+    merged = merge(
+        [
+            layer("one", ("a", {"auth": {"type": "oauth", "client_id": "x"}})),
+            layer("two", ("a", {"merge": "fields", "auth": {"token_env": "T"}})),
+        ]
+    )
+    assert merged["a"].values["auth"] == {"token_env": "T"}
+
+
+def test_fields_over_nothing_are_an_entry():
+    merged = merge([layer("one", ("a", {"merge": "fields", "command": "x"}))])
+    assert merged["a"].values["command"] == "x"
+
+
+def test_values_stay_out_of_the_repr_of_what_was_read():
+    assert "hush" not in repr(one(env={"K": "hush"}, url="hush")[0])

@@ -1,0 +1,94 @@
+"""The JSON Schema of a configuration says what the check says."""
+
+import json
+
+import jsonschema_rs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwire.config.fields import FIELDS, schema
+
+SERVERS = jsonschema_rs.validator_for(schema())
+FIELD = {
+    name: jsonschema_rs.validator_for(dict(field.kind.schema))
+    for name, field in FIELDS.items()
+}
+
+WORDS = st.sampled_from(
+    ["", "x", "stdio", "HTTP", "Streamable_HTTP", "ws", "oauth", "inf", "mutating"]
+)
+KEYS = st.sampled_from(
+    ["", "x", "type", "token", "token_env", "client_id", "scopes", "timeout", "dpop"]
+)
+TYPES = st.sampled_from(["oauth", "client-credentials", "bearer", "token", "x"])
+SCALARS = st.one_of(
+    WORDS,
+    st.booleans(),
+    st.integers(-2, 2),
+    st.sampled_from([-0.5, 0.5, 1.5]),
+)
+VALUES = st.one_of(
+    SCALARS,
+    st.lists(SCALARS, max_size=3),
+    st.dictionaries(KEYS, st.one_of(SCALARS, st.lists(WORDS, max_size=2)), max_size=3),
+    st.builds(
+        lambda table, kind: {**table, "type": kind},
+        st.dictionaries(KEYS, WORDS, max_size=3),
+        TYPES,
+    ),
+)
+
+
+@settings(deadline=None)  # a first import takes its time
+@given(st.sampled_from(sorted(FIELDS)), VALUES)
+def test_the_schema_of_a_field_takes_what_its_check_takes(name, value):
+    fault = FIELDS[name].kind.check(value)
+    assert FIELD[name].is_valid(value) == (fault is None), fault
+
+
+ENTRY = {"command": "c"}
+LISTED = [{"name": "x", **ENTRY}]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [],
+        LISTED,
+        {"servers": LISTED},
+        {"mcp_servers": LISTED, "$schema": "x"},
+        {"mcpServers": {"x": {**ENTRY, "cwd": None, "alwaysAllow": ["y"]}}},
+        {"mcpServers": {"x": {"serverUrl": "https://x", "timeout": 5}}},
+        {"servers": {"x": {"allowedTools": ["a*"], **ENTRY}}, "inputs": []},
+    ],
+)
+def test_the_schema_takes_documents_of_each_shape(document):
+    SERVERS.validate(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        7,
+        {},
+        {"servers": 7},
+        {"servers": [], "mcpServers": {}},
+        [ENTRY],
+        {"mcpServers": {"": ENTRY}},
+        {"mcpServers": {"x": []}},
+        {"mcpServers": {"x": {"command": 7}}},
+        {"mcpServers": {"x": {"serverUrl": 7}}},
+        {"mcpServers": {"x": {"connectTimeout": 0}}},
+        {"servers": [{"name": "x", "auth": {"type": "none"}}]},
+    ],
+)
+def test_the_schema_refuses_what_is_refused(document):
+    assert not SERVERS.is_valid(document)
+
+
+def test_the_schema_is_one_and_says_what_each_field_means():
+    jsonschema_rs.meta.validate(json.loads(json.dumps(schema())))
+    properties = schema()["$defs"]["server"]["properties"]
+    for name, field in FIELDS.items():
+        assert properties[name]["anyOf"][0]["description"] == field.meaning

@@ -1,0 +1,336 @@
+"""Schemas made simpler: references in place, roots without alternatives, nulls."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.exporters import EXPORT_FORMS, export_tools
+from mcpwire.exporters.schemas import (
+    LARGEST,
+    Inliner,
+    accepts_null,
+    plain_root,
+    resolved,
+    walked,
+    without_nulls,
+)
+from mcpwire.types import Tool
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "number"}
+
+
+def count(schema):
+    """Return how many objects a schema is made of."""
+    if isinstance(schema, list):
+        return sum(map(count, schema))
+    return 1 + sum(map(count, schema.values())) if isinstance(schema, dict) else 0
+
+
+# --- references -------------------------------------------------------------------
+
+ROOT = {
+    "$defs": {
+        "a": TEXT,
+        "b": {"$ref": "#/$defs/a"},
+        "x/y~z": NUMBER,
+        "loop": {"$ref": "#/$defs/loop"},
+    },
+    "anyOf": [TEXT, NUMBER],
+}
+
+REFERENCES = [
+    ("#/$defs/a", TEXT),
+    ("#/$defs/b", TEXT),
+    ("#/$defs/x~1y~0z", NUMBER),
+    ("#/anyOf/1", NUMBER),
+    ("#/anyOf/7", {}),
+    ("#/anyOf/x", {}),
+    ("#/$defs/loop", {}),
+    ("#/$defs/nothing", {}),
+    ("#/$defs/a/type/more", {}),
+    ("#anchor", {}),
+    ("https://example.com/schema", {}),
+    ("#", ROOT),
+]
+
+
+@pytest.mark.parametrize(("reference", "target"), REFERENCES)
+def test_a_reference_leads_to_a_place_in_the_same_document(reference, target):
+    assert resolved({"$ref": reference}, ROOT) == target
+
+
+def test_references_are_replaced_by_what_they_refer_to():
+    schema = {
+        "type": "object",
+        "properties": {
+            "one": {"$ref": "#/$defs/point", "description": "the first"},
+            "many": {"type": "array", "items": {"$ref": "#/$defs/point"}},
+            "either": {"anyOf": [{"$ref": "#/$defs/point"}, True]},
+        },
+        "$defs": {"point": {"type": "object", "properties": {"x": NUMBER}}},
+    }
+    point = {"type": "object", "properties": {"x": NUMBER}}
+    assert Inliner(schema).inlined() == {
+        "type": "object",
+        "properties": {
+            "one": {**point, "description": "the first"},
+            "many": {"type": "array", "items": point},
+            "either": {"anyOf": [point, True]},
+        },
+    }
+
+
+def test_what_refers_to_itself_is_an_object_where_it_comes_again():
+    tree = {"type": "object", "properties": {"child": {"$ref": "#/$defs/tree"}}}
+    schema = {"properties": {"root": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": tree}}
+    assert Inliner(schema).inlined() == {
+        "properties": {
+            "root": {"type": "object", "properties": {"child": {"type": "object"}}}
+        }
+    }
+
+
+def test_a_reference_to_nowhere_is_anything():
+    schema = {"properties": {"x": {"$ref": "#/$defs/gone", "description": "lost"}}}
+    assert Inliner(schema).inlined() == {"properties": {"x": {"description": "lost"}}}
+
+
+@pytest.mark.parametrize("form", EXPORT_FORMS)
+def test_references_that_double_at_each_level_stay_small(form):
+    levels = {
+        f"d{n}": {
+            "type": "object",
+            "properties": {
+                "left": {"$ref": f"#/$defs/d{n + 1}"},
+                "right": {"$ref": f"#/$defs/d{n + 1}"},
+            },
+            "allOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}],
+        }
+        for n in range(40)
+    }
+    schema = {"anyOf": [{"$ref": "#/$defs/d0"}], "$defs": levels}
+    made = export_tools([Tool("bomb", schema)], form)
+    assert count(list(made)) < 10 * LARGEST
+
+
+@pytest.mark.parametrize("form", EXPORT_FORMS)
+@pytest.mark.parametrize("keyword", ["items", "not", "allOf"])
+def test_what_is_nested_too_deeply_is_cut(form, keyword):
+    deep = {"type": "object"}
+    for _ in range(300):
+        deep = {"type": "array", keyword: [deep] if keyword == "allOf" else deep}
+    tool = Tool("deep", {"type": "object", "properties": {"x": deep}})
+    assert len(export_tools([tool], form)) == 1
+
+
+# --- roots ------------------------------------------------------------------------
+
+BRANCHES = [
+    {"properties": {"a": TEXT}, "required": ["a"]},
+    {"properties": {"a": TEXT, "b": NUMBER}, "required": ["a", "b"]},
+]
+
+ROOTS = [
+    (
+        {"type": "object", "properties": {"a": TEXT}},
+        {"type": "object", "properties": {"a": TEXT}},
+    ),
+    ({}, {"type": "object"}),
+    (
+        {
+            "type": "object",
+            "anyOf": BRANCHES,
+            "additionalProperties": False,
+            "title": "T",
+        },
+        {
+            "type": "object",
+            "properties": {"a": TEXT, "b": NUMBER},
+            "required": ["a"],
+            "title": "T",
+        },
+    ),
+    (
+        {"oneOf": BRANCHES, "required": ["c"]},
+        {
+            "type": "object",
+            "properties": {"a": TEXT, "b": NUMBER},
+            "required": ["c", "a"],
+        },
+    ),
+    (
+        {"allOf": BRANCHES, "properties": {"a": NUMBER}},
+        {
+            "type": "object",
+            "properties": {"a": NUMBER, "b": NUMBER},
+            "required": ["a", "b"],
+        },
+    ),
+    (
+        {
+            "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+            "properties": {"a": TEXT},
+        },
+        {"type": "object", "properties": {"a": TEXT}},
+    ),
+    (
+        {"$ref": "#/$defs/x", "$defs": {"x": BRANCHES[0]}},
+        {
+            "type": "object",
+            "properties": {"a": TEXT},
+            "required": ["a"],
+            "$defs": {"x": BRANCHES[0]},
+        },
+    ),
+    ({"anyOf": []}, {"type": "object", "properties": {}}),
+    ({"allOf": "nonsense"}, {"type": "object", "properties": {}}),
+]
+
+
+@pytest.mark.parametrize(("schema", "plain"), ROOTS)
+def test_a_root_is_one_object_without_alternatives(schema, plain):
+    assert plain_root(schema) == plain
+
+
+# --- nulls ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "accepts"),
+    [
+        (TEXT, False),
+        ({"type": ["string", "null"]}, True),
+        ({"type": "null"}, True),
+        ({"enum": ["a", None]}, True),
+        ({"enum": ["a"]}, False),
+        ({"enum": "nonsense"}, False),
+        ({"const": None}, True),
+        ({"const": 1}, False),
+        ({}, True),
+        ({"anyOf": [TEXT]}, True),
+        ({"$ref": "#/$defs/a"}, False),
+        (True, True),
+        (False, False),
+    ],
+)
+def test_whether_null_may_be_a_value(schema, accepts):
+    assert accepts_null(schema, ROOT) == accepts
+
+
+def test_nulls_that_stand_for_nothing_are_taken_out():
+    inner = {"type": "object", "properties": {"n": NUMBER}}
+    schema = {
+        "properties": {
+            "optional": TEXT,
+            "required": TEXT,
+            "nullable": {"type": ["string", "null"]},
+            "inner": inner,
+            "list": {"type": "array", "items": inner},
+        },
+        "required": ["required"],
+    }
+    given_ = {
+        "optional": None,
+        "required": None,
+        "nullable": None,
+        "inner": {"n": None, "other": None},
+        "list": [{"n": None}, {"n": 1}, 3],
+    }
+    assert without_nulls(given_, schema, schema) == {
+        "required": None,
+        "nullable": None,
+        "inner": {"other": None},
+        "list": [{}, {"n": 1}, 3],
+    }
+
+
+def test_arguments_that_are_nested_too_deeply_are_left_as_they_are():
+    schema = {"type": "array", "items": {"$ref": "#"}}
+    value = None
+    for _ in range(200):
+        value = [value]
+    assert without_nulls(value, schema, schema) == value
+
+
+def test_a_walk_visits_each_schema_the_inner_ones_first():
+    seen = []
+
+    def visit(schema):
+        seen.append(schema.get("title"))
+        return {**schema, "seen": True}
+
+    schema = {
+        "title": "root",
+        "properties": {"a": {"title": "a"}, "b": True},
+        "items": {"title": "items"},
+        "anyOf": [{"title": "first"}],
+        "default": {"title": "no schema"},
+    }
+    made = walked(schema, visit)
+    assert seen == ["items", "first", "a", "root"]
+    assert made["default"] == {"title": "no schema"}
+    assert made["properties"] == {"a": {"title": "a", "seen": True}, "b": True}
+
+
+# --- whatever comes ---------------------------------------------------------------
+
+KEYWORDS = st.sampled_from(
+    [
+        "type",
+        "properties",
+        "required",
+        "items",
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "enum",
+        "const",
+        "format",
+        "$ref",
+        "$defs",
+        "additionalProperties",
+        "prefixItems",
+        "not",
+        "description",
+        "title",
+    ]
+)
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-3, 3),
+        st.sampled_from(
+            ["object", "array", "string", "null", "#", "#/$defs/a", "date-time", ""]
+        ),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(KEYWORDS | st.sampled_from("ab"), inner, max_size=4),
+    ),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(KEYWORDS, VALUES, max_size=6), st.sampled_from(EXPORT_FORMS))
+def test_no_schema_is_so_odd_that_its_tool_cannot_be_offered(schema, form):
+    tool = Tool("odd", schema, description="d")
+    assert len(export_tools([tool], form)) == 1
+    if form.startswith("openai"):
+        strict = export_tools([tool], form, strict=True)
+        assert len(strict) == 1
+        assert isinstance(
+            strict.calls(
+                {
+                    "output": [
+                        {
+                            "type": "function_call",
+                            "name": "odd",
+                            "arguments": '{"a":null,"b":[null]}',
+                        }
+                    ]
+                }
+            ),
+            list,
+        )

@@ -1,0 +1,252 @@
+"""Tools as each vendor's API takes them."""
+
+import json
+
+import attrs
+import pytest
+
+from mcpwire.exporters import EXPORT_FORMS, export_tools
+from mcpwire.types import Tool
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "where": {"$ref": "#/$defs/point"},
+        "tags": {"type": "array"},
+        "when": {"type": "string", "format": "date-time"},
+    },
+    "required": ["where"],
+    "additionalProperties": False,
+    "$defs": {"point": {"type": "object", "properties": {"x": {"type": "number"}}}},
+}
+
+POINT = Tool("map.draw", SCHEMA, description="Draw a point.")
+BARE = Tool("ping", {"type": "object"})
+
+
+def only(form, tool=POINT, **options):
+    """Return the one tool that was exported."""
+    (made,) = export_tools([tool], form, **options)
+    return made
+
+
+@pytest.mark.system("V15", "A72", "L-V10")
+def test_neutral_keeps_the_whole_schema():
+    assert only("neutral") == {
+        "name": "map.draw",
+        "description": "Draw a point.",
+        "input_schema": SCHEMA,
+    }
+    assert only("neutral", BARE) == {
+        "name": "ping",
+        "description": "",
+        "input_schema": {"type": "object"},
+    }
+
+
+SCHEMA_OF = {
+    "neutral": lambda made: made["input_schema"],
+    "anthropic": lambda made: made["input_schema"],
+    "openai": lambda made: made["function"]["parameters"],
+    "openai-responses": lambda made: made["parameters"],
+    "gemini": lambda made: made["parameters"],
+}
+
+
+@pytest.mark.system("V15")
+def test_each_form_has_the_name_the_description_and_the_schema():
+    properties = {"where": {"type": "string", "description": "A place."}}
+    schema = {"type": "object", "properties": properties, "required": ["where"]}
+    tool = Tool("draw", schema, description="Draw a point.")
+    assert set(SCHEMA_OF) == set(EXPORT_FORMS)
+    for form, schema_of in SCHEMA_OF.items():
+        made = only(form, tool)
+        assert schema_of(made) == schema, form
+        about = made.get("function", made)
+        assert (about["name"], about["description"]) == ("draw", "Draw a point.")
+        assert made.get("type", "function") == "function"
+
+
+@pytest.mark.system("L-V10")
+def test_anthropic_keeps_every_keyword_of_the_schema():
+    made = only("anthropic")
+    assert set(made) == {"name", "description", "input_schema"}
+    assert made["input_schema"] == SCHEMA
+    assert made["name"].startswith("map_draw_")
+
+
+def test_openai_gets_what_it_refuses_to_miss():
+    made = only("openai")
+    assert made["type"] == "function"
+    assert "strict" not in made["function"]
+    parameters = made["function"]["parameters"]
+    assert parameters["properties"]["tags"] == {"type": "array", "items": {}}
+    assert parameters["$defs"] == SCHEMA["$defs"]
+    bare = only("openai", BARE)["function"]["parameters"]
+    assert bare == {"type": "object", "properties": {}}
+    odd = Tool("odd", {"enum": [{}], "not": {}, "items": {"type": ["array", "null"]}})
+    assert only("openai", odd)["function"]["parameters"] == {
+        "type": "object",
+        "properties": {},
+        "items": {"type": ["array", "null"], "items": {}},
+    }
+
+
+def test_the_responses_api_is_told_that_nothing_is_strict():
+    made = only("openai-responses")
+    assert (made["type"], made["strict"]) == ("function", False)
+    assert made["parameters"]["required"] == ["where"]
+
+
+def test_openai_is_strict_where_that_is_asked_for_and_can_be():
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    tool = Tool("a", schema)
+    function = only("openai", tool, strict=True)["function"]
+    assert function["strict"] is True
+    assert function["parameters"] == {
+        "type": "object",
+        "properties": {"a": {"type": ["string", "null"]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    assert only("openai-responses", tool, strict=True)["strict"] is True
+    # Its array has no members' schema.
+    assert only("openai-responses", strict=True)["strict"] is False
+    assert "strict" not in only("openai", strict=True)["function"]
+
+
+@pytest.mark.parametrize("form", ["neutral", "anthropic", "gemini"])
+def test_strict_is_refused_where_there_is_no_such_mode(form):
+    with pytest.raises(ValueError, match="strict"):
+        export_tools([POINT], form, strict=True)
+
+
+def test_gemini_gets_references_in_place():
+    made = only("gemini")
+    assert made["name"] == "map.draw"
+    anything = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
+    assert made["parameters"] == {
+        "type": "object",
+        "properties": {
+            "where": {"type": "object", "properties": {"x": {"type": "number"}}},
+            "tags": {"type": "array", "items": anything},
+            "when": {"type": "string", "format": "date-time"},
+        },
+        "required": ["where"],
+    }
+    assert only("gemini", BARE) == {"name": "ping", "description": ""}
+
+
+TEXT = {"type": "string"}
+
+GEMINI = [
+    ({"type": ["string", "null"]}, {"type": "string", "nullable": True}),
+    ({"type": "null"}, {"type": "null"}),
+    ({"type": ["string", "integer"]}, {"anyOf": [TEXT, {"type": "integer"}]}),
+    (
+        {"type": ["string", "integer", "null"]},
+        {"anyOf": [TEXT, {"type": "integer"}], "nullable": True},
+    ),
+    ({"type": ["null"]}, {"type": "null"}),
+    (
+        {"oneOf": [TEXT, {"type": "null"}], "title": "T"},
+        {**TEXT, "nullable": True, "title": "T"},
+    ),
+    ({"anyOf": [{"type": "null"}]}, {"type": "null"}),
+    ({"anyOf": [TEXT, {"type": "boolean"}]}, {"anyOf": [TEXT, {"type": "boolean"}]}),
+    ({"enum": ["a", "", "b"]}, {**TEXT, "enum": ["a", "b"]}),
+    ({"const": "a"}, {**TEXT, "enum": ["a"], "description": '(const: "a")'}),
+    (
+        {"type": "integer", "enum": [1, 2], "description": "how many"},
+        {"type": "integer", "description": "how many (one of 1, 2)"},
+    ),
+    ({**TEXT, "format": "email"}, {**TEXT, "description": "(format: email)"}),
+    ({"type": "integer", "format": "int32"}, {"type": "integer", "format": "int32"}),
+    (
+        {"type": "number", "minimum": 0, "exclusiveMaximum": 5, "multipleOf": 2},
+        {
+            "type": "number",
+            "minimum": 0,
+            "description": "(exclusiveMaximum: 5) (multipleOf: 2)",
+        },
+    ),
+    (
+        {"type": "object", "properties": {"a": TEXT}, "required": ["a", "b"]},
+        {"type": "object", "properties": {"a": TEXT}, "required": ["a"]},
+    ),
+    ({"type": "object", "properties": {}, "required": ["b"]}, {"type": "object"}),
+    ({"properties": {"a": TEXT}}, {"type": "object", "properties": {"a": TEXT}}),
+    ({"items": TEXT}, {"type": "array", "items": TEXT}),
+    (
+        {"type": "array", "prefixItems": [TEXT, {"type": "number"}]},
+        {"type": "array", "items": {"anyOf": [TEXT, {"type": "number"}]}},
+    ),
+    (
+        {
+            "allOf": [
+                {"type": "object", "properties": {"a": TEXT}, "required": ["a"]},
+                {"properties": {"b": TEXT}, "required": ["b"]},
+                True,
+            ],
+            "description": "both",
+        },
+        {
+            "type": "object",
+            "properties": {"b": TEXT, "a": TEXT},
+            "required": ["a", "b"],
+            "description": "both",
+        },
+    ),
+    ({"type": 5}, {"anyOf": [TEXT, {"type": "number"}, {"type": "boolean"}]}),
+    (True, {"anyOf": [TEXT, {"type": "number"}, {"type": "boolean"}]}),
+]
+
+
+@pytest.mark.parametrize(("schema", "made"), GEMINI)
+def test_gemini_gets_what_it_has_words_for(schema, made):
+    tool = Tool("t", {"type": "object", "properties": {"x": schema}})
+    assert only("gemini", tool)["parameters"]["properties"]["x"] == made
+
+
+@pytest.mark.parametrize("form", ["anthropic", "gemini"])
+def test_arguments_whose_names_are_refused_have_others_and_come_back(form):
+    schema = {
+        "type": "object",
+        "properties": {"$filter": {"type": "string"}, "top": {"type": "integer"}},
+        "required": ["$filter", "nothing"],
+    }
+    made = export_tools([Tool("query", schema)], form)
+    (tool,) = made
+    offered = tool["input_schema" if form == "anthropic" else "parameters"]
+    first, second = offered["properties"]
+    assert first.startswith("_filter_")
+    assert second == "top"
+    assert offered["required"] == [first]
+    said = {"name": "query", "input": {first: "x", "top": 1, "more": 2}}
+    answer = {
+        "anthropic": {"content": [{"type": "tool_use", **said}]},
+        "gemini": [{"functionCall": {**said, "args": said["input"]}}],
+    }[form]
+    (call,) = made.calls(answer)
+    assert call.arguments == {"$filter": "x", "top": 1, "more": 2}
+
+
+@pytest.mark.parametrize("form", EXPORT_FORMS)
+def test_a_description_is_cut_only_where_that_is_asked_for(form):
+    tool = Tool("t", {"type": "object"}, description="long " * 500)
+    assert tool.description in json.dumps(only(form, tool))
+    cut = json.dumps(only(form, tool, max_description=1024))
+    assert "more bytes]" in cut
+    assert len(cut) < 1300
+
+
+@pytest.mark.parametrize("form", EXPORT_FORMS)
+def test_tools_are_left_as_they_are(form):
+    before = json.dumps(attrs.asdict(POINT))
+    export_tools([POINT], form)
+    assert json.dumps(attrs.asdict(POINT)) == before
+
+
+def test_an_unknown_form_is_refused():
+    with pytest.raises(ValueError, match="form must be one of neutral, anthropic"):
+        export_tools([POINT], "morse")

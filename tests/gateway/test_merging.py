@@ -1,0 +1,481 @@
+"""Lists of many servers as one: names, URIs, pages."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.errors import InvalidParams, NameCollision
+from mcpwire.gateway.merging import (
+    alias_of,
+    has_links,
+    listed,
+    mark_of,
+    merge_named,
+    merge_resources,
+    merge_templates,
+    merged_capabilities,
+    merged_instructions,
+    page_of,
+    read_alias,
+    with_links,
+    with_uris,
+)
+from mcpwire.tools.names import NamePolicy
+from mcpwire.tools.rules import Rules, ServerRules
+from mcpwire.tools.transforms import ToolTransform
+from mcpwire.versions import REVISIONS, find_revision
+from mcpwire.wire.uri_template import is_uri
+
+PROXY = NamePolicy.proxy()
+
+
+def tools(server, *names, page=None, **options):
+    items = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+    return listed(server, [{"tools": items, **(page or {})}], "tools", **options)
+
+
+def names(merged):
+    return [item["name"] for item in merged.items]
+
+
+# Pages...
+
+
+def test_the_pages_of_a_list_come_together_without_what_is_no_item():
+    pages = [{"tools": [{"name": "a"}, 5, None]}, {"tools": {}}, {}, {"tools": [{}]}]
+    assert listed("s", pages, "tools").items == ({"name": "a"}, {})
+
+
+@pytest.mark.parametrize(
+    ("pages", "ttl", "is_public"),
+    [
+        ([], 0, True),
+        ([{"ttlMs": 5, "cacheScope": "public"}], 5, True),
+        ([{"ttlMs": 5}, {"ttlMs": 3, "cacheScope": "public"}], 3, False),
+        ([{"ttlMs": -1, "cacheScope": "private"}], 0, False),
+        ([{"ttlMs": True}, {"ttlMs": 1.5}], 0, False),
+    ],
+)
+def test_the_shortest_time_and_the_narrowest_scope_of_the_pages_count(
+    pages, ttl, is_public
+):
+    found = listed("s", pages, "tools")
+    assert (found.ttl, found.is_public) == (ttl, is_public)
+
+
+def test_lists_are_kept_as_short_as_the_shortest_and_shared_as_little():
+    one = tools("a", page={"ttlMs": 9, "cacheScope": "public", "_meta": {"k": 1}})
+    two = tools("b", page={"ttlMs": 4, "cacheScope": "public", "_meta": {"k": 2}})
+    stamped = {"io.modelcontextprotocol/serverInfo": {}, "l": 3}
+    both = merge_named([one, two, tools("c", page={"_meta": stamped})], PROXY)
+    assert both.hints == {
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": {"k": 1, "l": 3},
+    }
+    assert merge_named([one, two], PROXY).hints["ttlMs"] == 4
+    assert merge_named([one, two], PROXY).hints["cacheScope"] == "public"
+    assert merge_named([], PROXY).hints == {"ttlMs": 0, "cacheScope": "private"}
+
+
+# Names...
+
+
+@pytest.mark.system("O40", "O42")
+def test_tools_are_named_by_the_policy_and_sorted_by_name():
+    merged = merge_named([tools("b", "x", "a"), tools("a", "x")], PROXY)
+    assert names(merged) == ["a_x", "b_a", "b_x"]
+    assert merged.owners["b_x"] == ("b", "x")
+    assert merged.names["a", "x"] == "a_x"
+
+
+def test_items_keep_everything_but_their_name_and_are_not_changed():
+    item = {"name": "x", "z": [1], "_meta": {"q": None}, "annotations": {}}
+    found = listed("a", [{"tools": [item, {"name": 5}, {}]}], "tools")
+    [merged] = merge_named([found], PROXY).items
+    assert merged == {**item, "name": "a_x"}
+    assert list(merged) == list(item)
+    assert item["name"] == "x"
+
+
+def test_an_item_whose_name_stays_is_the_very_same():
+    found = tools("a", "x")
+    assert merge_named([found], NamePolicy.bare()).items[0] is found.items[0]
+
+
+@pytest.mark.system("O42")
+@given(st.permutations(["a_b", "a", "b"]))
+def test_names_do_not_depend_on_the_order_of_servers(order):
+    lists = {"a_b": tools("a_b", "c"), "a": tools("a", "b_c", "d"), "b": tools("b")}
+    merged = merge_named([lists[server] for server in order], PROXY)
+    straight = merge_named([lists[server] for server in sorted(lists)], PROXY)
+    assert merged.owners == straight.owners
+    assert len(merged.collisions) == 1
+    assert len(set(names(merged))) == 3
+
+
+def test_where_collisions_are_errors_they_are():
+    lists = [tools("a_b", "c"), tools("a", "b_c")]
+    with pytest.raises(NameCollision):
+        merge_named(lists, NamePolicy("{server}_{tool}", on_collision="raise"))
+    first = merge_named(lists, NamePolicy("{server}_{tool}", on_collision="first"))
+    assert first.owners == {"a_b_c": ("a_b", "c")}
+
+
+@pytest.mark.system("O47")
+def test_names_that_stay_go_first_and_the_first_of_two_has_it():
+    own = tools("local", "a_x", "only", is_bare=True)
+    merged = merge_named(
+        [tools("a", "x", "y"), own, tools("too", "only", is_bare=True)], PROXY
+    )
+    assert merged.owners["a_x"] == ("local", "a_x")
+    assert merged.owners["only"] == ("local", "only")
+    assert merged.owners["a_y"] == ("a", "y")
+    [other] = [n for n in names(merged) if merged.owners[n] == ("a", "x")]
+    assert other != "a_x"
+    assert len(merged.items) == 4
+
+
+@pytest.mark.parametrize(
+    ("rules", "server_rules", "left"),
+    [
+        (Rules(allow="a_*"), {}, ["a_x", "a_y"]),
+        (Rules(deny="*_x"), {}, ["a_y"]),
+        (Rules(deny="a/x"), {}, ["a_y", "b_x"]),
+        (Rules(), {"a": ServerRules(allow="x")}, ["a_x", "b_x"]),
+        (Rules(allow="a_*"), {"a": ServerRules(deny="a/y")}, ["a_x"]),
+    ],
+)
+def test_what_a_rule_hides_is_nobodys(rules, server_rules, left):
+    none = ServerRules()
+    lists = [
+        tools("a", "x", "y", rules=server_rules.get("a", none)),
+        tools("b", "x", rules=none),
+    ]
+    merged = merge_named(lists, PROXY, rules=rules)
+    assert names(merged) == left
+    assert set(merged.owners) == set(left)
+
+
+def test_transforms_change_names_words_and_schemas():
+    schema = {"type": "object", "properties": {"p": {}, "q": {}}, "required": ["p"]}
+    item = {"name": "x", "description": "old", "inputSchema": schema, "k": 1}
+    lists = [listed("a", [{"tools": [item]}], "tools"), tools("b", "x")]
+    new = ToolTransform(name="n", title="T", description="D", rename={"r": "p"})
+    merged = merge_named(
+        lists, PROXY, transforms={"a/*": new, "b_x": ToolTransform(title="U")}
+    )
+    assert merged.items[0] == {
+        "name": "a_n",
+        "title": "T",
+        "description": "D",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"r": {}, "q": {}},
+            "required": ["r"],
+        },
+        "k": 1,
+    }
+    assert merged.items[1]["title"] == "U"
+    assert merged.transforms == {"a_n": new}
+    assert schema["required"] == ["p"]
+
+
+def test_names_that_stay_can_be_changed_by_transforms_too():
+    merged = merge_named(
+        [tools("local", "x", "y", is_bare=True)],
+        PROXY,
+        transforms={"local/x": ToolTransform(name="n"), "other": ToolTransform()},
+    )
+    assert names(merged) == ["n", "y"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "left"),
+    [
+        (Rules(deny="a_x"), ["y"]),
+        (Rules(deny="x"), ["y"]),
+        (Rules(deny="a/x"), ["y"]),
+        (Rules(allow="a_*"), ["x", "y"]),
+        (Rules(allow="b_*"), []),
+    ],
+)
+def test_rules_for_what_a_policy_calls_a_tool_hold_where_its_name_stays(rules, left):
+    merged = merge_named([tools("a", "x", "y", is_bare=True)], PROXY, rules=rules)
+    assert names(merged) == left
+    new = ToolTransform(title="T")
+    merged = merge_named(
+        [tools("a", "x", is_bare=True)], PROXY, transforms={"a_x": new}
+    )
+    assert merged.items[0]["title"] == "T"
+
+
+def test_a_rule_for_the_name_before_holds_for_the_name_after():
+    merged = merge_named(
+        [tools("a", "x")],
+        PROXY,
+        rules=Rules(deny="a_x"),
+        transforms={"a/x": ToolTransform(name="n")},
+    )
+    assert names(merged) == []
+
+
+def test_extras_are_tools_unless_the_server_has_one_of_that_name():
+    extras = ({"name": "x", "extra": 1}, {"name": "y", "extra": 1})
+    merged = merge_named([tools("a", "x", extras=extras)], PROXY)
+    assert names(merged) == ["a_x", "a_y"]
+    assert "extra" not in merged.items[0]
+    assert merged.extras == {"a_y"}
+
+
+# URIs...
+
+
+def resources(server, *uris):
+    page = {"resources": [{"uri": uri, "name": server} for uri in uris]}
+    return listed(server, [page], "resources")
+
+
+@pytest.mark.system("O41", "L-O9")
+def test_uris_stay_and_only_those_of_a_second_owner_get_an_alias():
+    merged = merge_resources([resources("b", "x:2", "x:1"), resources("a", "x:1")])
+    assert [item["uri"] for item in merged.items] == ["mcpgw://a/x%3A1", "x:1", "x:2"]
+    assert merged.owners["x:1"] == ("b", "x:1")
+    assert merged.owners["mcpgw://a/x%3A1"] == ("a", "x:1")
+    assert merged.names["a", "x:1"] == "mcpgw://a/x%3A1"
+    [collision] = merged.collisions
+    assert collision.owners == (("b", "x:1"), ("a", "x:1"))
+
+
+def test_what_has_no_uri_or_is_there_twice_is_left_out():
+    page = {"resources": [{"uri": "x:1", "n": 1}, {"uri": "x:1"}, {"uri": 5}, {}]}
+    merged = merge_resources([listed("a", [page], "resources")])
+    assert merged.items == ({"uri": "x:1", "n": 1},)
+
+
+def test_of_equal_templates_the_first_is_listed_and_all_owners_are_known():
+    def templates(server, *texts):
+        page = {"t": [{"uriTemplate": text, "name": server} for text in texts]}
+        return listed(server, [page], "t")
+
+    merged = merge_templates(
+        [templates("b", "x:{y}", "x:{y}"), templates("a", "x:{y}", "a:{y}")]
+    )
+    assert [(t["uriTemplate"], t["name"]) for t in merged.items] == [
+        ("a:{y}", "a"),
+        ("x:{y}", "b"),
+    ]
+    assert merged.owners["x:{y}"] == ("b", "x:{y}")
+    assert set(merged.names) == {("b", "x:{y}"), ("a", "x:{y}"), ("a", "a:{y}")}
+    none = merge_templates([listed("a", [{"t": [{}, {"uriTemplate": 1}]}], "t")])
+    assert none.items == ()
+
+
+# What servers say of themselves...
+
+NEWEST, OLDEST = REVISIONS[-1], find_revision("2024-11-05")
+
+
+@pytest.mark.system("O48")
+@pytest.mark.parametrize(
+    ("declared", "merged"),
+    [
+        ([], {}),
+        (
+            [{"tools": {}}, {"tools": {"listChanged": True}, "prompts": {}}],
+            {"tools": {"listChanged": True}, "prompts": {}},
+        ),
+        (
+            [{"resources": {"subscribe": True}}, {"resources": {"listChanged": True}}],
+            {"resources": {"subscribe": True, "listChanged": True}},
+        ),
+        ([{"tools": {"listChanged": False, "x": 1}}], {"tools": {}}),
+        ([{"tools": None, "prompts": False, "logging": True}], {"logging": {}}),
+        ([{"experimental": {"a": {}}, "completions": {}}], {"completions": {}}),
+    ],
+)
+def test_capabilities_are_what_any_server_can_do(declared, merged):
+    assert merged_capabilities(declared, NEWEST) == merged
+
+
+def test_what_the_gateway_adds_is_declared_and_what_a_revision_lacks_is_not():
+    declared = [{"completions": {}, "tools": {"listChanged": True}}]
+    extra = {"tools": {}, "extensions": {"x/y": {}}}
+    assert merged_capabilities(declared, NEWEST, extra=extra) == {
+        "tools": {"listChanged": True},
+        "completions": {},
+        "extensions": {"x/y": {}},
+    }
+    assert merged_capabilities(declared, OLDEST) == {"tools": {"listChanged": True}}
+
+
+@pytest.mark.parametrize(
+    ("said", "merged"),
+    [
+        ([], None),
+        ([("a", None), ("b", "")], None),
+        ([("a", "one"), ("b", None)], "one"),
+        ([("a", "one"), ("b", "two")], "# a\n\none\n\n# b\n\ntwo"),
+    ],
+)
+def test_instructions_are_each_servers_own_words(said, merged):
+    assert merged_instructions(said) == merged
+
+
+MARK = mark_of([b"a", b"b"])
+
+
+def walk(items, size, mark=MARK):
+    found, cursor = [], None
+    while True:
+        page, cursor = page_of(items, cursor, size=size, mark=mark)
+        found.append(list(page))
+        if cursor is None:
+            return found
+
+
+@given(st.lists(st.integers(), max_size=30), st.integers(1, 40))
+def test_the_pages_together_are_the_list_and_each_but_the_last_is_full(items, size):
+    pages = walk(items, size)
+    assert [item for page in pages for item in page] == items
+    assert all(len(page) == size for page in pages[:-1])
+    assert len(pages) == 1 or pages[-1]
+
+
+@pytest.mark.system("L-O11")
+def test_a_cursor_works_again_as_long_as_the_list_is_the_same():
+    _, cursor = page_of("abcd", None, size=2, mark=MARK)
+    assert page_of("abcd", cursor, size=2, mark=mark_of([b"a", b"b"])) == ("cd", None)
+
+
+def test_a_cursor_of_a_list_that_changed_is_refused():
+    _, cursor = page_of("abcd", None, size=2, mark=MARK)
+    with pytest.raises(InvalidParams, match="has changed since"):
+        page_of("abcd", cursor, size=2, mark=mark_of([b"ab"]))
+
+
+GOOD = page_of("abcd", None, size=2, mark=MARK)[1]
+SHORT = page_of("abcdefgh", None, size=6, mark=MARK)[1]
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "",
+        "x",
+        "****",
+        "é" * 20,
+        GOOD[:-4],
+        GOOD + "AAAA",
+        f"{GOOD[:-1]}*",
+        f"{GOOD} ",
+        SHORT,
+        5,
+        ["a"],
+        {},
+        False,
+    ],
+)
+def test_what_is_no_cursor_of_ours_is_invalid(cursor):
+    with pytest.raises(InvalidParams, match=r"params\.cursor"):
+        page_of("abcd", cursor, size=2, mark=MARK)
+
+
+@given(st.binary(max_size=40))
+def test_no_text_of_a_stranger_raises_anything_else(raw):
+    for cursor in (raw.decode("latin-1"), raw.hex()):
+        with pytest.raises(InvalidParams):
+            page_of("abcd", cursor, size=2, mark=MARK)
+
+
+@given(st.lists(st.binary(max_size=5), max_size=5), st.lists(st.binary(max_size=5)))
+def test_marks_tell_lists_apart_wherever_their_items_end(one, other):
+    assert (mark_of(one) == mark_of(other)) == (one == other)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(TEXT, TEXT)
+def test_an_alias_is_a_uri_and_says_whose_it_is(server, uri):
+    alias = alias_of(server, uri)
+    assert read_alias(alias) == (server, uri)
+    assert is_uri(alias)
+
+
+@pytest.mark.system("L-O9")
+def test_an_alias_is_a_uri_that_one_can_read():
+    assert alias_of("files", "file:///a b") == "mcpgw://files/file%3A%2F%2F%2Fa%20b"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:///a",
+        "mcpgw:",
+        "mcpgw://files",
+        "mcpgw://files/%ff",
+        "mcpgw://files/file:///a",
+        "mcpgw://files/a%2fb",
+        "mcpgw://a/b/c",
+        "MCPGW://files/a",
+    ],
+)
+def test_what_is_spelled_otherwise_is_no_alias(uri):
+    assert read_alias(uri) is None
+
+
+NAMES = {"a:b": "mcpgw://x/a%3Ab"}
+
+
+@pytest.mark.parametrize(
+    ("contents", "expected"),
+    [
+        ([{"uri": "a:b", "text": "1"}], [{"uri": "mcpgw://x/a%3Ab", "text": "1"}]),
+        ([{"uri": "c:d"}, 5, {"uri": 5}, {}], None),
+        ([], None),
+        (None, None),
+        ({"uri": "a:b"}, None),
+    ],
+)
+def test_contents_are_called_what_clients_call_them(contents, expected):
+    renamed, changed = with_uris(contents, NAMES)
+    assert changed is (expected is not None)
+    if expected is None:
+        assert renamed is contents
+    else:
+        assert renamed == expected
+
+
+LINK = {"type": "resource_link", "uri": "a:b", "name": "n"}
+EMBEDDED = {"type": "resource", "resource": {"uri": "a:b", "text": "1"}}
+OTHER = {"type": "text", "text": "a:b"}
+
+
+@pytest.mark.system("L-O9")
+def test_links_and_embedded_resources_of_a_result_get_the_alias():
+    assert has_links({"content": [OTHER, LINK]})
+    assert has_links({"content": [EMBEDDED]})
+    result = {"content": [LINK, EMBEDDED, OTHER, 5, {"type": "resource"}], "x": 1}
+    changed = with_links(result, NAMES)
+    assert changed == {
+        "content": [
+            {**LINK, "uri": "mcpgw://x/a%3Ab"},
+            {"type": "resource", "resource": {"uri": "mcpgw://x/a%3Ab", "text": "1"}},
+            OTHER,
+            5,
+            {"type": "resource"},
+        ],
+        "x": 1,
+    }
+    assert result["content"][0] is LINK
+
+
+@pytest.mark.parametrize(
+    "result", [{}, {"content": None}, {"content": []}, {"content": [OTHER]}]
+)
+def test_a_result_without_such_links_stays_what_it_is(result):
+    assert with_links(result, NAMES) is result
+    assert not has_links(result)

@@ -1,0 +1,116 @@
+"""What a session id can hold: one spelling each, and nothing too old."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.gateway.session_ids import (
+    Chosen,
+    Kept,
+    decode_kept,
+    encode_kept,
+)
+
+A = Chosen(url="https://a.example/", name="a", headers={"x": "1", "authorization": "t"})
+B = Chosen(url="https://b.example/", name="b")
+
+WHOLE = Kept(
+    nonce="n",
+    revision="2025-11-25",
+    place="a",
+    client_info={"name": "c", "version": "1", "icons": [{"src": "x"}]},
+    client_capabilities={"roots": {}, "elicitation": {"url": {}, "form": {}}},
+    owner=("https://issuer.example", None, "me"),
+    servers=(A, B),
+    upstream_sessions={"b": "2", "a": "1"},
+    expires_at=100,
+)
+LEAST = Kept(nonce="n", revision="2024-11-05")
+
+
+@pytest.mark.system("O20")
+@pytest.mark.parametrize(
+    "kept", [WHOLE, LEAST, Kept(nonce="", revision="x", servers=())]
+)
+def test_what_is_kept_is_read_again(kept: Kept) -> None:
+    assert decode_kept(encode_kept(kept), 99.0) == kept
+
+
+@pytest.mark.system("O21")
+def test_equal_content_has_one_spelling_whatever_its_order() -> None:
+    turned = Kept(
+        expires_at=100,
+        upstream_sessions={"a": "1", "b": "2"},
+        servers=(
+            B,
+            Chosen(
+                url="https://a.example/",
+                name="a",
+                headers={"authorization": "t", "x": "1"},
+            ),
+        ),
+        owner=("https://issuer.example", None, "me"),
+        client_capabilities={"elicitation": {"form": {}, "url": {}}, "roots": {}},
+        client_info={"version": "1", "icons": [{"src": "x"}], "name": "c"},
+        revision="2025-11-25",
+        place="a",
+        nonce="n",
+    )
+    assert encode_kept(turned) == encode_kept(WHOLE)
+
+
+@pytest.mark.system("O22")
+@pytest.mark.parametrize(("now", "is_read"), [(99.9, True), (100.0, False)])
+def test_what_is_too_old_is_not_read(now: float, *, is_read: bool) -> None:
+    assert (decode_kept(encode_kept(WHOLE), now) is not None) is is_read
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"v": 2}', b"nonsense"])
+def test_what_is_written_otherwise_is_not_read(text: bytes) -> None:
+    assert decode_kept(text, 0.0) is None
+
+
+def test_what_is_nested_too_deeply_is_refused_and_does_not_overflow() -> None:
+    deep: object = {}
+    for _ in range(900):
+        deep = {"a": deep}
+    with pytest.raises(LocalProtocolError, match="nested"):
+        encode_kept(Kept(nonce="n", revision="r", client_capabilities={"a": deep}))
+
+
+def test_no_repr_shows_where_a_server_is_or_what_it_is_told() -> None:
+    shown = repr(WHOLE) + repr(A)
+    assert "a.example" not in shown
+    assert "authorization" not in shown
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=4), _json, max_size=4))
+def test_whatever_a_client_declares_comes_back_equal(
+    capabilities: dict[str, object],
+) -> None:
+    try:
+        text = encode_kept(
+            Kept(nonce="n", revision="r", client_capabilities=capabilities)
+        )
+    except LocalProtocolError:
+        return
+    kept = decode_kept(text, 0.0)
+    assert kept is not None
+    assert json.dumps(kept.client_capabilities, sort_keys=True) == json.dumps(
+        capabilities, sort_keys=True
+    )

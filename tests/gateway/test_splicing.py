@@ -1,0 +1,148 @@
+"""Splicing: what is put in front of a result, and the tokens found again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcpwire.gateway.splicing import (
+    NOTIFICATIONS,
+    PendingBatch,
+    can_splice,
+    check_tag,
+    closing,
+    opening,
+    splice,
+    token_of,
+    tokens_in,
+)
+
+TOKEN = "0f9d3c1e-5a6b-4c7d-8e9f-0123456789ab"
+OTHER = "11111111-2222-4333-8444-555555555555"
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+RESULT = {"content": [text("original")], "isError": False}
+
+
+@pytest.mark.system("O04")
+@pytest.mark.parametrize(
+    ("rows", "style", "expected"),
+    [
+        pytest.param([[text("a")]], "flat", [text("a")], id="one-row"),
+        pytest.param(
+            [[text("a"), text("b")], [text("c")]],
+            "flat",
+            [text("a"), text("b"), text("c")],
+            id="rows-one-after-the-other",
+        ),
+        pytest.param(
+            [[text("a")], [], [text("b")]],
+            "separated",
+            [text("a"), text("\n\n"), text("b")],
+            id="an-empty-line-between-rows-and-none-for-empty-ones",
+        ),
+    ],
+)
+def test_rows_stand_in_order_between_opening_and_closing(
+    rows: Any, style: str, expected: Any
+) -> None:
+    spliced = splice(RESULT, PendingBatch(TOKEN, rows), style=style)
+    assert spliced["content"] == [
+        text(opening(TOKEN)),
+        *expected,
+        text(closing(TOKEN)),
+        text("original"),
+    ]
+    assert RESULT["content"] == [text("original")]
+
+
+@pytest.mark.system("O05")
+@pytest.mark.parametrize("rows", [[], [[]], [[], []]])
+def test_without_blocks_the_result_is_as_it_was(rows: Any) -> None:
+    assert splice(RESULT, PendingBatch(TOKEN, rows)) == RESULT
+
+
+@pytest.mark.system("O06", "L-O14")
+@pytest.mark.parametrize("style", ["flat", "separated"])
+@pytest.mark.parametrize(
+    ("rows", "count"), [([[text("a")]], 1), ([[text("a")], [], [text("b")]], 2)]
+)
+def test_the_twin_says_the_token_and_counts_what_is_no_separator(
+    rows: Any, count: int, style: str
+) -> None:
+    result = {**RESULT, "_meta": {"kept": 1}}
+    spliced = splice(result, PendingBatch(TOKEN, rows), style=style)
+    assert spliced["_meta"] == {
+        "kept": 1,
+        NOTIFICATIONS: {"token": TOKEN, "count": count},
+    }
+    assert token_of(spliced) == TOKEN
+
+
+@pytest.mark.system("O06")
+@pytest.mark.parametrize(
+    "result",
+    [
+        RESULT,
+        {"_meta": {}},
+        {"_meta": None},
+        {"_meta": {NOTIFICATIONS: 1}},
+        {"_meta": {NOTIFICATIONS: {"token": 7}}},
+    ],
+)
+def test_a_result_without_a_twin_has_no_token(result: Any) -> None:
+    assert token_of(result) is None
+
+
+@pytest.mark.system("O07")
+@pytest.mark.parametrize(
+    ("given", "tokens"),
+    [
+        pytest.param(opening(TOKEN) + "x" + closing(TOKEN), [TOKEN], id="round-trip"),
+        pytest.param("no such thing", [], id="none"),
+        pytest.param(
+            f"{opening(OTHER)}{closing(OTHER)} between {opening(TOKEN)}",
+            [OTHER, TOKEN],
+            id="several-in-order",
+        ),
+        pytest.param(opening(TOKEN.upper()), [], id="upper-case"),
+        pytest.param(closing(TOKEN), [], id="a-closing-alone"),
+        pytest.param(opening("opaque"), [], id="no-uuid"),
+        pytest.param(opening(TOKEN, "other"), [], id="another-tag"),
+    ],
+)
+def test_tokens_are_found_again_in_order(given: str, tokens: list[str]) -> None:
+    assert tokens_in(given) == tokens
+
+
+@pytest.mark.system("O07")
+def test_a_tag_of_ones_own_is_known_at_both_ends() -> None:
+    batch = PendingBatch(TOKEN, [[text("a")]])
+    spliced = splice(RESULT, batch, tag=check_tag("news"))
+    assert tokens_in(spliced["content"][0]["text"], "news") == [TOKEN]
+
+
+@pytest.mark.parametrize("tag", ["", "A", "a b", "-a", 1, None, "<a"])
+def test_what_is_no_tag_is_refused(tag: Any) -> None:
+    with pytest.raises(ValueError, match="a tag must be"):
+        check_tag(tag)
+
+
+@pytest.mark.system("O03")
+@pytest.mark.parametrize(
+    ("result", "can"),
+    [
+        (RESULT, True),
+        ({"content": [], "resultType": "complete"}, True),
+        ({"content": [], "resultType": "input_required"}, False),
+        ({"task": {"taskId": "1"}}, False),
+        ({"content": None}, False),
+    ],
+)
+def test_only_the_end_of_a_call_is_spliced(result: Any, *, can: bool) -> None:
+    assert can_splice(result) is can

@@ -1,0 +1,426 @@
+"""What changes when a message crosses a gateway: questions, declarations, hops."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.errors import (
+    ConnectionClosed,
+    InternalError,
+    InvalidParams,
+    LocalProtocolError,
+    MethodNotFound,
+    RemoteProtocolError,
+    RequestTimeout,
+    RPCError,
+)
+from mcpwire.gateway.task_ids import TaskIds, with_task_id
+from mcpwire.gateway.translation import (
+    ELICIT,
+    ROOTS,
+    SAMPLE,
+    answer_across,
+    can_be_asked,
+    declared_again,
+    lowered,
+    passed_error,
+    passed_meta,
+    passed_result,
+    question_across,
+    reaches,
+    refusal,
+    visits_of,
+    without_rounds,
+)
+from mcpwire.protocol.methods import LEVELS
+from mcpwire.types.meta import RELATED_TASK
+from mcpwire.versions import REVISIONS, Era
+
+A, B, C, D, E = REVISIONS
+
+FORM = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
+OLD = {"mode": "url", "message": "go", "url": "https://a/", "elicitationId": "old"}
+VISIT = {"mode": "url", "message": "go", "url": "https://example.com/"}
+
+
+def text(value):
+    return {"type": "text", "text": value}
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "revision", "capabilities", "error"),
+    [
+        ("tools/list", {}, D, {}, MethodNotFound),
+        (ELICIT, FORM, A, {"elicitation": {}}, MethodNotFound),
+        (ELICIT, FORM, C, {}, MethodNotFound),
+        (ELICIT, None, D, {"elicitation": {}}, InvalidParams),
+        (ELICIT, VISIT, D, {"elicitation": {}}, InvalidParams),
+        (ELICIT, FORM, D, {"elicitation": {"url": {}}}, InvalidParams),
+        (SAMPLE, {}, D, {"roots": {}}, MethodNotFound),
+        (ROOTS, None, D, {"sampling": {}}, MethodNotFound),
+        (ELICIT, FORM, C, {"elicitation": {}}, None),
+        (ELICIT, FORM, E, {"elicitation": {"form": {}}}, None),
+        (ELICIT, VISIT, E, {"elicitation": {"url": {}}}, None),
+        (SAMPLE, {}, A, {"sampling": {}}, None),
+        (ROOTS, None, E, {"roots": {}}, None),
+    ],
+)
+@pytest.mark.system("A50", "A51", "A52")
+def test_a_client_is_asked_only_what_it_declared(
+    method, params, revision, capabilities, error
+):
+    refused = refusal(method, params, revision, capabilities)
+    assert (refused and type(refused)) is error
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "goes", "made"),
+    [
+        (ROOTS, None, A, None),
+        (ROOTS, {"_meta": {"progressToken": 3}}, A, {}),
+        (ROOTS, {"_meta": {"progressToken": 3, "k": 1}}, A, {"_meta": {"k": 1}}),
+        (ROOTS, {"_meta": {"k": 1}}, A, {"_meta": {"k": 1}}),
+        (ELICIT, {"mode": "form", **FORM}, C, FORM),
+        (ELICIT, {"mode": "form", **FORM}, D, {"mode": "form", **FORM}),
+        (ELICIT, VISIT, D, {**VISIT, "elicitationId": "new"}),
+        (
+            ELICIT,
+            {**VISIT, "elicitationId": "old"},
+            D,
+            {**VISIT, "elicitationId": "old"},
+        ),
+        (ELICIT, {**VISIT, "elicitationId": "old"}, E, VISIT),
+        (
+            SAMPLE,
+            {"messages": [{"role": "user", "content": [text("a"), text("b")]}]},
+            B,
+            {
+                "messages": [
+                    {"role": "user", "content": text("a")},
+                    {"role": "user", "content": text("b")},
+                ]
+            },
+        ),
+        (
+            SAMPLE,
+            {"messages": [{"role": "user", "content": text("a")}, 5]},
+            B,
+            {"messages": [{"role": "user", "content": text("a")}, 5]},
+        ),
+        (SAMPLE, {"messages": 5}, B, {"messages": 5}),
+        (
+            SAMPLE,
+            {"messages": [{"role": "user", "content": [text("a")]}]},
+            D,
+            {"messages": [{"role": "user", "content": [text("a")]}]},
+        ),
+    ],
+)
+def test_a_question_is_as_the_clients_revision_has_it(method, params, goes, made):
+    before = repr(params)
+    assert question_across(method, params, goes, new_id="new") == made
+    assert repr(params) == before
+
+
+def test_an_answer_is_the_very_same_where_the_asker_knows_its_form():
+    for method in (ELICIT, SAMPLE, ROOTS):
+        for asks in REVISIONS:
+            answer = {"content": text("a")}
+            assert answer_across(method, answer, asks) is answer
+    blocks = {"content": [text("a"), text("b")]}
+    assert answer_across(SAMPLE, blocks, D) is blocks
+
+
+def test_an_answer_of_one_block_is_that_block_before_2025_11_25():
+    answer = {"model": "m", "content": [text("a")]}
+    assert answer_across(SAMPLE, answer, C) == {"model": "m", "content": text("a")}
+    with pytest.raises(InternalError, match="2 blocks"):
+        answer_across(SAMPLE, {"content": [text("a"), text("b")]}, C)
+
+
+def test_visits_are_read_out_of_an_error():
+    assert visits_of({"elicitations": [VISIT, 5, {"url": 1}, {"url": "x"}]}) == [VISIT]
+    for data in (None, 5, {}, {"elicitations": {}}):
+        assert visits_of(data) == []
+
+
+A, B, C, D, E = REVISIONS
+
+TASKS = "io.modelcontextprotocol/tasks"
+
+
+@pytest.mark.parametrize(
+    ("declared", "came", "goes", "made"),
+    [
+        ({}, A, E, {}),
+        ({"roots": {"listChanged": True}}, A, D, {"roots": {"listChanged": True}}),
+        ({"roots": {"listChanged": True}}, D, E, {"roots": {}}),
+        ({"roots": {}}, E, A, {"roots": {}}),
+        ({"roots": {"listChanged": True}}, E, A, {"roots": {}}),
+        ({"roots": None, "sampling": True}, D, D, {}),
+        ({"sampling": {"tools": {}, "context": {}}}, E, C, {"sampling": {}}),
+        (
+            {"sampling": {"tools": {}, "more": 1}},
+            D,
+            E,
+            {"sampling": {"tools": {}}},
+        ),
+        ({"elicitation": {}}, C, E, {"elicitation": {}}),
+        ({"elicitation": {"form": {}, "url": {}}}, D, C, {"elicitation": {}}),
+        ({"elicitation": {"url": {}}}, D, C, {}),
+        ({"elicitation": {"url": {}}}, E, D, {"elicitation": {"url": {}}}),
+        ({"elicitation": {}}, E, B, {}),
+        ({"elicitation": {}}, B, E, {}),
+        ({"elicitation": {"url": {}}}, C, D, {"elicitation": {}}),
+        ({"experimental": {"x": {}}, "tasks": {}}, D, D, {}),
+        (
+            {"extensions": {"com.example/ui": {"a": 1}, TASKS: {}}},
+            D,
+            D,
+            {"extensions": {"com.example/ui": {"a": 1}}},
+        ),
+        ({"extensions": {TASKS: {}}}, E, E, {"extensions": {TASKS: {}}}),
+        ({"extensions": {TASKS: {}}}, D, D, {}),
+        ({"extensions": {}}, E, E, {}),
+        ({"extensions": {"com.example/ui": {}}}, E, D, {}),
+        ({"extensions": {"com.example/ui": {}}}, D, C, {}),
+        ({"extensions": []}, E, E, {}),
+    ],
+)
+@pytest.mark.system("A54")
+def test_each_revision_declares_what_it_knows(declared, came, goes, made):
+    assert declared_again(declared, came, goes) == made
+
+
+def test_nothing_is_declared_that_the_client_did_not():
+    for came, goes in itertools.product(REVISIONS, REVISIONS):
+        assert declared_again({"roots": {}}, came, goes) == {"roots": {}}
+        assert declared_again({"sampling": {}}, came, goes) == {"sampling": {}}
+
+
+def test_who_declares_none_of_three_cannot_be_asked():
+    assert not can_be_asked({})
+    assert not can_be_asked({"extensions": {"com.example/ui": {}}, "roots": None})
+    for name in ("roots", "sampling", "elicitation"):
+        assert can_be_asked({name: {}})
+
+
+PREFIX = "io.modelcontextprotocol/"
+
+SESSION, STATELESS = Era.SESSION, Era.STATELESS
+
+
+def test_meta_of_the_two_ends_goes_through_and_that_of_the_hop_does_not():
+    meta = {
+        "progressToken": "mine",
+        f"{PREFIX}protocolVersion": "2026-07-28",
+        f"{PREFIX}clientInfo": {"name": "c"},
+        f"{PREFIX}clientCapabilities": {},
+        f"{PREFIX}logLevel": "info",
+        "traceparent": "00-1-2-03",
+        "com.example/mine": {"a": 1},
+    }
+    assert passed_meta(meta) == {
+        "traceparent": "00-1-2-03",
+        "com.example/mine": {"a": 1},
+    }
+    assert "progressToken" in meta
+
+
+def test_meta_of_which_nothing_is_left_is_none():
+    assert passed_meta({}) is None
+    assert passed_meta({"progressToken": 1}) is None
+
+
+def test_members_of_a_round_are_left_out():
+    params = {"name": "a", "inputResponses": {}, "requestState": "x"}
+    assert without_rounds(params) == {"name": "a"}
+    plain = {"name": "a"}
+    assert without_rounds(plain) is plain
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), json_values, max_size=5))
+@pytest.mark.system("O44")
+def test_a_result_without_members_of_an_era_is_the_very_same(result):
+    for came in Era:
+        for goes in Era:
+            if result.keys().isdisjoint({"_meta", "resultType", "ttlMs", "cacheScope"}):
+                assert passed_result(result, came, goes) is result
+
+
+@pytest.mark.parametrize(
+    ("came", "goes", "result", "passed"),
+    [
+        pytest.param(
+            STATELESS,
+            SESSION,
+            {"resultType": "complete", "a": 1, "ttlMs": 5, "cacheScope": "public"},
+            {"a": 1},
+            id="a session gets none of the stateless members",
+        ),
+        pytest.param(
+            STATELESS,
+            STATELESS,
+            {"resultType": "complete", "a": 1, "ttlMs": 5, "cacheScope": "public"},
+            {"resultType": "complete", "a": 1, "ttlMs": 5, "cacheScope": "public"},
+            id="what stands alone gets them",
+        ),
+        pytest.param(
+            SESSION,
+            STATELESS,
+            {"resultType": "mine", "a": 1},
+            {"a": 1},
+            id="a session's member of that name says something else",
+        ),
+        pytest.param(
+            SESSION,
+            SESSION,
+            {"resultType": "mine", "ttlMs": "x"},
+            {"resultType": "mine", "ttlMs": "x"},
+            id="between sessions it is anybody's",
+        ),
+        pytest.param(
+            STATELESS,
+            SESSION,
+            {"a": 1, "_meta": {f"{PREFIX}serverInfo": {"name": "up"}}},
+            {"a": 1},
+            id="who answered is left out",
+        ),
+        pytest.param(
+            STATELESS,
+            STATELESS,
+            {"_meta": {f"{PREFIX}serverInfo": {"name": "up"}, "k": [1]}, "a": 1},
+            {"_meta": {"k": [1]}, "a": 1},
+            id="and the rest of its meta is not",
+        ),
+        pytest.param(
+            STATELESS, SESSION, {"_meta": 5}, {"_meta": 5}, id="meta that is none"
+        ),
+    ],
+)
+def test_a_result_is_as_the_clients_era_has_it(came, goes, result, passed):
+    made = passed_result(result, came, goes)
+    assert made == passed
+    assert list(made) == list(passed)
+
+
+def test_a_level_reaches_who_wants_it():
+    for rank, wanted in enumerate(LEVELS):
+        for other, level in enumerate(LEVELS):
+            assert reaches(level, wanted) is (other >= rank)
+    assert not reaches("error", None)
+    assert not reaches("loud", "debug")
+    assert not reaches(["error"], "debug")
+
+
+def test_a_level_that_was_told_is_only_ever_lowered():
+    assert lowered(None, "emergency")
+    assert lowered("warning", "info")
+    assert not lowered("info", "warning")
+    assert not lowered("info", "info")
+
+
+def test_what_the_server_answered_goes_through():
+    error = RPCError("no", code=-31999, data={"a": [1, None]})
+    passed = passed_error("up", "tools/call", error)
+    assert (passed.code, passed.message, passed.data) == (-31999, "no", error.data)
+    assert passed is not error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "data"),
+    [
+        (LocalProtocolError("inf at $.a"), InvalidParams, None),
+        (
+            ConnectionClosed("gone", sent=True),
+            InternalError,
+            {"server": "up", "error": "ConnectionClosed", "sent": True},
+        ),
+        (
+            RequestTimeout(method="tools/call", timeout=2.0, elapsed=2.1),
+            InternalError,
+            {"server": "up", "error": "RequestTimeout", "timeout": 2.0},
+        ),
+        (
+            RemoteProtocolError("nonsense"),
+            InternalError,
+            {"server": "up", "error": "RemoteProtocolError"},
+        ),
+    ],
+)
+def test_what_failed_on_the_way_says_what_it_was(error, kind, data):
+    passed = passed_error("up", "tools/call", error)
+    assert type(passed) is kind
+    assert passed.data == data
+    assert "'up'" in passed.message
+    assert "tools/call" in passed.message
+
+
+KEYS = (b"k" * 32,)
+ANN, BOB = ("issuer", None, "ann"), ("issuer", None, "bob")
+
+
+def test_an_id_of_a_task_names_it_for_its_owner_alone():
+    ids = TaskIds(KEYS, ANN)
+    name = ids.claim("a", "1")
+    assert name.startswith("1.")
+    assert ids.claim("a", "1") == name
+    assert ids.find(name, ["b", "a"]) == ("a", "1")
+    assert ids.find(name, ["b"]) is None
+    assert TaskIds(KEYS, BOB).find(name, ["a"]) is None
+    for none in ("1", "2" + name[1:], name + "x", "\udc80", "", 1, None):
+        assert ids.find(none, ["a", "b"]) is None
+
+
+def test_two_servers_with_the_same_id_are_told_apart():
+    ids = TaskIds(KEYS, ANN)
+    names = {ids.claim(server, "1"): server for server in "ab"}
+    for name, server in names.items():
+        assert ids.find(name, "ab") == (server, "1")
+
+
+def test_an_id_is_good_as_long_as_its_key():
+    name = TaskIds(KEYS, ANN).claim("a", "1")
+    newer = TaskIds((b"n" * 32, *KEYS), ANN)
+    assert newer.find(name, ["a"]) == ("a", "1")
+    assert newer.claim("a", "1") != name
+    assert TaskIds((b"n" * 32,), ANN).find(name, ["a"]) is None
+
+
+def test_the_task_that_was_used_longest_ago_is_forgotten_first():
+    ids = TaskIds(KEYS, ANN, limit=2)
+    for raw in ("1", "2", "1", "3"):
+        ids.claim("a", raw)
+    assert ids.name("a", "2") is None
+    assert ids.name("b", "1") is None
+    assert ids.name("a", "1") == ids.claim("a", "1")
+
+
+def test_what_says_something_of_a_task_says_it_under_the_name_that_clients_know():
+    plain = {"taskId": "1", "status": "working"}
+    assert with_task_id(plain, "1", "1") is plain
+    assert with_task_id(plain, "1", "b/1") == {"taskId": "b/1", "status": "working"}
+    created = {"task": {"taskId": "1", "ttl": None}}
+    assert with_task_id(created, "1", "b/1") == {"task": {"taskId": "b/1", "ttl": None}}
+    related = {"content": [], "_meta": {RELATED_TASK: {"taskId": "1"}, "k": 1}}
+    assert with_task_id(related, "1", "b/1") == {
+        "content": [],
+        "_meta": {RELATED_TASK: {"taskId": "b/1"}, "k": 1},
+    }
+    others = {"taskId": "2", "task": 5, "_meta": {RELATED_TASK: 5}}
+    assert with_task_id(others, "1", "b/1") == others
+    assert with_task_id({"task": {"taskId": "2"}, "_meta": 5}, "1", "b/1") == {
+        "task": {"taskId": "2"},
+        "_meta": 5,
+    }

@@ -1,0 +1,357 @@
+"""Names of the tools of many servers: unique, bounded, stable, found again by table."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mcpwire.errors import NameCollision
+from mcpwire.tools import names as names_module
+from mcpwire.tools.names import Collision, NamePolicy, names_of_servers
+
+NICE = re.compile(r"[A-Za-z0-9_-]{1,64}")
+PARTS = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from(["a", "a_", "_a", "__", "a__b", "b", "a b", "a.b", "a-b", ""]),
+    st.sampled_from(["a" * 60 + "x", "a" * 60 + "y", "a" * 90, "b_" * 30]),
+)
+OWNERS = st.lists(st.tuples(PARTS, PARTS), max_size=8)
+POLICIES = st.builds(
+    NamePolicy,
+    st.sampled_from(
+        ["mcp__{server}__{tool}", "{server}_{tool}", "{tool}", "{tool}-{server}"]
+    ),
+    max_length=st.sampled_from([16, 17, 20, 26, 27, 64]),
+)
+
+
+def by_owner(table, owners):
+    return {owner: table.name_of(*owner) for owner in owners}
+
+
+# --- what a name looks like ------------------------------------------------------
+
+
+NAMES = [
+    (NamePolicy(), "time", "now", "mcp__time__now"),
+    (NamePolicy.claude(), "time", "now", "mcp__time__now"),
+    (NamePolicy.plain(), "time", "now", "time__now"),
+    (NamePolicy.proxy(), "time", "now", "time_now"),
+    (NamePolicy.bare(), "time", "now", "now"),
+    (NamePolicy("{{x_{tool}", normalise="none"), "time", "now", "{x_now"),
+    (NamePolicy("{tool}.{server}", charset="a-z0-9_."), "t", "n", "n.t"),
+    (NamePolicy(), "a__b", "c__d", "mcp__a__b__c__d"),
+    (NamePolicy(), "my-server", "x", "mcp__my-server__x"),
+    (NamePolicy(), "my server", "x", "mcp__my_server__x"),
+    (NamePolicy(), "my.server", "x", "mcp__my_server__x"),
+    (NamePolicy(), "naïve", "größe", "mcp__na_ve__gr__e"),
+    (NamePolicy(), "", "", "mcp____"),
+    (NamePolicy(), "{server}", "{tool}", "mcp___server____tool_"),
+    (NamePolicy(), "\ud800", "x", "mcp_____x"),
+    (NamePolicy.bare(), "a", "日", "_"),
+    (NamePolicy("{tool}", normalise="none"), "a", "größe x", "größe x"),
+    (NamePolicy(normalise=str.upper), "my.server", "x", "mcp__MY_SERVER__X"),
+]
+
+
+@pytest.mark.system("V11", "A70", "L-A17", "L-R14")
+@pytest.mark.parametrize(("policy", "server", "tool", "name"), NAMES)
+def test_a_name_follows_the_template_in_the_characters_there_are(
+    policy, server, tool, name
+):
+    table = policy.table([(server, tool)])
+    assert list(table) == [name]
+    assert table.find(name) == (server, tool)
+    assert (table.collisions, table.shortened) == ((), ())
+
+
+def test_each_preset_is_a_template():
+    assert [
+        preset().template
+        for preset in (
+            NamePolicy.claude,
+            NamePolicy.plain,
+            NamePolicy.proxy,
+            NamePolicy.bare,
+        )
+    ] == ["mcp__{server}__{tool}", "{server}__{tool}", "{server}_{tool}", "{tool}"]
+
+
+@pytest.mark.system("R07")
+@pytest.mark.parametrize("server", ["my-server", "my server", "my.server"])
+def test_only_ascii_letters_digits_and_underscores_stay_where_that_is_the_charset(
+    server,
+):
+    policy = NamePolicy(charset="A-Za-z0-9_")
+    assert list(policy.table([(server, "read")])) == ["mcp__my_server__read"]
+
+
+def test_a_tool_that_is_there_twice_counts_once():
+    assert list(NamePolicy().table([("a", "x"), ("a", "x")])) == ["mcp__a__x"]
+
+
+def test_a_tool_without_any_name_gets_one():
+    (name,) = NamePolicy.bare().table([("a", "")])
+    assert NICE.fullmatch(name)
+
+
+def test_a_label_stands_for_the_tools_own_name_and_the_owner_stays():
+    owners = [("a", "x"), ("a", "y")]
+    table = NamePolicy().table(owners, labels={("a", "x"): "y2"})
+    assert by_owner(table, owners) == {
+        ("a", "x"): "mcp__a__y2",
+        ("a", "y"): "mcp__a__y",
+    }
+
+
+def test_what_is_not_in_the_table_is_not_found():
+    table = NamePolicy().table([("a", "x")])
+    assert table.find("mcp__b__x") is None
+    assert table.name_of("b", "x") is None
+    assert len(table) == 1
+
+
+# --- too long --------------------------------------------------------------------
+
+
+@pytest.mark.system("L-R14", "L-A17")
+@pytest.mark.parametrize("length", [1, 53, 54, 55, 64, 200, 10_000])
+def test_a_long_name_is_shortened_and_says_so(length):
+    tool = "t" * length
+    table = NamePolicy().table([("srv", tool)])
+    (name,) = table
+    full = f"mcp__srv__{tool}"
+    assert len(name) == min(len(full), 64)
+    assert table.shortened == ((name,) if len(full) > 64 else ())
+    assert table.find(name) == ("srv", tool)
+
+
+@pytest.mark.system("L-R14")
+def test_long_names_keep_their_beginning_and_the_end_that_tells_them_apart():
+    same = "get_the_" + "very_" * 40
+    owners = [("srv", same + end) for end in ("document_by_id", "document_by_name")]
+    table = NamePolicy().table(owners)
+    first, second = table
+    assert first.startswith("mcp__srv__")
+    assert first.endswith("_very_document_by_id")
+    assert second.endswith("_very_document_by_name")
+    assert table.collisions == ()
+
+
+def test_without_a_limit_nothing_is_shortened():
+    policy = NamePolicy(max_length=None)
+    table = policy.table([("a", "x" * 500), ("a.b", "y" * 500), ("a b", "y" * 500)])
+    assert max(map(len, table)) > 500
+    assert table.shortened == ()
+    assert len(table) == 3
+
+
+def test_a_shortened_name_is_the_same_in_every_run():
+    (name,) = NamePolicy().table([("server", "x" * 100)])
+    assert name == "mcp__server__xxxxx_94150538_" + "x" * 36
+
+
+# --- collisions ------------------------------------------------------------------
+
+COLLIDING = [("my.server", "x"), ("my server", "x"), ("other", "x")]
+
+
+@pytest.mark.rule("TOOL-09")
+@pytest.mark.system("L-R4", "A71")
+def test_tools_that_would_share_a_name_each_get_a_suffix():
+    table = NamePolicy().table(COLLIDING)
+    first, second, third = table
+    assert re.fullmatch(r"mcp__my_server__x_[0-9a-f]{8}", first)
+    assert re.fullmatch(r"mcp__my_server__x_[0-9a-f]{8}", second)
+    assert first != second
+    assert third == "mcp__other__x"
+    assert table.collisions == (
+        Collision("mcp__my_server__x", tuple(COLLIDING[:2]), "suffix"),
+    )
+    assert str(table.collisions[0]) == (
+        "'mcp__my_server__x' would be 'x' of 'my.server', 'x' of 'my server': suffix"
+    )
+
+
+@pytest.mark.system("L-V9")
+def test_names_with_what_the_template_has_between_them_do_not_mix():
+    owners = [("a__b", "c"), ("a", "b__c")]
+    table = NamePolicy().table(owners)
+    assert len(table) == 2
+    for owner in owners:
+        assert table.find(table.name_of(*owner)) == owner
+
+
+@pytest.mark.system("L-R4")
+def test_a_collision_is_an_error_where_that_is_wanted():
+    with pytest.raises(NameCollision) as caught:
+        NamePolicy(on_collision="raise").table(COLLIDING)
+    assert caught.value.name == "mcp__my_server__x"
+    assert caught.value.owners == tuple(COLLIDING[:2])
+
+
+@pytest.mark.system("A71", "R14")
+def test_the_first_has_the_name_where_that_is_wanted():
+    table = NamePolicy(on_collision="first").table(COLLIDING)
+    assert list(table) == ["mcp__my_server__x", "mcp__other__x"]
+    assert table.find("mcp__my_server__x") == ("my.server", "x")
+    assert table.name_of("my server", "x") is None
+    assert [each.resolution for each in table.collisions] == ["first"]
+
+
+@pytest.mark.system("A71", "R14")
+@pytest.mark.parametrize("rule", ["suffix", "first", "raise"])
+def test_a_name_that_is_taken_is_nobodys(rule):
+    policy = NamePolicy("{tool}", on_collision=rule)
+    if rule == "raise":
+        with pytest.raises(NameCollision):
+            policy.table([("a", "edit")], reserved=["edit"])
+        return
+    table = policy.table([("a", "edit"), ("a", "view")], reserved=["edit"])
+    assert table.find("edit") is None
+    assert len(table) == (2 if rule == "suffix" else 1)
+    (collision,) = table.collisions
+    assert collision.owners == (("", "edit"), ("a", "edit"))
+
+
+def test_a_tool_that_is_called_like_anothers_suffixed_name_is_told_apart():
+    first = NamePolicy().table(COLLIDING)
+    spoof = first.name_of("my.server", "x").removeprefix("mcp__my_server__")
+    owners = [*COLLIDING, ("my_server", spoof)]
+    table = NamePolicy().table(owners)
+    assert len(set(table)) == 4
+    for owner in owners:
+        assert table.find(table.name_of(*owner)) == owner
+
+
+@pytest.mark.parametrize(
+    "policy", [NamePolicy("{tool}"), NamePolicy("{tool}", max_length=None)]
+)
+def test_no_server_can_keep_another_ones_tools_from_having_names(policy):
+    victim = ("good", "x")
+    names = [victim, ("evil", "x")]
+    # It says beforehand what the other tool will be called, with ever more of its hash.
+    for _ in range(len(names_module.DIGITS)):
+        names.append(("evil", policy.table(names).name_of(*victim)))
+    tables = [policy.table(each) for each in (names, names[::-1])]
+    assert by_owner(tables[0], names) == by_owner(tables[1], names)
+    for table in tables:
+        assert len(table) == len(names)
+        for owner in names:
+            assert table.find(table.name_of(*owner)) == owner
+
+
+def test_a_name_that_is_a_whole_hash_and_taken_is_an_error():
+    policy = NamePolicy("{tool}", max_length=None)
+    reserved = ["x"]
+    for _ in names_module.DIGITS:
+        reserved.append(policy.table([("a", "x")], reserved=reserved).name_of("a", "x"))
+    with pytest.raises(NameCollision):
+        policy.table([("a", "x")], reserved=reserved)
+
+
+def test_hashes_that_are_all_the_same_end_in_an_error(monkeypatch):
+    same = SimpleNamespace(hexdigest=lambda: "0" * 64)
+    monkeypatch.setattr("hashlib.sha256", lambda _: same)
+    with pytest.raises(NameCollision):
+        NamePolicy().table(COLLIDING)
+    assert len(NamePolicy().table(COLLIDING[1:])) == 2
+
+
+# --- properties ------------------------------------------------------------------
+
+
+@given(POLICIES, OWNERS)
+@example(NamePolicy(max_length=16), [("a", "b" * 40), ("a", "c" * 40)])
+def test_each_tool_has_a_name_of_its_own_and_each_name_its_tool(policy, owners):
+    table = policy.table(owners)
+    assert len(table) == len(set(owners)) == len(set(table))
+    for owner in owners:
+        assert table.find(table.name_of(*owner)) == owner
+    for name in table:
+        assert len(name) <= policy.max_length
+        assert NICE.fullmatch(name)
+
+
+@given(POLICIES, OWNERS, st.randoms(use_true_random=False))
+def test_names_are_the_same_in_each_order_of_servers(policy, owners, random):
+    shuffled = list(owners)
+    random.shuffle(shuffled)
+    assert by_owner(policy.table(owners), owners) == by_owner(
+        policy.table(shuffled), owners
+    )
+
+
+@given(POLICIES, OWNERS, OWNERS)
+def test_names_stay_when_tools_come_along_with_which_there_is_no_collision(
+    policy, owners, more
+):
+    before = policy.table(owners)
+    after = policy.table([*owners, *more])
+    touched = {owner for collision in after.collisions for owner in collision.owners}
+    for owner in set(owners) - touched:
+        assert after.name_of(*owner) == before.name_of(*owner)
+
+
+@given(OWNERS)
+def test_the_first_rule_gives_each_name_to_who_came_first(owners):
+    policy = NamePolicy(on_collision="first")
+    table = policy.table(owners)
+    for index, owner in enumerate(owners):
+        alone = policy.table([owner])
+        taken = {table.name_of(*each) for each in owners[:index]} - {None}
+        (name,) = alone
+        if owner not in owners[:index]:
+            assert table.name_of(*owner) == (None if name in taken else name)
+
+
+# --- the policy itself -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"template": "{server}"}, "template must have {tool}, got '{server}'"),
+        ({"template": "{tool}{x}"}, "nothing else in braces, got '{tool}{x}'"),
+        ({"template": "{tool}{}"}, "nothing else in braces"),
+        ({"template": "{tool!r}"}, "nothing else in braces"),
+        ({"template": "{tool:9}"}, "nothing else in braces"),
+        ({"template": "{tool"}, "template is no format string, got '{tool'"),
+        ({"template": "a.{tool}"}, "what charset lacks, in 'a.' of 'a.{tool}'"),
+        ({"max_length": 15}, "max_length must be 16 or more, or None, got 15"),
+        ({"max_length": True}, "max_length must be 16"),
+        ({"max_length": 20.0}, "max_length must be 16"),
+        ({"charset": "a-z"}, "charset must have 0-9, a-f and '_', got 'a-z'"),
+        ({"charset": "z-a"}, "the inside of a character class, got 'z-a'"),
+        ({"normalise": "utf-8"}, "normalise must be 'ascii', 'none' or a function"),
+        ({"on_collision": "last"}, "on_collision must be 'suffix', 'raise' or 'first'"),
+    ],
+)
+def test_a_policy_that_cannot_be_is_refused(arguments, problem):
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        NamePolicy(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("said", "names"),
+    [
+        ({}, []),
+        ({"a": ("my_time.srv", "1")}, ["my-time-srv"]),
+        ({"a": ("x", "1"), "b": ("y", "1")}, ["x", "y"]),
+        ({"a": ("x", "1.0"), "b": ("x", "2")}, ["x-1-0", "x-2"]),
+        (
+            {"a": ("x", "1"), "b": ("x", "2"), "c": ("x", "1"), "d": ("x", "1")},
+            ["x-1-1", "x-2", "x-1-2", "x-1-3"],
+        ),
+    ],
+)
+def test_servers_are_named_after_what_they_say(said, names):
+    assert list(names_of_servers(said).values()) == names
+
+
+def test_something_else_can_stand_for_a_server():
+    table = NamePolicy.proxy().table([("a", "x"), ("b", "x")], servers={"a": "mine"})
+    assert list(table) == ["mine_x", "b_x"]
+    assert table.find("mine_x") == ("a", "x")
