@@ -34,7 +34,7 @@ import asyncio, os, signal, sys, time, traceback
 import httpx, mcpwire, mcpwire.sync
 from mcpwire.transports.oauth.storage import file
 
-import mcpwire.transports.http.direct, mcpwire.transports.oauth.fetching
+import mcpwire.transports.http.direct, mcpwire.transports.oauth.fetch
 
 url, path, clock = sys.argv[1:]
 file.wall_time = lambda: time.time() + os.stat(clock).st_size

@@ -15,7 +15,7 @@ from mcpwire.auth.config import OAuth
 from mcpwire.auth.flow import finish, obtain, revoke
 from mcpwire.errors import AuthError
 from mcpwire.transports.callbacks import invoke
-from mcpwire.transports.oauth.fetching import Fetcher
+from mcpwire.transports.oauth.fetch import Fetcher
 from mcpwire.transports.oauth.patience import Patience
 from mcpwire.transports.oauth.performing import (
     QUICK,
@@ -213,7 +213,10 @@ class Authorizer:
             operation.close()
             if desk is not None:
                 desk.close()
-            await _finally(fetcher, vault)
+            if vault.is_quick:
+                vault.release()
+            else:
+                await asyncio.shield(asyncio.to_thread(vault.release))
 
     async def _perform(
         self, step: steps.Step, vault: Vault, desk: Desk | None, fetcher: Fetcher
@@ -302,14 +305,3 @@ def _looked_at(task: asyncio.Task[Any]) -> None:
     # Everybody who waited may have gone: then nobody misses the error.
     if not task.cancelled():
         task.exception()
-
-
-async def _finally(fetcher: Fetcher, vault: Vault) -> None:
-    """Let go of what an operation held, also when it is cancelled."""
-    try:
-        await fetcher.aclose()
-    finally:
-        if vault.is_quick:
-            vault.release()
-        else:
-            await asyncio.shield(asyncio.to_thread(vault.release))
