@@ -119,7 +119,7 @@ def auth_of(options: Options, output: Output | None, configured: Any = None) -> 
 
 def _has_login(options: Options) -> bool:
     """Tell whether a login to that URL is stored."""
-    from mcpwire.transports.oauth.storage.private import default_path
+    from mcpwire.transports.oauth.storage import default_path
 
     try:
         if not default_path().exists():  # most have none, and load nothing for it

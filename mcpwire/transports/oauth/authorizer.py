@@ -20,7 +20,6 @@ from mcpwire.transports.oauth.patience import Patience
 from mcpwire.transports.oauth.performing import (
     QUICK,
     Desk,
-    Vault,
     keeps_on,
     quick,
     raise_again,
@@ -29,6 +28,7 @@ from mcpwire.transports.oauth.performing import (
     too_late,
 )
 from mcpwire.transports.oauth.session import EARLY_S, AuthSession
+from mcpwire.transports.oauth.storage import CredentialStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,8 +85,8 @@ class Authorizer:
         """
         session = self.session
         if not session.is_begun:
-            vault = Vault(self._grant, self._target, self._limits)
-            session.begin(await self._stored(vault, steps.Load()))
+            store = CredentialStore(self._grant, self._target, self._limits)
+            session.begin(await self._stored(store, steps.Load()))
         current = session.current
         if session.is_ready or current is None:
             return current
@@ -187,7 +187,7 @@ class Authorizer:
         is_wanted: Callable[[steps.Step], bool] = _always,
     ) -> Any:
         target = self._target
-        vault = Vault(self._grant, target, self._limits)
+        store = CredentialStore(self._grant, target, self._limits)
         grant = self._grant
         desk = Desk(grant) if isinstance(grant, OAuth) else None
         fetcher = Fetcher(target, self._limits)
@@ -206,20 +206,24 @@ class Authorizer:
                 if not is_wanted(step):
                     raise asyncio.CancelledError
                 try:
-                    outcome = await self._perform(step, vault, desk, fetcher)
+                    outcome = await self._perform(step, store, desk, fetcher)
                 except Exception as raised:  # noqa: BLE001 - the operation decides
                     error = raised
         finally:
             operation.close()
             if desk is not None:
                 desk.close()
-            if vault.is_quick:
-                vault.release()
+            if store.is_quick:
+                store.release()
             else:
-                await asyncio.shield(asyncio.to_thread(vault.release))
+                await asyncio.shield(asyncio.to_thread(store.release))
 
     async def _perform(
-        self, step: steps.Step, vault: Vault, desk: Desk | None, fetcher: Fetcher
+        self,
+        step: steps.Step,
+        store: CredentialStore,
+        desk: Desk | None,
+        fetcher: Fetcher,
     ) -> Any:
         if type(step) is steps.Fetch:
             return await fetcher.fetch(step)
@@ -232,17 +236,17 @@ class Authorizer:
             return await self._ask(step, desk)
         if type(step) in QUICK:
             return quick(step, desk)
-        return await self._stored(vault, step)
+        return await self._stored(store, step)
 
     async def _told(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the user's and return its result."""
         value = invoke(function, *args)
         return await value if hasattr(value, "__await__") else value
 
-    async def _stored(self, vault: Vault, step: steps.Step) -> Any:
-        if vault.is_quick:
-            return vault.perform(step)
-        return await asyncio.to_thread(vault.perform, step)
+    async def _stored(self, store: CredentialStore, step: steps.Step) -> Any:
+        if store.is_quick:
+            return store.perform(step)
+        return await asyncio.to_thread(store.perform, step)
 
     async def _ask(self, step: steps.Ask, desk: Desk) -> dict[str, str]:
         grant = self._grant
