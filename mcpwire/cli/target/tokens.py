@@ -206,7 +206,7 @@ def _show_with(output: Output) -> Callable[[str], None]:
 
 def _open_with(output: Output) -> Callable[[str], None]:
     def open_url(url: str) -> None:
-        from mcpwire.transports.oauth.browser import open_browser
+        from mcpwire.transports.oauth.interactive_login import open_browser
 
         if not open_browser(url, server=None):  # it was checked against it before
             output.note(
