@@ -31,6 +31,7 @@ from mcpwire.auth.errors import AuthTemporarilyUnavailable
 from mcpwire.auth.flow import TokenRequest, finish, fits, obtain, revoke
 from mcpwire.auth.scopes import widens
 from mcpwire.errors import AuthError, MCPError
+from mcpwire.protocol.http.exchange import as_text
 from mcpwire.protocol.http.request import Request
 from mcpwire.transports.http.destination import misdirected
 from mcpwire.transports.http.scopes import insufficient_scope
@@ -581,13 +582,7 @@ class AuthSession:
         attempt.tries += 1
         if attempt.tries >= TRIES + attempt.step_ups:
             return None
-        denial = read_denial(
-            status,
-            {
-                name.decode("latin-1"): value.decode("latin-1")
-                for name, value in fields.items()
-            },
-        )
+        denial = read_denial(status, as_text(fields))
         used = credential.token if credential is not None else None
         if status == 401:
             if denial.error == "use_dpop_nonce" and self._nonce != attempt.nonce:

@@ -42,7 +42,7 @@ CONNECTION_S: Final = 10.0
 """How long a connection may take to send its request; browsers open spare ones."""
 
 LEAVE_S: Final = 1.0
-"""How long a browser may take to read the page and leave."""
+"""How long a browser may take to read the page and close."""
 
 CONNECTIONS: Final = 16
 """The most connections at once; one more replaces the oldest."""
@@ -101,7 +101,7 @@ class CallbackServer:
 
     Args:
         port: The port; ``None``: any free one.
-        preferred: An earlier redirect URI, whose port is used if it is free: an
+        preferred: An earlier redirect URI. Its port is used if it is free: an
             authorization server may compare the whole URI.
 
     Raises:

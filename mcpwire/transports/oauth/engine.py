@@ -1,4 +1,4 @@
-"""An HTTP engine whose requests carry a token, over an engine that moves the bytes."""
+"""Put tokens on requests: an HTTP engine around the engine that moves the bytes."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ class _FilteredReply:
 def _is_unattended(request: Request) -> bool:
     """Return whether no user may be asked for a request, because no call waits for it.
 
-    A user who cancels a call that waits for a login is not asked to log in for that.
+    Cancelling a call that waits for a login must not start another login.
     """
     body = request.body
     return request.start.startswith(b"DELETE ") or (

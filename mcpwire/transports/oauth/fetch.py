@@ -40,6 +40,7 @@ from mcpwire.errors import (
     MessageTooLarge,
     RemoteProtocolError,
 )
+from mcpwire.protocol.http.exchange import as_text
 from mcpwire.protocol.http.heads import USER_AGENT, field_line
 from mcpwire.protocol.http.request import Request
 from mcpwire.transports.http._httpx_common import proxy_applies
@@ -88,10 +89,10 @@ class Fetcher:
     of its own, so that no two hosts at one address share one; cancelling closes it.
 
     Args:
-        target: The MCP server, whose TLS and proxy options count everywhere. Its client
-            certificate goes to the server's own host only. A client of httpx given
-            there is not used: it may add credentials of its own.
-        limits: `Limits.oauth_document` and `Limits.oauth_timeout` count here.
+        target: The MCP server. Its TLS and proxy options apply everywhere, its client
+            certificate to the server's own host only. An httpx client given there is
+            not used: it may add credentials of its own.
+        limits: `Limits.oauth_document` and `Limits.oauth_timeout` apply here.
     """
 
     def __init__(self, target: Http, limits: Limits) -> None:
@@ -280,10 +281,7 @@ class _Document:
 
     def head(self, status: int, fields: dict[bytes, bytes]) -> None:
         self._status = status
-        self._fields = {
-            name.decode("latin-1"): value.decode("latin-1")
-            for name, value in fields.items()
-        }
+        self._fields = as_text(fields)
 
     def data(self, chunk: bytes) -> None:
         self._body += chunk

@@ -510,7 +510,7 @@ def make_private(path: Path, *, is_ours: bool) -> None:
 
     Args:
         path: The file.
-        is_ours: Whether the folder holds nothing but this file.
+        is_ours: Whether the folder was made for this file alone.
 
     Raises:
         OSError: They cannot be created, or other users may change them.
