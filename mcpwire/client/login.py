@@ -15,7 +15,8 @@ from mcpwire.errors import RPCError
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.oauth.authorizer import Authorizer
-from mcpwire.transports.oauth.performing import returned_parameters, storage_of
+from mcpwire.transports.oauth.interactive_login import returned_parameters
+from mcpwire.transports.oauth.storage import storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -262,7 +262,7 @@ class GroupBase(Generic[ServerT, ClientT]):
 
     def needs_loop(self) -> bool:
         """Tell whether any connection is there, or on its way."""
-        return any(seat.client.needs_loop() for seat in tuple(self._seats.values()))
+        return any(each.client.needs_loop() for each in tuple(self._entries.values()))
 
     def _is_kept(self, server: str, uri: str) -> bool:
         entry = self._entries.get(server)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.target import Http, Memory
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.transports.oauth.authorizer import Authorizer
-    from mcpwire.transports.oauth.patience import Patience
+    from mcpwire.transports.oauth.deadline_pauser import DeadlinePauser
     from mcpwire.transports.stdio.channel import StdioChannel
     from mcpwire.transports.stdio.fallback import FallbackChannel
 
@@ -95,8 +95,8 @@ class Opener:
     open_legacy: Callable[[Inbound], LegacyChannel] | None = None
     """Opens the transport of 2024-11-05 to the same URL."""
 
-    patience: Patience | None = None
-    """Whose clocks stand still while a user logs in; ``None``: nobody ever does."""
+    pauser: DeadlinePauser | None = None
+    """Pauses deadlines while a user logs in; ``None``: no user ever does."""
 
 
 def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
@@ -249,8 +249,8 @@ def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> Opener:
             target, engine, inbound, limits=limits, owns_engine=True
         )
 
-    patience = authorizer.patience if authorizer is not None else None
-    return Opener(str(target), open_http, target.memory, open_legacy, patience)
+    pauser = authorizer.pauser if authorizer is not None else None
+    return Opener(str(target), open_http, target.memory, open_legacy, pauser)
 
 
 def _authorizer(target: Http, limits: Limits) -> Authorizer | None:

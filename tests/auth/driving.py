@@ -262,7 +262,7 @@ class World:
 
 
 class Actor:
-    """One operation, with its own view of the store; as a `Vault` of the shells."""
+    """One operation, with its own view of the store; like `CredentialStore`."""
 
     def __init__(self, world, operation, name="actor"):
         self.world = world

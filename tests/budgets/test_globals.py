@@ -31,7 +31,7 @@ ALLOWED = {
     "transports/_fork.py: _held": "what a fork must let go of: connections, weakly",
     "transports/http/destination.py: _current": "a context variable",
     "transports/http/over_httpx/lines.py: _current": "a context variable",
-    "transports/oauth/storage/private.py: _making": "a lock, made anew after a fork",
+    "transports/oauth/storage.py: _file_mutex": "a lock, made anew after a fork",
     "transports/stdio/reaper.py: _changed": "the one thread for all children",
     "transports/stdio/reaper.py: _lock": "the one thread for all children",
     "transports/stdio/reaper.py: _thread": "the one thread for all children",

@@ -81,7 +81,7 @@ def log_in(cli, given):
 def seen(monkeypatch):
     """Sit at the terminal, with a browser that consents; give what it was shown."""
     from mcpwire.cli.output import Output
-    from mcpwire.transports.oauth import browser
+    from mcpwire.transports.oauth import interactive_login
 
     shown, threads = [], []
 
@@ -96,7 +96,7 @@ def seen(monkeypatch):
         return True
 
     monkeypatch.setattr(Output, "can_ask", True)
-    monkeypatch.setattr(browser, "open_browser", open_browser)
+    monkeypatch.setattr(interactive_login, "open_browser", open_browser)
     yield shown
     for thread in threads:
         thread.join(30)
@@ -532,9 +532,9 @@ def test_a_url_that_is_no_endpoint_is_said_to_be_none(cli, auth):
 
 @pytest.mark.parametrize("is_open", [True, False])
 def test_time_that_a_user_may_take_is_bounded(cli, monkeypatch, seen, server, is_open):
-    from mcpwire.transports.oauth import browser
+    from mcpwire.transports.oauth import interactive_login
 
-    monkeypatch.setattr(browser, "open_browser", lambda url, server: is_open)
+    monkeypatch.setattr(interactive_login, "open_browser", lambda url, server: is_open)
     done = cli("auth", "login", server.url, "--timeout", "0.1")
     assert done.code == 3
     assert ("no browser opens here" in done.err) is not is_open

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from authorization_server import browse
 
 import mcpwire.transports
-from mcpwire.transports.oauth import performing, session
+from mcpwire.transports.oauth import authorizer
 
 if TYPE_CHECKING:
     import pytest
@@ -32,9 +32,8 @@ class Clock:
 
     def __init__(self, patches: pytest.MonkeyPatch) -> None:
         self.ahead = 0.0
-        for module in (session, performing):
-            patches.setattr(module, "wall_time", lambda: time.time() + self.ahead)
-        patches.setattr(session, "monotonic", lambda: time.monotonic() + self.ahead)
+        patches.setattr(authorizer, "wall_time", lambda: time.time() + self.ahead)
+        patches.setattr(authorizer, "monotonic", lambda: time.monotonic() + self.ahead)
 
     def pass_by(self, seconds: float) -> None:
         self.ahead += seconds

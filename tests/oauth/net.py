@@ -20,7 +20,7 @@ import pytest
 import trustme
 
 from mcpwire.limits import Limits
-from mcpwire.transports.oauth.fetching import Fetcher
+from mcpwire.transports.oauth.fetch import Fetcher
 
 BOUND_S: Final = 50.0
 SERVER_ADDRESS: Final = "93.184.216.34"

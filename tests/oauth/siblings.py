@@ -32,12 +32,12 @@ BOUND_S: Final = 30.0
 PROGRAM: Final = """
 import asyncio, os, signal, sys, time, traceback
 import httpx, mcpwire, mcpwire.sync
-from mcpwire.transports.oauth.storage import file
+from mcpwire.transports.oauth import storage as module
 
-import mcpwire.transports.http.direct, mcpwire.transports.oauth.fetching
+import mcpwire.transports.http.direct, mcpwire.transports.oauth.fetch
 
 url, path, clock = sys.argv[1:]
-file.wall_time = lambda: time.time() + os.stat(clock).st_size
+module.wall_time = lambda: time.time() + os.stat(clock).st_size
 
 # Who has the lease may be kept waiting until all the others look at it.
 LIMITS = mcpwire.Limits(oauth_timeout=40)

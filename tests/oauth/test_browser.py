@@ -9,8 +9,8 @@ import pytest
 from hostile_urls import HOSTILE
 
 from mcpwire.auth.errors import UrlRefused
-from mcpwire.transports.oauth import browser as module
-from mcpwire.transports.oauth.browser import open_browser
+from mcpwire.transports.oauth import interactive_login as module
+from mcpwire.transports.oauth.interactive_login import open_browser
 from mcpwire.wire.urls import parse_url
 
 SERVER = parse_url("https://mcp.example/mcp")

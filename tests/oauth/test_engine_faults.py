@@ -10,7 +10,7 @@ from authorization_server import SENTINEL, json_answer, oauth, protected_server
 from engine_calls import BOUND_S, HOUR_S, echo, refreshes, whole
 
 import mcpwire
-from mcpwire.transports.oauth.fetching import Fetcher
+from mcpwire.transports.oauth.fetch import Fetcher
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P32"), pytest.mark.fault("F38")]
 

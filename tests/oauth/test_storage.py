@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from mcpwire import FileStorage, MemoryStorage
-from mcpwire.transports.oauth.storage import base, file
+from mcpwire.transports.oauth import storage as module
 
 LEASE_S = 30.0
 HOUR_S = 3_600.0
@@ -31,8 +31,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(file, "wall_time", made)
-    monkeypatch.setattr(base, "monotonic", made)
+    monkeypatch.setattr(module, "wall_time", made)
+    monkeypatch.setattr(module, "monotonic", made)
     return made
 
 

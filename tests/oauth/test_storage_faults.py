@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mcpwire import FileStorage, StorageError
-from mcpwire.transports.oauth.storage import file, private
+from mcpwire.transports.oauth import storage as module
 
 pytestmark = [pytest.mark.fault("F40"), pytest.mark.attack("S23")]
 
@@ -199,7 +199,7 @@ def test_a_disk_that_is_full_from_the_start_leaves_no_half_of_a_file(
 def test_whoever_keeps_the_file_for_itself_is_not_waited_for_for_ever(
     storage, monkeypatch, caplog
 ):
-    monkeypatch.setattr(file, "BUSY_S", 0.05)
+    monkeypatch.setattr(module, "BUSY_S", 0.05)
     with contextlib.closing(sqlite3.connect(storage.path)) as theirs:
         theirs.execute("begin exclusive")
         assert storage.load(KEY) == (None, 0)
@@ -346,7 +346,7 @@ def test_a_file_that_somebody_else_has_set_aside_is_not_set_aside_again(
         FileStorage(storage.path).save(KEY, b"theirs", 0)
         yield
 
-    monkeypatch.setattr(file, "only_one", late)
+    monkeypatch.setattr(module, "folder_lock", late)
     assert storage.load(KEY) == (b"theirs", 1)
     assert aside(storage) == []
 
@@ -355,8 +355,8 @@ def test_whoever_never_sets_it_aside_is_not_waited_for_for_ever(
     storage, monkeypatch, caplog
 ):
     garbage(storage.path)
-    monkeypatch.setattr(file, "BUSY_S", 0.05)
-    with private.only_one(storage.path.parent, 1.0):
+    monkeypatch.setattr(module, "BUSY_S", 0.05)
+    with module.folder_lock(storage.path.parent, 1.0):
         assert storage.load(KEY) == (None, 0)
     [warning] = warnings(caplog)
     assert "another process does not let it go" in warning

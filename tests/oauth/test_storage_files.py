@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcpwire import FileStorage, StorageError
-from mcpwire.transports.oauth.storage import private
+from mcpwire.transports.oauth import storage as module
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,7 +130,7 @@ def test_a_folder_of_a_group_will_do_where_the_group_is_the_user(
     shown = os.stat_result(
         (found.st_mode | 0o070, 0, 0, 0, user, user + group, *[0] * 4)
     )
-    monkeypatch.setattr(private, "_check_own", lambda path, is_kind: shown)
+    monkeypatch.setattr(module, "_check_own", lambda path, is_kind: shown)
     storage = FileStorage(tmp_path / "credentials.sqlite")
     if is_refused:
         assert "others may write" in refused(storage)
@@ -172,7 +172,7 @@ def test_what_belongs_to_another_user_is_refused(tmp_path, monkeypatch, has_file
     if has_file:
         storage.save("key", SECRET, 0)
     mine = os.geteuid()
-    monkeypatch.setattr(private.os, "geteuid", lambda: mine + 1)
+    monkeypatch.setattr(module.os, "geteuid", lambda: mine + 1)
     assert "belongs to another user" in refused(storage)
     assert storage.load("key") == (None, 0)
 
@@ -203,7 +203,7 @@ def test_what_is_no_file_is_refused(tmp_path, name):
 def test_a_folder_that_is_no_folder_is_refused_whoever_made_it(tmp_path):
     (tmp_path / "file").write_bytes(b"text")
     with pytest.raises(PermissionError, match="is no folder"):
-        private._check_folder(tmp_path / "file", is_ours=True)
+        module._check_folder(tmp_path / "file", is_ours=True)
 
 
 # Where it is.
@@ -234,7 +234,7 @@ def test_the_default_is_in_the_users_folder_for_state(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(private.sys, "platform", platform)
+    monkeypatch.setattr(module.sys, "platform", platform)
     folder = expected.replace("~", str(tmp_path))
     assert str(FileStorage().path) == f"{folder}/credentials.sqlite"
 
@@ -244,7 +244,7 @@ def test_a_user_without_a_home_is_told_what_to_give(monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-    monkeypatch.setattr(private.Path, "home", nobody)
+    monkeypatch.setattr(module.Path, "home", nobody)
     with pytest.raises(StorageError, match="give a storage, or its path"):
         FileStorage()
 
@@ -281,7 +281,7 @@ def test_looking_for_what_is_not_there_makes_no_file(tmp_path):
 def test_elsewhere_than_on_posix_the_file_is_as_the_system_makes_it(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(private, "IS_POSIX", False)
+    monkeypatch.setattr(module, "IS_POSIX", False)
     storage = FileStorage(tmp_path / "state" / "credentials.sqlite")
     storage.save("key", SECRET, 0)
     assert storage.load("key")[0] == SECRET

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcpwire import FileStorage
-from mcpwire.transports.oauth.storage import file, private
+from mcpwire.transports.oauth import storage as module
 
 SECRET = b"some-SENTINEL-token"
 KEY = "key"
@@ -59,7 +59,7 @@ def test_no_other_use_in_this_process_ends_the_lock_of_a_transaction(tmp_path):
     def meanwhile(database):
         other = FileStorage(storage.path)
         assert other.load("key")[0] == SECRET
-        private.make_private(storage.path, is_ours=False)
+        module.make_private(storage.path, is_ours=False)
         child = [sys.executable, "-S", "-c", attempt, str(storage.path)]
         return subprocess.run(child, capture_output=True, timeout=BOUND_S, check=True)
 
@@ -81,7 +81,7 @@ def test_a_transaction_that_is_broken_off_has_not_happened(tmp_path):
 
 def test_tables_that_somebody_else_makes_first_are_taken(tmp_path, monkeypatch):
     storage = FileStorage(tmp_path / "credentials.sqlite")
-    private.make_private(storage.path, is_ours=False)
+    module.make_private(storage.path, is_ours=False)
     set_up = storage._set_up
 
     def late(database):
@@ -89,7 +89,7 @@ def test_tables_that_somebody_else_makes_first_are_taken(tmp_path, monkeypatch):
         FileStorage(storage.path).save("key", SECRET, 0)
         version = iter([0])
         monkeypatch.setattr(
-            "mcpwire.transports.oauth.storage.file._version",
+            "mcpwire.transports.oauth.storage._version",
             lambda database: next(version, 1),
         )
         set_up(database)
@@ -105,14 +105,14 @@ def test_tables_that_somebody_else_makes_first_are_taken(tmp_path, monkeypatch):
 def test_a_forked_process_uses_the_store_as_its_parent_does(tmp_path):
     program = f"""
 import os, sys, threading
-from mcpwire.transports.oauth.storage import FileStorage, file
+from mcpwire.transports.oauth import storage as module
 
-storage = FileStorage({str(tmp_path / "credentials.sqlite")!r})
+storage = module.FileStorage({str(tmp_path / "credentials.sqlite")!r})
 storage.save("key", b"0", 0)
 goes_on, is_in = threading.Event(), threading.Event()
 
 def slowly(database):
-    file._save(database, "key", b"1", 1)
+    module._save(database, "key", b"1", 1)
     is_in.set()
     goes_on.wait(20)
 
@@ -144,9 +144,9 @@ def test_a_forked_process_waits_for_no_thread_of_its_parent(monkeypatch):
         def __enter__(self):
             raise AssertionError("held for ever")
 
-    monkeypatch.setattr(private, "_making", Held())
-    private._forked()
-    with private._making:
+    monkeypatch.setattr(module, "_file_mutex", Held())
+    module._forked()
+    with module._file_mutex:
         pass
 
 
@@ -166,7 +166,7 @@ def test_a_file_that_is_removed_or_replaced_is_another_store(storage, tmp_path):
 
 @pytest.mark.fault("F40")
 def test_nothing_is_written_to_a_file_that_was_removed_meanwhile(storage, monkeypatch):
-    saves = file._save
+    saves = module._save
     seen = []
 
     def removed(database, *given):
@@ -175,7 +175,7 @@ def test_nothing_is_written_to_a_file_that_was_removed_meanwhile(storage, monkey
         seen.append(given)
         return saves(database, *given)
 
-    monkeypatch.setattr(file, "_save", removed)
+    monkeypatch.setattr(module, "_save", removed)
     assert storage.save(KEY, b"late", 1) is None
     assert len(seen) == 2
     assert storage.load(KEY) == (None, 0)
@@ -190,9 +190,9 @@ def test_a_file_that_always_goes_away_is_given_up(storage, monkeypatch):
         seen.append(given)
         raise sqlite3.OperationalError("gone")
 
-    monkeypatch.setattr(file, "_lease", removed)
+    monkeypatch.setattr(module, "_lease", removed)
     assert storage.lease(KEY, "one", 30)
-    assert len(seen) == file.ATTEMPTS
+    assert len(seen) == module.ATTEMPTS
 
 
 @pytest.mark.pain("P33")

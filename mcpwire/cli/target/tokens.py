@@ -119,7 +119,7 @@ def auth_of(options: Options, output: Output | None, configured: Any = None) -> 
 
 def _has_login(options: Options) -> bool:
     """Tell whether a login to that URL is stored."""
-    from mcpwire.transports.oauth.storage.private import default_path
+    from mcpwire.transports.oauth.storage import default_path
 
     try:
         if not default_path().exists():  # most have none, and load nothing for it
@@ -206,7 +206,7 @@ def _show_with(output: Output) -> Callable[[str], None]:
 
 def _open_with(output: Output) -> Callable[[str], None]:
     def open_url(url: str) -> None:
-        from mcpwire.transports.oauth.browser import open_browser
+        from mcpwire.transports.oauth.interactive_login import open_browser
 
         if not open_browser(url, server=None):  # it was checked against it before
             output.note(

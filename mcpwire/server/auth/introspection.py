@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from mcpwire.auth.records import ClientAuth
     from mcpwire.transports.http.target import Http
-    from mcpwire.transports.oauth.fetching import Fetcher
+    from mcpwire.transports.oauth.fetch import Fetcher
 
 __all__ = ["IntrospectionVerifier"]
 
@@ -176,7 +176,7 @@ class IntrospectionVerifier:
         if self._fetch is not None:
             return await self._fetch(question)
         if self._fetcher is None:
-            from mcpwire.transports.oauth.fetching import Fetcher
+            from mcpwire.transports.oauth.fetch import Fetcher
 
             self._fetcher = Fetcher(self._place, self._limits)
         return await self._fetcher.fetch(question)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from mcpwire.auth.jwt import CheckingKey
     from mcpwire.transports.http.target import Http
-    from mcpwire.transports.oauth.fetching import Fetcher
+    from mcpwire.transports.oauth.fetch import Fetcher
 
 __all__ = ["GivenKeys", "IssuerKeys", "Keys", "choose", "read_keys"]
 
@@ -268,7 +268,7 @@ class IssuerKeys:
     def _get_fetcher(self) -> Fetcher:
         if self._fetcher is None:
             from mcpwire.transports.http.target import Http
-            from mcpwire.transports.oauth.fetching import Fetcher
+            from mcpwire.transports.oauth.fetch import Fetcher
 
             self._fetcher = Fetcher(self._place or Http(self._issuer), self._limits)
         return self._fetcher

@@ -129,7 +129,7 @@ class Connection:
             self._trace = Trace(settings.trace, settings.limits)
             opener = self._trace.watching(opener)
         self._opener = opener
-        self.patience = opener.patience
+        self.pauser = opener.pauser
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -492,8 +492,8 @@ class Connection:
                 )
             # The loop ended under it: what is left can only be let go.
             self.abandon()
-            if self.patience is not None:
-                self.patience.reset()
+            if self.pauser is not None:
+                self.pauser.reset()
             self._loop = self._opening = self._closing = None
             self._reviver.forget()
             self._background.clear()

@@ -136,11 +136,11 @@ class Handshake:
     @contextlib.contextmanager
     def patient(self, scope: asyncio.Timeout) -> Iterator[None]:
         """Let no time pass in there while a user logs in."""
-        patience = self._opener.patience
-        if patience is None:
+        pauser = self._opener.pauser
+        if pauser is None:
             yield
             return
-        with patience.applied(ScopeClock(scope, self._loop)):
+        with pauser.applied(ScopeClock(scope, self._loop)):
             yield
 
     async def _receive(

@@ -123,17 +123,17 @@ class Reviver:
         self, scope: asyncio.Timeout, deadline: Deadline | None
     ) -> Iterator[None]:
         """Let no time pass for a call in there while a user logs in."""
-        patience = self._connection.patience
-        if patience is None or deadline is None:
+        pauser = self._connection.pauser
+        if pauser is None or deadline is None:
             yield
             return
         from mcpwire.transports.client.handshake import ScopeClock
-        from mcpwire.transports.oauth.patience import DeadlineClock
+        from mcpwire.transports.oauth.deadline_pauser import PausableDeadline
 
         loop = asyncio.get_running_loop()
         with (
-            patience.applied(ScopeClock(scope, loop)),
-            patience.applied(DeadlineClock(deadline, self._connection.time)),
+            pauser.applied(ScopeClock(scope, loop)),
+            pauser.applied(PausableDeadline(deadline, self._connection.time)),
         ):
             yield
 

@@ -1,138 +1,160 @@
-"""Gets tokens on asyncio: one operation at a time for one server, for all who wait.
+"""Get tokens for one server: one operation at a time, for all requests that wait.
 
-Nothing is locked while a request runs. Whoever needs a token joins the operation that
-is under way, or begins one. When the last of them has gone it is cancelled, unless a
-server was asked for what it gives only once: then it goes on until that is stored.
+::
+
+    request ─► token in use ─► 200 … ──────────────────────────────────► the reply
+                  │
+                  ├► 401 ─► nonce required? once more, with it
+                  │    └──► another token, once by refresh, once by logging in
+                  └► 403 insufficient_scope ─► more scopes, a few times
+
+Any other denial goes on to the reply. Nothing is locked while a request runs: a request
+that needs a token joins the running operation, or starts one. When the last of them has
+gone the operation is cancelled, unless it has posted for something that the server
+gives only once: then it goes on until that is stored.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+import copy
+import os
+from math import inf
+from time import monotonic
+from time import time as wall_time
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
-from mcpwire.auth.flow import finish, obtain, revoke
-from mcpwire.errors import AuthError
-from mcpwire.transports.callbacks import invoke
-from mcpwire.transports.oauth.fetching import Fetcher
-from mcpwire.transports.oauth.patience import Patience
-from mcpwire.transports.oauth.performing import (
-    QUICK,
-    Desk,
-    Vault,
-    keeps_on,
-    quick,
-    raise_again,
-    returned_parameters,
-    supplied,
-    too_late,
-)
-from mcpwire.transports.oauth.session import EARLY_S, AuthSession
+from mcpwire.auth.discovery import read_denial
+from mcpwire.auth.errors import AuthTemporarilyUnavailable
+from mcpwire.auth.flow import TokenRequest, finish, fits, obtain, revoke
+from mcpwire.auth.scopes import widens
+from mcpwire.errors import AuthError, MCPError
+from mcpwire.protocol.http.exchange import as_text
+from mcpwire.protocol.http.request import Request
+from mcpwire.transports.http.destination import misdirected
+from mcpwire.transports.http.scopes import insufficient_scope
+from mcpwire.transports.oauth.deadline_pauser import DeadlinePauser
+from mcpwire.transports.oauth.fetch import Fetcher
+from mcpwire.transports.oauth.interactive_login import InteractiveLogin, call_user
+from mcpwire.transports.oauth.storage import CredentialStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpwire.auth.config import Grant
-    from mcpwire.auth.flow import TokenRequest
+    from mcpwire.auth.discovery import Denial
+    from mcpwire.auth.flow import TokenResult
     from mcpwire.auth.records import Record
     from mcpwire.auth.steps import Steps
     from mcpwire.limits import Limits
     from mcpwire.transports.http.target import Http
-    from mcpwire.transports.oauth.session import Credential
 
-__all__ = ["Authorizer"]
+__all__ = ["Attempt", "AuthSession", "Authorizer", "Credential"]
 
 SETTLE_S: Final = 2.0
-"""How long closing waits for what a server is giving."""
+"""How long closing waits for an operation that has posted something."""
 
+SKEW_S: Final = 60.0
+"""How long before its end a token is renewed."""
 
-def _always(step: steps.Step) -> bool:
-    del step
-    return True
+RETRY_S: Final = 10.0
+"""How long after a failed renewal the next one waits, while the token is good."""
+
+TRIES: Final = 5
+"""The most tries of one request, beside its step-ups."""
+
+EARLY_S: Final = 1.0
+"""How long a request waits for the next token while its own is good."""
+
+FUTILE_MAX: Final = 10
+"""The most step-ups in a row without success; no user is asked after them."""
+
+FUTILE_LOGINS: Final = 3
+"""The most logins in a row without success, likewise."""
+
+_UNTIL_STORED: Final = frozenset(
+    {steps.RandomBytes, steps.Load, steps.Now, steps.Release, steps.Save}
+)
+"""Steps between an answer and its place in the store, where other processes read it."""
 
 
 class Authorizer:
     """The tokens for one server, for all connections of one client.
 
     Attributes:
-        session: What is known and decided.
-        patience: Whose clocks stand still while a user is asked.
+        session: The token in use and the decisions about it.
+        pauser: Pauses deadlines while a user is asked.
     """
 
-    def __init__(
-        self,
-        grant: Grant,
-        target: Http,
-        limits: Limits,
-        patience: Patience | None = None,
-    ) -> None:
+    def __init__(self, grant: Grant, target: Http, limits: Limits) -> None:
         self.session = AuthSession(grant, target)
-        self.patience = patience or Patience()
+        self.pauser = DeadlinePauser()
         self._grant = grant
         self._target = target
         self._limits = limits
         self._running: _Operation | None = None
 
     async def first(self, *, asks_nobody: bool = False) -> Credential | None:
-        """Return a token to begin with: none where none is stored.
+        """Return a token to begin with, or None if none is stored.
 
         Args:
-            asks_nobody: Whether no user is to be asked, even where none is good.
+            asks_nobody: Whether no user may be asked, even if no token is good.
 
         Raises:
-            AuthError: The one that is stored is of no more use, and there is no other.
+            AuthError: The stored token is of no more use, and there is no other.
         """
         session = self.session
-        if not session.is_begun:
-            vault = Vault(self._grant, self._target, self._limits)
-            session.begin(await self._stored(vault, steps.Load()))
+        if not session.is_loaded:
+            store = CredentialStore(self._grant, self._target, self._limits)
+            session.load(await _perform_stored(store, steps.Load()))
         current = session.current
         if session.is_ready or current is None:
             return current
         if not session.can_renew():
-            return session.spare()
-        if session.spare() is None:
+            return session.usable()
+        if session.usable() is None:
             return await self.obtain(
-                session.wanted(used=current.token, asks_nobody=asks_nobody)
+                session.token_request(used=current.token, asks_nobody=asks_nobody)
             )
         try:
             async with asyncio.timeout(EARLY_S):
                 return await self.obtain(
-                    session.wanted(used=current.token, asks_nobody=True)
+                    session.token_request(used=current.token, asks_nobody=True)
                 )
         except (AuthError, TimeoutError):
-            session.put_off()
-            return session.spare()
+            session.postpone_renewal()
+            return session.usable()
 
     async def obtain(self, wanted: TokenRequest) -> Credential:
         """Return another token than the one that was not good enough.
 
         Raises:
-            AuthError: There is none to be had.
+            AuthError: No such token can be obtained.
         """
         while True:
-            good = self.session.meets(wanted)
+            good = self.session.find(wanted)
             if good is not None:
                 return good
-            running = self._under_way() or self._begin(wanted)
-            # What was begun for something else says nothing of this.
+            running = self._under_way() or self._start(wanted)
+            # The outcome of an operation for another request is not an answer.
             is_answer = running.wanted.asks_like(wanted)
             try:
                 credential = await running.join()
             except asyncio.CancelledError:
                 if not running.task.cancelled() or _is_cancelled():
                     raise
-                # By those who waited before, and have all gone.
-            except Exception as error:  # noqa: BLE001 - raised again where it is an answer
+                # The last of the earlier waiters has cancelled the operation.
+            except Exception as error:  # noqa: BLE001 - raised again if it is an answer
                 if is_answer:
-                    raise_again(error)
+                    _raise_again(error)
             else:
                 if is_answer:
                     return credential
 
     async def settle(self) -> None:
-        """Wait a moment for an operation that nobody waits for, and then end it."""
+        """Wait a moment for an operation without waiters, and then cancel it."""
         running = self._under_way()
         if running is None or running.waiters:
             return
@@ -142,54 +164,54 @@ class Authorizer:
             task.cancel()
             await asyncio.wait([task])
 
+    async def finish(self, params: Mapping[str, str]) -> Record:
+        """Finish a login that was begun; see `mcpwire.auth.flow.finish`."""
+        assert isinstance(self._grant, OAuth)
+        wanted = self.session.token_request()
+        record: Record = await self._drive(finish(self._grant, wanted, params))
+        return record
+
+    async def revoke(self) -> bool:
+        """Forget the stored credentials; see `mcpwire.auth.flow.revoke`."""
+        was_there: bool = await self._drive(revoke(self.session.token_request()))
+        self.session.current = None
+        return was_there
+
     def _under_way(self) -> _Operation | None:
-        """Return the operation that runs: none of a loop that was closed."""
+        """Return the running operation, unless it belongs to a closed loop."""
         running = self._running
         if running is None or running.task.done():
             return None
         here = running.task.get_loop() is asyncio.get_running_loop()
         return running if here else None
 
-    def _begin(self, wanted: TokenRequest) -> _Operation:
+    def _start(self, wanted: TokenRequest) -> _Operation:
         running = self._running = _Operation(wanted)
         running.task = asyncio.get_running_loop().create_task(
             self._obtain(running), name="mcpwire-oauth"
         )
-        running.task.add_done_callback(_looked_at)
+        running.task.add_done_callback(_retrieve_exception)
         return running
 
     async def _obtain(self, running: _Operation) -> Credential:
         operation = obtain(self._grant, running.wanted)
         try:
-            obtained = await self._drive(operation, running.is_wanted)
+            obtained = await self._drive(operation, running.may_perform)
         finally:
-            running.keeps_on = False
-        return self.session.take(obtained)
-
-    async def finish(self, params: Mapping[str, str]) -> Record:
-        """Finish a login that was begun; see `mcpwire.auth.flow.finish`."""
-        assert isinstance(self._grant, OAuth)
-        wanted = self.session.wanted()
-        record: Record = await self._drive(finish(self._grant, wanted, params))
-        return record
-
-    async def revoke(self) -> bool:
-        """Forget what is stored; see `mcpwire.auth.flow.revoke`."""
-        was_there: bool = await self._drive(revoke(self.session.wanted()))
-        self.session.current = None
-        return was_there
-
-    # Steps...
+            running.must_finish = False
+        return self.session.use(obtained)
 
     async def _drive(
         self,
         operation: Steps[Any],
-        is_wanted: Callable[[steps.Step], bool] = _always,
+        may_perform: Callable[[steps.Step], bool] | None = None,
     ) -> Any:
-        target = self._target
-        vault = Vault(self._grant, target, self._limits)
-        grant = self._grant
-        desk = Desk(grant) if isinstance(grant, OAuth) else None
+        """Perform the steps of an operation and return its result."""
+        target, grant = self._target, self._grant
+        store = CredentialStore(grant, target, self._limits)
+        login = None
+        if isinstance(grant, OAuth):
+            login = InteractiveLogin(grant, target.parsed)
         fetcher = Fetcher(target, self._limits)
         try:
             outcome: Any = None
@@ -203,94 +225,121 @@ class Authorizer:
                 except StopIteration as done:
                     return done.value
                 outcome = error = None
-                if not is_wanted(step):
+                if may_perform is not None and not may_perform(step):
                     raise asyncio.CancelledError
                 try:
-                    outcome = await self._perform(step, vault, desk, fetcher)
+                    outcome = await self._perform(step, store, login, fetcher)
                 except Exception as raised:  # noqa: BLE001 - the operation decides
                     error = raised
         finally:
             operation.close()
-            if desk is not None:
-                desk.close()
-            await _finally(fetcher, vault)
+            if login is not None:
+                login.close()
+            if store.is_quick:
+                store.release()
+            else:
+                await asyncio.shield(asyncio.to_thread(store.release))
 
     async def _perform(
-        self, step: steps.Step, vault: Vault, desk: Desk | None, fetcher: Fetcher
+        self,
+        step: steps.Step,
+        store: CredentialStore,
+        login: InteractiveLogin | None,
+        fetcher: Fetcher,
     ) -> Any:
-        if type(step) is steps.Fetch:
-            return await fetcher.fetch(step)
-        if type(step) is steps.Sleep:
-            return await asyncio.sleep(step.seconds)
-        if type(step) is steps.Supply:
-            return supplied(await self._told(step.function), step.what)
-        if type(step) is steps.Ask:
-            assert desk is not None
-            return await self._ask(step, desk)
-        if type(step) in QUICK:
-            return quick(step, desk)
-        return await self._stored(vault, step)
+        outcome: Any = None
+        match step:
+            case steps.Fetch():
+                outcome = await fetcher.fetch(step)
+            case steps.Sleep():
+                await asyncio.sleep(step.seconds)
+            case steps.Supply():
+                outcome = _supplied(await call_user(step.function), step.what)
+            case steps.Listen():
+                assert login is not None, "a grant without a user"
+                outcome = login.listen(step.preferred)
+            case steps.Ask():
+                assert login is not None, "a grant without a user"
+                begun = self.pauser.begin()
+                try:
+                    outcome = await login.ask(step)
+                finally:
+                    self.pauser.end(begun)
+            case steps.Now():
+                outcome = wall_time()
+            case steps.RandomBytes():
+                outcome = os.urandom(step.count)
+            case steps.NewKey():
+                from mcpwire.auth.jwt import new_key
 
-    async def _told(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function of the user's and return its result."""
-        value = invoke(function, *args)
-        return await value if hasattr(value, "__await__") else value
+                outcome = new_key()
+            case _:
+                outcome = await _perform_stored(store, step)
+        return outcome
 
-    async def _stored(self, vault: Vault, step: steps.Step) -> Any:
-        if vault.is_quick:
-            return vault.perform(step)
-        return await asyncio.to_thread(vault.perform, step)
 
-    async def _ask(self, step: steps.Ask, desk: Desk) -> dict[str, str]:
-        grant = self._grant
-        assert isinstance(grant, OAuth)
-        begun = self.patience.begin()
-        try:
-            async with asyncio.timeout(grant.timeout):
-                if grant.ask is not None:
-                    return returned_parameters(await self._told(grant.ask, step.url))
-                await asyncio.to_thread(desk.show, step.url, self._target.parsed)
-                assert desk.receiver is not None
-                return await desk.receiver.wait(step.state)
-        except TimeoutError as error:
-            raise too_late(grant.timeout) from error
-        finally:
-            self.patience.end(begun)
+async def _perform_stored(store: CredentialStore, step: steps.Step) -> Any:
+    if store.is_quick:
+        return store.perform(step)
+    return await asyncio.to_thread(store.perform, step)
+
+
+def _supplied(value: object, what: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise AuthTemporarilyUnavailable(
+            f"{what}: the function gave {type(value).__name__}, not a text"
+        )
+    return value.strip()
 
 
 class _Operation:
-    """One operation that is under way.
+    """A running operation.
 
     Attributes:
-        wanted: What for.
-        task: Runs it.
-        waiters: How many wait for it.
-        keeps_on: Whether it must not be broken off now.
+        wanted: The token that it obtains.
+        task: The task that runs it.
+        waiters: How many requests wait for it.
+        must_finish: Whether it may not be cancelled now.
     """
 
-    __slots__ = ("keeps_on", "task", "waiters", "wanted")
+    __slots__ = ("must_finish", "task", "waiters", "wanted")
 
     task: asyncio.Task[Credential]
 
     def __init__(self, wanted: TokenRequest) -> None:
         self.wanted = wanted
         self.waiters = 0
-        self.keeps_on = False
+        self.must_finish = False
 
     async def join(self) -> Credential:
-        """Wait for it; it ends with the last who does."""
+        """Wait for the operation; it is cancelled with its last waiter."""
         self.waiters += 1
         try:
             return await asyncio.shield(self.task)
         finally:
             self.waiters -= 1
-            if not self.waiters and not self.keeps_on:
+            if not self.waiters and not self.must_finish:
                 self.task.cancel()
 
-    def is_wanted(self, step: steps.Step) -> bool:
-        """Tell whether to perform that step, of what perhaps nobody waits for."""
-        before, self.keeps_on = self.keeps_on, keeps_on(step, self.keeps_on)
-        return self.waiters > 0 or (before and self.keeps_on)
+    def may_perform(self, step: steps.Step) -> bool:
+        """Return whether to perform a step, if perhaps no request waits any more.
+
+        A POST spends something: a refresh token that rotates, a code, a registration.
+        If the operation ended before its answer is stored, that would be lost.
+        """
+        before = self.must_finish
+        if type(step) is steps.Fetch:
+            self.must_finish = step.form is not None or step.document is not None
+        else:
+            self.must_finish = before and type(step) in _UNTIL_STORED
+        return self.waiters > 0 or (before and self.must_finish)
+
+
+def _raise_again(error: Exception) -> NoReturn:
+    """Raise an error for one of several waiters: each gets a copy of one of ours."""
+    if isinstance(error, MCPError):
+        raise copy.copy(error) from error
+    raise error  # the class is the user's: perhaps it cannot be copied
 
 
 def _is_cancelled() -> bool:
@@ -298,18 +347,299 @@ def _is_cancelled() -> bool:
     return ours is not None and ours.cancelling() > 0
 
 
-def _looked_at(task: asyncio.Task[Any]) -> None:
-    # Everybody who waited may have gone: then nobody misses the error.
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
+    # If all waiters have gone the error is not missed.
     if not task.cancelled():
         task.exception()
 
 
-async def _finally(fetcher: Fetcher, vault: Vault) -> None:
-    """Let go of what an operation held, also when it is cancelled."""
-    try:
-        await fetcher.aclose()
-    finally:
-        if vault.is_quick:
-            vault.release()
+class Credential:
+    """A token in use.
+
+    Attributes:
+        record: The stored record that holds it.
+        token: The access token.
+        line: The header line, if it is the same for every request.
+        renew_at: When to renew it, on the monotonic clock.
+        expires_at: When it expires, on that clock.
+        how: How it was obtained; see `TokenResult`.
+    """
+
+    __slots__ = ("expires_at", "how", "line", "prover", "record", "renew_at", "token")
+
+    def __init__(self, record: Record, how: str) -> None:
+        tokens = record.tokens
+        assert tokens is not None, "no tokens"
+        self.record = record
+        self.how = how
+        self.token = tokens.access_token
+        self.renew_at = self.expires_at = inf
+        if tokens.expires_at is not None:
+            # Wall clocks jump; a token in use is measured on the other one.
+            left = tokens.expires_at - wall_time()
+            self.expires_at = monotonic() + left
+            # A token with a shorter life would be renewed for each request.
+            self.renew_at = self.expires_at - (
+                min(SKEW_S, left / 2) if how != "stored" else SKEW_S
+            )
+        self.prover: Any = None
+        self.line: bytes | None = None
+        if tokens.token_type == "DPoP":  # noqa: S105 - a type of token
+            from mcpwire.auth.jwt import Prover
+
+            assert record.dpop_key is not None, "bound to no key"
+            self.prover = Prover(record.dpop_key)
         else:
-            await asyncio.shield(asyncio.to_thread(vault.release))
+            self.line = f"authorization: Bearer {self.token}\r\n".encode("ascii")
+
+    @property
+    def granted(self) -> tuple[str, ...] | None:
+        """The scopes that the token has, as far as the server says."""
+        tokens = self.record.tokens
+        return tokens.scopes if tokens is not None else None
+
+    @property
+    def can_refresh(self) -> bool:
+        """Whether it has a refresh token."""
+        tokens = self.record.tokens
+        return tokens is not None and tokens.refresh_token is not None
+
+
+class Attempt:
+    """The tries of one request so far."""
+
+    __slots__ = (
+        "has_logged_in",
+        "has_refreshed",
+        "nonce",
+        "required",
+        "step_ups",
+        "tries",
+    )
+
+    def __init__(self) -> None:
+        self.tries = 0
+        self.step_ups = 0
+        self.has_refreshed = self.has_logged_in = False
+        self.nonce: str | None = None
+        """The nonce that the server refused the last proof for."""
+        self.required: frozenset[str] | None = None
+        """The scopes that the server required last."""
+
+    def note(self, how: str) -> None:
+        """Remember how the next token was obtained."""
+        self.has_refreshed = self.has_refreshed or how == "refreshed"
+        self.has_logged_in = self.has_logged_in or how == "logged-in"
+
+
+class AuthSession:
+    """The token in use for one server, and the decisions about it.
+
+    Attributes:
+        grant: The way to obtain tokens.
+        current: The token in use.
+        is_loaded: Whether the store was read.
+    """
+
+    def __init__(self, grant: Grant, target: Http) -> None:
+        self.grant = grant
+        self.target = target
+        self.current: Credential | None = None
+        self.is_loaded = False
+        self._nonce: str | None = None
+        """The newest nonce of the server (RFC 9449 section 9)."""
+        self._allowed = {target.parsed.target.encode("ascii")}
+        self._futile_step_ups = 0
+        self._stepped_up: Credential | None = None
+        """The last token with too few scopes."""
+        self._useless: set[frozenset[str]] = set()
+        """Scopes that the server still required after they had been asked for."""
+        self._futile_logins = 0
+        self._refused: Credential | None = None
+        """The token of the last login that did not help."""
+
+    def token_request(self, **reasons: Any) -> TokenRequest:
+        """Build the request for a token to this server."""
+        return TokenRequest(
+            self.target.parsed, allow_insecure=self.target.allow_insecure, **reasons
+        )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a request can go out as it is: with the token in use, or without."""
+        current = self.current
+        if current is None:
+            return self.is_loaded  # most servers without authorization never say so
+        return monotonic() < current.renew_at
+
+    def can_renew(self) -> bool:
+        """Return whether another token can be had without asking a user."""
+        current = self.current
+        if current is None:
+            return False
+        return current.can_refresh or not isinstance(self.grant, OAuth)
+
+    def usable(self) -> Credential | None:
+        """Return the token in use, if it has not expired."""
+        current = self.current
+        if current is not None and monotonic() < current.expires_at:
+            return current
+        return None
+
+    def postpone_renewal(self) -> None:
+        """Renew the token later, because it cannot be renewed now."""
+        current = self.current
+        if current is not None:
+            current.renew_at = min(monotonic() + RETRY_S, current.expires_at)
+
+    def load(self, record: Record | None) -> None:
+        """Begin with the stored record, if it fits."""
+        if self.is_loaded:  # by another request, which may have a newer one since
+            return
+        self.is_loaded = True
+        if record is None or record.tokens is None:
+            return
+        if fits(self.grant, record):
+            self.current = Credential(record, "stored")
+
+    def find(self, wanted: TokenRequest) -> Credential | None:
+        """Return the token in use, if it satisfies the request by now."""
+        current = self.usable()
+        if current is None or current.token == wanted.used:
+            return None
+        if wanted.is_step_up:
+            granted = current.granted
+            required = wanted.denial.scopes if wanted.denial is not None else None
+            if not required or granted is None or not {*required} <= {*granted}:
+                return None
+        return current
+
+    def use(self, obtained: TokenResult) -> Credential:
+        """Use a new token from now on."""
+        current = self.current
+        record = obtained.record
+        if current is None or current.record != record:
+            current = self.current = Credential(record, obtained.how)
+        granted = current.granted
+        self._useless = {each for each in self._useless if widens(granted, [*each])}
+        return current
+
+    def allow(self, target: str) -> None:
+        """Let the token go to another path of the server: its HTTP+SSE endpoint.
+
+        Each connection has an endpoint of its own, which replaces the one before.
+        """
+        both = (self.target.parsed.target, target)
+        self._allowed = {each.encode("ascii") for each in both}
+
+    def authorize(self, request: Request, credential: Credential | None) -> Request:
+        """Return the request with the token.
+
+        Raises:
+            UrlRefused: The request goes to a path that the token is not for.
+        """
+        # `Request.target`, without a call for each request.
+        if request.start.split(b" ", 2)[1] not in self._allowed:
+            raise misdirected(
+                self.target, f"{self.target.parsed.origin}{request.target}"
+            )
+        if credential is None:
+            return request
+        line = credential.line
+        if line is None:
+            url = self.target.parsed.origin + request.target.partition("?")[0]
+            proof = credential.prover.proof(
+                request.verb,
+                url,
+                now=wall_time(),
+                jti=os.urandom(16).hex(),
+                access_token=credential.token,
+                nonce=self._nonce,
+            )
+            line = (
+                f"authorization: DPoP {credential.token}\r\ndpop: {proof}\r\n"
+            ).encode("ascii")
+        return Request(request.start + line, request.body)
+
+    def note_nonce(self, fields: dict[bytes, bytes]) -> None:
+        """Keep the newest nonce for proofs (RFC 9449 section 8.2)."""
+        nonce = fields.get(b"dpop-nonce")
+        if nonce is not None and len(nonce) <= 1_024 and nonce.isascii():
+            self._nonce = nonce.decode("ascii")
+
+    def note_denial(
+        self,
+        status: int,
+        fields: dict[bytes, bytes],
+        credential: Credential | None,
+        attempt: Attempt,
+    ) -> TokenRequest | None:
+        """Return the token to try the request with next, or None to give up.
+
+        Raises:
+            InsufficientScope: No more scopes may be asked for.
+        """
+        attempt.tries += 1
+        if attempt.tries >= TRIES + attempt.step_ups:
+            return None
+        denial = read_denial(status, as_text(fields))
+        used = credential.token if credential is not None else None
+        if status == 401:
+            if denial.error == "use_dpop_nonce" and self._nonce != attempt.nonce:
+                attempt.nonce = self._nonce
+                return self.token_request(denial=denial)  # same token, another proof
+            if attempt.has_logged_in:
+                if credential is not self._refused:  # many requests may show one login
+                    self._refused = credential
+                    self._futile_logins += 1
+                return None
+            return self.token_request(
+                used=used,
+                denial=denial,
+                must_log_in=attempt.has_refreshed,
+                asks_nobody=self._futile_logins >= FUTILE_LOGINS,
+            )
+        wanted = self.token_request(used=used, denial=denial)
+        if credential is None or not wanted.is_step_up:
+            return None
+        self._check_step_up(denial, credential, attempt)
+        return wanted
+
+    def _check_step_up(
+        self, denial: Denial, credential: Credential, attempt: Attempt
+    ) -> None:
+        """Check that more scopes may be asked for.
+
+        2026-07-28 basic/authorization, "Step-Up Authorization Flow": a few times, then
+        it is a permanent failure.
+        """
+        grant = self.grant
+        required = denial.scopes or ()
+        attempt.step_ups += 1
+        limit = grant.max_step_ups if isinstance(grant, OAuth) else 0
+        scopes = frozenset(required)
+        if scopes == attempt.required:
+            self._useless.add(scopes)
+        attempt.required = scopes
+        if (
+            attempt.step_ups > limit
+            or self._futile_step_ups >= FUTILE_MAX
+            or scopes in self._useless
+        ):
+            granted = credential.granted or ()
+            raise insufficient_scope(
+                self.target,
+                required,
+                [scope for scope in required if scope not in granted] or required,
+                asked=credential.record.asked_scopes,
+            )
+        # Simultaneous requests count as one.
+        if credential is not self._stepped_up:
+            self._stepped_up = credential
+            self._futile_step_ups += 1
+
+    def note_success(self, attempt: Attempt) -> None:
+        """Forget earlier failures: the server has accepted a request."""
+        if attempt.step_ups:
+            self._futile_step_ups = 0
+        self._futile_logins = 0

@@ -1,32 +1,40 @@
-"""An engine whose requests carry a token, whichever engine moves their bytes."""
+"""Put tokens on requests: an HTTP engine around the engine that moves the bytes."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.transports.oauth.patience import DeadlineClock
-from mcpwire.transports.oauth.session import Filtered, check_wanted, is_unattended
+from mcpwire.auth.errors import InsufficientScope
+from mcpwire.errors import ConnectionClosed
+from mcpwire.transports.oauth.authorizer import Attempt
+from mcpwire.transports.oauth.deadline_pauser import PausableDeadline
+from mcpwire.wire import jsonrpc
+from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from mcpwire.auth.flow import TokenRequest
     from mcpwire.errors import MCPError
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http.request import Request
     from mcpwire.transports.http.engine import Engine, Fed
-    from mcpwire.transports.oauth.authorizer import Authorizer
-    from mcpwire.transports.oauth.session import Attempt, Credential
+    from mcpwire.transports.oauth.authorizer import Authorizer, AuthSession, Credential
 
 __all__ = ["AuthEngine"]
+
+DENIED: Final = frozenset({401, 403})
+
+_CANCELLED: Final = encode(jsonrpc.notification("notifications/cancelled"))[:-1]
 
 
 class AuthEngine:
     """See `Engine`; an exchange may take several requests, and a login.
 
     Attributes:
-        patience: Whose clocks stand still while a user is asked.
-        rearm: Told when a deadline that stood still runs again.
+        pauser: Pauses deadlines while a user is asked.
+        rearm: Receives the new end of a deadline that was paused.
     """
 
     def __init__(self, engine: Engine, authorizer: Authorizer) -> None:
@@ -34,14 +42,13 @@ class AuthEngine:
         self.rearm: Callable[[float], object] = _ignore
         self._engine = engine
         self._authorizer = authorizer
-        self.patience = authorizer.patience
+        self.pauser = authorizer.pauser
         self._session = authorizer.session
-        self._fed: dict[Any, Filtered] = {}
+        self._filtered: dict[Any, _FilteredReply] = {}
         self._waiting: dict[Any, asyncio.Task[Any]] = {}
         self._aborted: dict[Any, MCPError] = {}
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} over {self._engine!r}>"
 
     @property
@@ -64,29 +71,31 @@ class AuthEngine:
         """Send a request and feed its reply; see `Engine.exchange`.
 
         Raises:
-            AuthError: The server wants a token that is not to be had.
+            AuthError: The server wants a token that cannot be obtained.
         """
         session = self._session
         attempt: Attempt | None = None
         is_last = request.start.startswith(b"DELETE ")
         credential = session.current
         if not session.is_ready:
-            work = self._authorizer.first(asks_nobody=is_unattended(request))
+            work = self._authorizer.first(asks_nobody=_is_unattended(request))
             credential = await self._within(reply, deadline, work)
         while True:
-            equipped = session.equip(request, credential)
-            filtered = Filtered(reply, session, credential, attempt, is_last=is_last)
-            self._fed[reply] = filtered
+            authorized = session.authorize(request, credential)
+            filtered = _FilteredReply(
+                reply, session, credential, attempt, is_last=is_last
+            )
+            self._filtered[reply] = filtered
             try:
-                await self._engine.exchange(equipped, filtered, deadline)
+                await self._engine.exchange(authorized, filtered, deadline)
             finally:
-                del self._fed[reply]
+                del self._filtered[reply]
             if filtered.error is not None:
                 raise filtered.error
             wanted = filtered.wanted
             if wanted is None:
                 return
-            if is_unattended(request):
+            if _is_unattended(request):
                 wanted = wanted._replace(asks_nobody=True)
             credential = await self._within(
                 reply, deadline, self._authorizer.obtain(wanted)
@@ -101,14 +110,13 @@ class AuthEngine:
         deadline: Deadline | None,
         work: Coroutine[Any, Any, Credential | None],
     ) -> Any:
-        """Wait for a token; an abort reaches it, and no time passes for a user."""
-        check_wanted(reply)
+        """Wait for a token, with the deadline paused while a user is asked."""
+        _check_aborted(reply)
         loop = asyncio.get_running_loop()
-        patience = self.patience
-        clock = DeadlineClock(deadline, loop.time, self.rearm)
+        limit = PausableDeadline(deadline, loop.time, self.rearm)
         task = self._waiting[reply] = loop.create_task(work, name="mcpwire-oauth-wait")
         try:
-            with patience.applied(clock):
+            with self.pauser.applied(limit):
                 credential = await task
         except asyncio.CancelledError:
             error = self._aborted.get(reply)
@@ -120,8 +128,8 @@ class AuthEngine:
             task.cancel()
             del self._waiting[reply]
             self._aborted.pop(reply, None)
-        # It may have been aborted in the turn in which the token came.
-        check_wanted(reply)
+        # It may have been aborted in the loop's round in which the token came.
+        _check_aborted(reply)
         return credential
 
     def abort(self, reply: Fed, error: MCPError) -> bool:
@@ -130,41 +138,138 @@ class AuthEngine:
         if task is not None:
             self._aborted[reply] = error
             return task.cancel()
-        filtered = self._fed.get(reply)
+        filtered = self._filtered.get(reply)
         return filtered is not None and self._engine.abort(filtered, error)
 
     async def aclose(self) -> None:
         """Close every connection; bounded in time."""
         try:
-            await self._stop()
+            for reply in list(self._waiting):
+                self.abort(
+                    reply,
+                    ConnectionClosed(
+                        f"{self.target}: closed by this side",
+                        target=self.target,
+                        sent=False,
+                    ),
+                )
+            if self._waiting:
+                await asyncio.wait(self._waiting.values())
+            await self._authorizer.settle()
         finally:
             await self._engine.aclose()
 
-    async def _stop(self) -> None:
-        from mcpwire.errors import ConnectionClosed
-
-        for reply in list(self._waiting):
-            self.abort(
-                reply,
-                ConnectionClosed(
-                    f"{self.target}: closed by this side",
-                    target=self.target,
-                    sent=False,
-                ),
-            )
-        if self._waiting:
-            await asyncio.wait(self._waiting.values())
-        await self._authorizer.settle()
-
     def abandon(self) -> None:
-        """Let go of the sockets at once and wait for nothing, from anywhere."""
+        """Close the sockets at once, without waiting, from any thread."""
         self._engine.abandon()
 
     def forked(self) -> None:
-        """Let go of what belongs to the parent process."""
+        """Release the parent's resources in a child process."""
         forked = getattr(self._engine, "forked", self._engine.abandon)
         forked()
 
 
-def _ignore(at: float) -> None:
-    del at
+class _FilteredReply:
+    """Keeps back a denial that another token may lift, and passes on any other reply.
+
+    The answer to the session's last request is always passed on. The body goes to the
+    reply itself, without a call in between.
+
+    Attributes:
+        attempt: The tries of the request; ``None``: it was never denied.
+        wanted: The token to try next; ``None``: the reply was fed.
+        error: The error in place of a token.
+        data: Takes the next bytes of the body.
+        end: Takes the end of the body.
+    """
+
+    __slots__ = (
+        "_credential",
+        "_is_last",
+        "_reply",
+        "_session",
+        "attempt",
+        "data",
+        "end",
+        "error",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        reply: Fed,
+        session: AuthSession,
+        credential: Credential | None,
+        attempt: Attempt | None = None,
+        *,
+        is_last: bool = False,
+    ) -> None:
+        self._reply = reply
+        self._session = session
+        self._credential = credential
+        self.attempt = attempt
+        self.data: Callable[[bytes], None] = reply.data
+        self.end: Callable[[], None] = reply.end
+        self.wanted: TokenRequest | None = None
+        self.error: MCPError | None = None
+        self._is_last = is_last
+
+    @property
+    def aborted(self) -> MCPError | None:
+        """The error of an abort from outside; engines look before they wait."""
+        error: MCPError | None = getattr(self._reply, "aborted", None)
+        return error
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the waiting call can be woken."""
+        return self.wanted is not None or self.error is not None or self._reply.is_over
+
+    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
+        """Take the final head; keep it back if another token may help."""
+        session = self._session
+        if b"dpop-nonce" in fields:
+            session.note_nonce(fields)
+        attempt = self.attempt
+        if status in DENIED and not self._is_last:
+            if attempt is None:
+                attempt = self.attempt = Attempt()
+            try:
+                self.wanted = session.note_denial(
+                    status, fields, self._credential, attempt
+                )
+            except InsufficientScope as error:
+                # Raised by `exchange`: from here it would close the connection.
+                self.error = error
+            if self.wanted is not None or self.error is not None:
+                self.data = self.end = _ignore
+                return
+        elif attempt is not None:
+            session.note_success(attempt)
+        self._reply.head(status, fields)
+
+    def out_of_time(self, now: float) -> MCPError:
+        """Build the error for a deadline that has passed."""
+        return self._reply.out_of_time(now)
+
+
+def _is_unattended(request: Request) -> bool:
+    """Return whether no user may be asked for a request, because no call waits for it.
+
+    Cancelling a call that waits for a login must not start another login.
+    """
+    body = request.body
+    return request.start.startswith(b"DELETE ") or (
+        body is not None and body.startswith(_CANCELLED)
+    )
+
+
+def _check_aborted(reply: Any) -> None:
+    """Raise the error of an abort that came while no task waited in the exchange."""
+    error: MCPError | None = getattr(reply, "aborted", None)
+    if error is not None:
+        raise error
+
+
+def _ignore(*_: object) -> None:
+    """Drop what it is given."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.legacy.owner import Fields
     from mcpwire.transports.http.target import Http
-    from mcpwire.transports.oauth.patience import Patience
+    from mcpwire.transports.oauth.deadline_pauser import DeadlinePauser
     from mcpwire.transports.tracing import Trace
 
 __all__ = ["LegacyChannel"]
@@ -50,7 +50,7 @@ class LegacyChannel(Duplex):
         super().__init__(inbound, limits=limits, target=str(target))
         self._http = target
         self._own = OwnFields()
-        self._patience: Patience | None = getattr(engine, "patience", None)
+        self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
         self._taken = 0
         self._is_settled = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
@@ -121,13 +121,13 @@ class LegacyChannel(Duplex):
     @contextlib.contextmanager
     def _patient(self, deadline: Deadline | None) -> Iterator[None]:
         """Let no time pass for a call in there while a user logs in."""
-        if self._patience is None or deadline is None:
+        if self._pauser is None or deadline is None:
             yield
             return
-        from mcpwire.transports.oauth.patience import DeadlineClock
+        from mcpwire.transports.oauth.deadline_pauser import PausableDeadline
 
-        clock = DeadlineClock(deadline, self._loop.time, self._rearm)
-        with self._patience.applied(clock):
+        clock = PausableDeadline(deadline, self._loop.time, self._rearm)
+        with self._pauser.applied(clock):
             yield
 
     def _rearm(self, at: float) -> None:

@@ -65,7 +65,7 @@ def test_a_grant_costs_a_call_a_few_functions(auth):
         without = Counter(run_python(given, server.url, token))
         with_one = Counter(run_python(granted, server.url, auth.issuer))
     more = with_one - without
-    assert "AuthSession.equip" in more
+    assert "AuthSession.authorize" in more
     assert more.total() - (without - with_one).total() <= FRAMES, more
 
 

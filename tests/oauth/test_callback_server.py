@@ -14,8 +14,8 @@ import pytest
 
 from mcpwire.auth.errors import ConsentDenied
 from mcpwire.errors import AuthError
-from mcpwire.transports.oauth import receiver as module
-from mcpwire.transports.oauth.receiver import LoopbackReceiver
+from mcpwire.transports.oauth import callback_server as module
+from mcpwire.transports.oauth.callback_server import CallbackServer
 
 STATE = "a-state_of~this.login"
 GOOD = f"code=a%20code&state={STATE}&iss=https%3A%2F%2Flogin.example"
@@ -23,26 +23,26 @@ CAME = {"code": "a code", "state": STATE, "iss": "https://login.example"}
 BOUND_S = 30.0
 
 
-def wait_at(receiver, timeout=BOUND_S):
-    return asyncio.run(asyncio.wait_for(receiver.wait(STATE), timeout))
+def wait_at(callbacks, timeout=BOUND_S):
+    return asyncio.run(asyncio.wait_for(callbacks.wait(STATE), timeout))
 
 
 class Waiting:
-    """A receiver that somebody waits at."""
+    """A callback server that is waiting."""
 
     def __init__(self, **options):
-        self.receiver = LoopbackReceiver(**options)
-        self.port = self.receiver.port
+        self.callbacks = CallbackServer(**options)
+        self.port = self.callbacks.port
         self._pool = ThreadPoolExecutor(1)
-        self.outcome = self._pool.submit(wait_at, self.receiver)
+        self.outcome = self._pool.submit(wait_at, self.callbacks)
 
     def result(self):
         return self.outcome.result(BOUND_S)
 
     def end(self):
-        self.receiver.close()
+        self.callbacks.close()
         self._pool.shutdown()
-        assert "mcpwire-receiver" not in {each.name for each in threading.enumerate()}
+        assert "mcpwire-callbacks" not in {each.name for each in threading.enumerate()}
         with pytest.raises(ConnectionRefusedError):
             open_to(self.port)
 
@@ -95,13 +95,13 @@ def status(answer):
 @pytest.mark.rule("FLOW-10")
 def test_the_way_back_leads_to_a_port_of_this_machine_alone():
     with waiting() as it:
-        assert it.receiver.redirect_uri == f"http://127.0.0.1:{it.port}/callback"
-        assert it.receiver._listener.getsockname() == ("127.0.0.1", it.port)
+        assert it.callbacks.redirect_uri == f"http://127.0.0.1:{it.port}/callback"
+        assert it.callbacks._listener.getsockname() == ("127.0.0.1", it.port)
         come_back(it)
 
 
 def test_ports_are_drawn_anew():
-    first, second = LoopbackReceiver(), LoopbackReceiver()
+    first, second = CallbackServer(), CallbackServer()
     assert first.port != second.port
     first.close()
     second.close()
@@ -142,10 +142,10 @@ def test_a_refusal_is_heard_too_and_nothing_of_it_is_shown():
 
 
 def test_an_answer_may_come_before_anybody_waits():
-    receiver = LoopbackReceiver()
-    with open_to(receiver.port) as sock:
-        sock.sendall(request(f"/callback?{GOOD}", port=receiver.port))
-        assert wait_at(receiver) == CAME
+    callbacks = CallbackServer()
+    with open_to(callbacks.port) as sock:
+        sock.sendall(request(f"/callback?{GOOD}", port=callbacks.port))
+        assert wait_at(callbacks) == CAME
         assert status(read(sock)) == 200
 
 
@@ -311,11 +311,11 @@ def test_who_does_not_leave_is_seen_off(monkeypatch):
 @pytest.mark.fault("F39")
 @pytest.mark.case("G10")
 def test_whoever_does_not_come_back_is_not_waited_for_longer():
-    receiver = LoopbackReceiver()
+    callbacks = CallbackServer()
     with pytest.raises(TimeoutError):
-        wait_at(receiver, 0.05)
+        wait_at(callbacks, 0.05)
     with pytest.raises(ConnectionRefusedError):
-        open_to(receiver.port)
+        open_to(callbacks.port)
 
 
 @pytest.mark.fault("F39")
@@ -323,7 +323,7 @@ def test_whoever_does_not_come_back_is_not_waited_for_longer():
 def test_closing_tells_whoever_waits():
     with waiting() as it:
         knock(it, b"\r\n\r\n")  # from here on it waits
-        it.receiver.close()
+        it.callbacks.close()
         with pytest.raises(ConsentDenied) as caught:
             it.result()
     assert caught.value.error == "closed"
@@ -332,11 +332,11 @@ def test_closing_tells_whoever_waits():
 def test_nobody_waits_at_what_is_closed():
     with waiting() as it:
         pass
-    receiver = LoopbackReceiver()
-    receiver.close()
-    receiver.close()
+    callbacks = CallbackServer()
+    callbacks.close()
+    callbacks.close()
     with pytest.raises(ConsentDenied):
-        wait_at(receiver)
+        wait_at(callbacks)
     with pytest.raises(ConsentDenied):
         it.result()
 
@@ -344,26 +344,26 @@ def test_nobody_waits_at_what_is_closed():
 @pytest.mark.fault("F39")
 def test_cancelling_closes_the_port():
     async def main():
-        receiver = LoopbackReceiver()
-        task = asyncio.create_task(receiver.wait(STATE))
+        callbacks = CallbackServer()
+        task = asyncio.create_task(callbacks.wait(STATE))
         await asyncio.sleep(0)  # it has begun
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return receiver.port
+        return callbacks.port
 
     port = asyncio.run(main())
     with pytest.raises(ConnectionRefusedError):
         open_to(port)
-    assert "mcpwire-receiver" not in {each.name for each in threading.enumerate()}
+    assert "mcpwire-callbacks" not in {each.name for each in threading.enumerate()}
 
 
 def test_a_forked_process_lets_go_of_the_port():
-    receiver = LoopbackReceiver()
-    receiver.forked()
+    callbacks = CallbackServer()
+    callbacks.forked()
     with pytest.raises(ConnectionRefusedError):
-        open_to(receiver.port)
-    receiver.close()
+        open_to(callbacks.port)
+    callbacks.close()
 
 
 # --- ports ------------------------------------------------------------------------
@@ -375,7 +375,7 @@ def test_a_port_that_is_taken_is_said_so():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(AuthError) as caught:
-            LoopbackReceiver(port=port)
+            CallbackServer(port=port)
     assert str(caught.value) == (
         f"cannot listen on port {port} of this machine for the way back from logging "
         "in: Address already in use"
@@ -393,15 +393,15 @@ def test_a_port_that_is_named_is_taken_again_at_once():
 
 
 def test_the_port_of_before_is_taken_where_it_is_free():
-    first = LoopbackReceiver()
+    first = CallbackServer()
     uri = first.redirect_uri
-    other = LoopbackReceiver(preferred=uri)
+    other = CallbackServer(preferred=uri)
     assert other.port != first.port
     first.close()
-    again = LoopbackReceiver(preferred=uri)
+    again = CallbackServer(preferred=uri)
     assert again.redirect_uri == uri
     again.close()
-    named = LoopbackReceiver(port=first.port, preferred=other.redirect_uri)
+    named = CallbackServer(port=first.port, preferred=other.redirect_uri)
     assert named.port == first.port
     for each in (other, named):
         each.close()
@@ -417,9 +417,9 @@ def test_the_port_of_before_is_taken_where_it_is_free():
     ],
 )
 def test_what_was_not_ours_before_is_not_preferred(uri):
-    first = LoopbackReceiver()
+    first = CallbackServer()
     first.close()
-    again = LoopbackReceiver(preferred=uri.format(port=first.port))
+    again = CallbackServer(preferred=uri.format(port=first.port))
     assert again.port != first.port
     again.close()
 
@@ -436,19 +436,19 @@ def test_without_ipv4_the_loopback_of_ipv6_will_do(monkeypatch):
 
     monkeypatch.setattr(module, "_listener_at", without_ipv4)
     try:
-        receiver = LoopbackReceiver()
+        callbacks = CallbackServer()
     except AuthError:
         pytest.skip("this machine has no loopback of IPv6")
-    assert receiver.redirect_uri == f"http://[::1]:{receiver.port}/callback"
-    with socket.create_connection(("::1", receiver.port), BOUND_S) as sock:
-        host = f"[::1]:{receiver.port}"
+    assert callbacks.redirect_uri == f"http://[::1]:{callbacks.port}/callback"
+    with socket.create_connection(("::1", callbacks.port), BOUND_S) as sock:
+        host = f"[::1]:{callbacks.port}"
         sock.sendall(request(f"/callback?{GOOD}", host=host))
-        assert wait_at(receiver) == CAME
+        assert wait_at(callbacks) == CAME
 
 
 def test_the_usual_port_is_not_named_by_browsers():
-    judge = module._Judge("127.0.0.1:80", STATE)
+    validate = module._Validator("127.0.0.1:80", STATE)
     for host in ("127.0.0.1", "127.0.0.1:80"):
-        assert judge(request(f"/callback?{GOOD}", host=host))[1] == CAME
-    judge = module._Judge("127.0.0.1:8080", STATE)
-    assert judge(request(f"/callback?{GOOD}", host="127.0.0.1"))[1] is None
+        assert validate(request(f"/callback?{GOOD}", host=host))[1] == CAME
+    validate = module._Validator("127.0.0.1:8080", STATE)
+    assert validate(request(f"/callback?{GOOD}", host="127.0.0.1"))[1] is None

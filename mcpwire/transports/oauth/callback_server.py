@@ -1,13 +1,13 @@
-"""Where the browser comes back to: a port of this machine that hears one answer.
+"""Receive the browser's redirect at the end of a login, on a port of this machine.
 
-Any program on this machine, and any page in the browser, can knock here. Only who knows
-the `state` of the login is heard, and once; everybody else is turned away and changes
-nothing (RFC 8252, 8.3 and 8.10; 2026-07-28 basic/authorization/security-considerations,
-"Open Redirection"). A thread serves it: ::
+Any program on this machine, and any page in the browser, can connect here. Only the
+request with the `state` of the login is accepted, and once; every other one is refused
+and changes nothing (RFC 8252, 8.3 and 8.10; 2026-07-28
+basic/authorization/security-considerations, "Open Redirection"). A thread serves it: ::
 
-    bound ──── wait ───► listening ──── the one with the state ────► answered ─► closed
+    bound ──── wait ───► listening ──── request with the state ────► answered ─► closed
                              │  ▲                                               ▲
-                             └──┘ anybody else: 4xx       close(), time is over ┘
+                             └──┘ any other request: 4xx       close(), timeout ┘
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mcpwire.wire.urls import Url, is_loopback, parse_url
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["LoopbackReceiver"]
+__all__ = ["CallbackServer", "query_parameters"]
 
 PATH: Final = "/callback"
 
@@ -39,13 +39,13 @@ LONGEST_REQUEST: Final = 32 * 1024
 """Codes of some servers are several KiB long, and browsers send cookies along."""
 
 CONNECTION_S: Final = 10.0
-"""How long a connection may take to say what it wants; browsers open spare ones."""
+"""How long a connection may take to send its request; browsers open spare ones."""
 
 LEAVE_S: Final = 1.0
-"""How long a browser may take to read the page and leave."""
+"""How long a browser may take to read the page and close."""
 
 CONNECTIONS: Final = 16
-"""As many at once; one more takes the place of the oldest."""
+"""The most connections at once; one more replaces the oldest."""
 
 _MOST_PARAMETERS: Final = 64
 _READ: Final = 8 * 1024
@@ -66,8 +66,8 @@ _FIELDS: Final = (
 )
 
 
-class _Said(NamedTuple):
-    """An answer of ours, which holds nothing of what was asked."""
+class _Response(NamedTuple):
+    """A response; it repeats nothing of the request."""
 
     status: str
     text: str
@@ -79,31 +79,33 @@ class _Said(NamedTuple):
         return f"{head}content-length: {len(page)}\r\n\r\n{page}".encode("ascii")
 
 
-_DONE: Final = _Said("200 OK", "You are logged in and can close this window.")
-_NOT_DONE: Final = _Said(
+_DONE: Final = _Response("200 OK", "You are logged in and can close this window.")
+_NOT_DONE: Final = _Response(
     "200 OK", "The login was not completed. You can close this window."
 )
-_BAD: Final = _Said("400 Bad Request", "This is not the login that is waited for.")
-_NOT_FOUND: Final = _Said("404 Not Found", "There is nothing here.")
-_NOT_ALLOWED: Final = _Said(
+_BAD: Final = _Response("400 Bad Request", "This is not the login that is waited for.")
+_NOT_FOUND: Final = _Response("404 Not Found", "There is nothing here.")
+_NOT_ALLOWED: Final = _Response(
     "405 Method Not Allowed", "There is nothing here.", "allow: GET\r\n"
 )
-_TOO_LARGE: Final = _Said("431 Request Header Fields Too Large", "That is too much.")
+_TOO_LARGE: Final = _Response(
+    "431 Request Header Fields Too Large", "That is too much."
+)
 
 
-class LoopbackReceiver:
-    """Waits on this machine for the way back from one login.
+class CallbackServer:
+    """Receives the redirect of one login on this machine.
 
-    The port is taken at once, so that the redirect URI holds; nobody is heard before
-    somebody waits.
+    The port is bound at once, so that the redirect URI stays valid; requests are
+    answered while `wait` waits.
 
     Args:
-        port: The port; ``None``: any that is free.
-        preferred: The redirect URI of before, whose port is taken where it is free: an
-            authorization server may compare the whole.
+        port: The port; ``None``: any free one.
+        preferred: An earlier redirect URI. Its port is used if it is free: an
+            authorization server may compare the whole URI.
 
     Raises:
-        AuthError: The port cannot be had.
+        AuthError: The port cannot be bound.
     """
 
     def __init__(
@@ -114,17 +116,16 @@ class LoopbackReceiver:
         at = f"[{host}]" if ":" in host else host
         self._authority = f"{at}:{self.port}"
         self.redirect_uri = f"http://{self._authority}{PATH}"
-        """Where the browser is to be sent."""
         self._mutex = threading.Lock()
-        self._service: _Service | None = None
+        self._serving: _ServingThread | None = None
         self._is_closed = False
         let_go_after_fork(self)
 
     async def wait(self, state: str) -> dict[str, str]:
-        """Wait for the way back; return its parameters. May be cancelled.
+        """Wait for the redirect and return its parameters.
 
         Raises:
-            ConsentDenied: The receiver was closed meanwhile.
+            ConsentDenied: The server was closed meanwhile.
         """
         import asyncio
 
@@ -137,50 +138,50 @@ class LoopbackReceiver:
         with self._mutex:
             if self._is_closed:
                 raise _closed()
-            assert self._service is None, "a receiver waits once"
-            self._service = _Service(self._listener, self._authority, state)
-            return self._service.answer
+            assert self._serving is None, "a callback server waits once"
+            self._serving = _ServingThread(self._listener, self._authority, state)
+            return self._serving.answer
 
     def forked(self) -> None:
-        """Let go of our copy of the port; the parent keeps its own."""
+        """Close the copy of the listener in a child; the parent keeps its own."""
         self._listener.close()
 
     def close(self) -> None:
-        """Listen no more; whoever waits is told. From any thread, and twice."""
+        """Stop listening and end `wait`; from any thread, more than once."""
         with self._mutex:
             self._is_closed = True
-            service = self._service
-        if service is None:
+            serving = self._serving
+        if serving is None:
             self._listener.close()
         else:
-            service.stop()
+            serving.stop()
 
 
-class _Service:
-    """The thread that listens until the answer is there."""
+class _ServingThread:
+    """The thread that serves connections until the redirect has come."""
 
     def __init__(self, listener: socket.socket, authority: str, state: str) -> None:
         from concurrent.futures import Future
 
         self.answer: Future[dict[str, str]] = Future()
-        # From here on nobody who waits can cancel it under the thread's hands.
+        # From here on a waiting task cannot cancel it under the thread's hands.
         self.answer.set_running_or_notify_cancel()
         self._listener = listener
-        self._judge = _Judge(authority, state)
-        self._guests: dict[socket.socket, _Guest] = {}
+        self._validate = _Validator(authority, state)
+        self._connections: dict[socket.socket, _Connection] = {}
         self._wake, self._waker = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         for each in (listener, self._wake):
             each.setblocking(False)
             self._selector.register(each, selectors.EVENT_READ)
         self._thread = threading.Thread(
-            target=self._run, name="mcpwire-receiver", daemon=True
+            target=self._run, name="mcpwire-callbacks", daemon=True
         )
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, and wait for that."""
-        with contextlib.suppress(OSError):  # this was done before
+        """End the thread and wait for its end."""
+        with contextlib.suppress(OSError):  # closed by an earlier call
             self._waker.send(b"!")
         self._thread.join()
         self._wake.close()
@@ -188,45 +189,45 @@ class _Service:
 
     def _run(self) -> None:
         try:
-            while not self.answer.done() and self._turn():
+            while not self.answer.done() and self._serve_ready():
                 pass
         finally:
             self._end()
 
-    def _turn(self) -> bool:
-        """Serve whoever has something to say; return whether to go on."""
+    def _serve_ready(self) -> bool:
+        """Serve the ready connections once; return whether to go on."""
         now = monotonic()
-        waits = [guest.until - now for guest in self._guests.values()]
+        waits = [connection.until - now for connection in self._connections.values()]
         for key, _ in self._selector.select(max(min(waits, default=60.0), 0.0)):
             sock = key.fileobj
             assert isinstance(sock, socket.socket)
             if sock is self._wake:
                 return False
             if sock is self._listener:
-                self._welcome()
-            elif sock in self._guests:  # not seen off in this very turn
-                self._hear(sock)
+                self._accept()
+            elif sock in self._connections:  # not dropped in this very round
+                self._read(sock)
             if self.answer.done():
                 break
         now = monotonic()
-        for sock, guest in list(self._guests.items()):
-            if guest.until <= now:
-                self._see_off(sock)
+        for sock, connection in list(self._connections.items()):
+            if connection.until <= now:
+                self._drop(sock)
         return True
 
-    def _welcome(self) -> None:
+    def _accept(self) -> None:
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # who knocked has left
+        except OSError:  # the connection is closed already
             return
         sock.setblocking(False)
-        if len(self._guests) == CONNECTIONS:
-            self._see_off(next(iter(self._guests)))
-        self._guests[sock] = _Guest(monotonic() + CONNECTION_S)
+        if len(self._connections) == CONNECTIONS:
+            self._drop(next(iter(self._connections)))
+        self._connections[sock] = _Connection(monotonic() + CONNECTION_S)
         self._selector.register(sock, selectors.EVENT_READ)
 
-    def _hear(self, sock: socket.socket) -> None:
-        guest = self._guests[sock]
+    def _read(self, sock: socket.socket) -> None:
+        connection = self._connections[sock]
         try:
             data = sock.recv(_READ)
         except BlockingIOError:
@@ -234,63 +235,63 @@ class _Service:
         except OSError:
             data = b""
         if not data:
-            self._see_off(sock)
-        elif not guest.is_served and guest.has_all(data):
-            self._serve(sock, guest)
+            self._drop(sock)
+        elif not connection.is_served and connection.has_all(data):
+            self._serve(sock, connection)
 
-    def _serve(self, sock: socket.socket, guest: _Guest) -> None:
-        said, params = self._judge(bytes(guest.heard))
-        guest.is_served = True
-        guest.until = monotonic() + LEAVE_S
+    def _serve(self, sock: socket.socket, connection: _Connection) -> None:
+        response, params = self._validate(bytes(connection.received))
+        connection.is_served = True
+        connection.until = monotonic() + LEAVE_S
         try:
-            sock.send(said.encode())  # a page fits into what the system takes at once
+            sock.send(response.encode())  # a page fits into the send buffer
             sock.shutdown(socket.SHUT_WR)
         except OSError:
-            self._see_off(sock)
+            self._drop(sock)
         if params is not None:
             self.answer.set_result(params)
 
-    def _see_off(self, sock: socket.socket) -> None:
-        del self._guests[sock]
+    def _drop(self, sock: socket.socket) -> None:
+        del self._connections[sock]
         self._selector.unregister(sock)
         sock.close()
 
     def _end(self) -> None:
-        for sock in list(self._guests):
-            self._see_off(sock)
+        for sock in list(self._connections):
+            self._drop(sock)
         self._selector.close()
         self._listener.close()
         if not self.answer.done():
             self.answer.set_exception(_closed())
 
 
-class _Guest:
-    """A connection, and what it has said so far."""
+class _Connection:
+    """A connection and the bytes it has sent so far."""
 
     def __init__(self, until: float) -> None:
         self.until = until
-        self.heard = bytearray()
+        self.received = bytearray()
         self.is_served = False
 
     def has_all(self, data: bytes) -> bool:
-        """Take in what came; tell whether it is a request, or too much for one."""
-        self.heard += data
-        return b"\r\n\r\n" in self.heard or len(self.heard) > LONGEST_REQUEST
+        """Add data; return whether it is a request, or too long for one."""
+        self.received += data
+        return b"\r\n\r\n" in self.received or len(self.received) > LONGEST_REQUEST
 
 
-class _Judge:
-    """Tells the one way back from everything else."""
+class _Validator:
+    """Tells the redirect of the login from every other request."""
 
     def __init__(self, authority: str, state: str) -> None:
         # A browser leaves the port out where it is the usual one.
         self._hosts = {authority.encode(), authority.removesuffix(":80").encode()}
         self._state = state.encode()
 
-    def __call__(self, heard: bytes) -> tuple[_Said, dict[str, str] | None]:
-        """Return what to say, and the parameters if this is it."""
-        if len(heard) > LONGEST_REQUEST:
+    def __call__(self, received: bytes) -> tuple[_Response, dict[str, str] | None]:
+        """Return the response, and the parameters if this is the redirect."""
+        if len(received) > LONGEST_REQUEST:
             return _TOO_LARGE, None
-        line, *fields = heard.partition(b"\r\n\r\n")[0].split(b"\r\n")
+        line, *fields = received.partition(b"\r\n\r\n")[0].split(b"\r\n")
         verb, _, rest = line.partition(b" ")
         target, _, version = rest.partition(b" ")
         path, _, query = target.partition(b"?")
@@ -300,52 +301,49 @@ class _Judge:
             return _NOT_FOUND, None
         if verb != b"GET":
             return _NOT_ALLOWED, None
-        return self._judge(_parameters(query))
+        return self._check(_parameters(query))
 
     def _is_for_us(self, fields: list[bytes]) -> bool:
-        # Another name that leads here is a page that pretends to be this machine.
+        # Another host name here is DNS rebinding by a page.
         pairs = (field.partition(b":") for field in fields)
         hosts = [value.strip() for name, _, value in pairs if name.lower() == b"host"]
         return len(hosts) == 1 and hosts[0] in self._hosts
 
-    def _judge(self, params: dict[str, str]) -> tuple[_Said, dict[str, str] | None]:
+    def _check(self, params: dict[str, str]) -> tuple[_Response, dict[str, str] | None]:
         # 2026-07-28 basic/authorization/security-considerations, "Open Redirection":
-        # what has another state is looked at no further.
+        # a response with another state is not read any further.
         is_ours = compare_digest(params.get("state", "").encode(), self._state)
         if not is_ours or params.keys().isdisjoint({"code", "error"}):
             return _BAD, None
         return (_NOT_DONE if "error" in params else _DONE), params
 
 
-def _parameters(query: bytes) -> dict[str, str]:
-    """Return what a query says.
+def query_parameters(query: str, errors: str = "replace") -> dict[str, str]:
+    """Return the parameters of a query; ValueError for too many.
 
-    What stands there twice says nothing (RFC 6749, 3.1).
+    A parameter that occurs twice is ignored (RFC 6749 section 3.1).
     """
-    try:
-        pairs = parse_qsl(
-            query.decode("ascii"),
-            keep_blank_values=True,
-            errors="strict",
-            max_num_fields=_MOST_PARAMETERS,
-        )
-    except ValueError:
-        return {}
+    pairs = parse_qsl(
+        query, keep_blank_values=True, errors=errors, max_num_fields=_MOST_PARAMETERS
+    )
     names = [name for name, _ in pairs]
     return {name: value for name, value in pairs if names.count(name) == 1}
 
 
-def _bind(port: int | None, preferred: str | None) -> socket.socket:
-    """Return a listener on this machine that nobody else can reach.
+def _parameters(query: bytes) -> dict[str, str]:
+    try:
+        return query_parameters(query.decode("ascii"), errors="strict")
+    except ValueError:
+        return {}
 
-    Raises:
-        AuthError: The port cannot be had.
-    """
+
+def _bind(port: int | None, preferred: str | None) -> socket.socket:
+    """Return a listener that only this machine can reach."""
     before = _port_of(preferred) if port is None else None
     if before is not None:
         try:
             return _listener(before)
-        except OSError:  # any other will do
+        except OSError:  # any other port will do
             pass
     try:
         return _listener(port or 0)
@@ -367,12 +365,12 @@ def _listener(port: int) -> socket.socket:
 
 
 def _listener_at(family: int, host: str, port: int) -> socket.socket:
-    # On POSIX this reuses ports whose last connections linger, and shares none.
+    # On POSIX this reuses ports in TIME_WAIT, and shares none.
     return socket.create_server((host, port), family=family, backlog=4 * CONNECTIONS)
 
 
 def _port_of(redirect_uri: str | None) -> int | None:
-    """Return the port of a redirect URI that was ours."""
+    """Return the port of an earlier redirect URI of ours."""
     if redirect_uri is None:
         return None
     try:

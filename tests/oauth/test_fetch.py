@@ -42,7 +42,7 @@ from mcpwire.auth.errors import (
 )
 from mcpwire.errors import LocalProtocolError
 from mcpwire.limits import Limits
-from mcpwire.transports.oauth.fetching import Fetcher
+from mcpwire.transports.oauth.fetch import Fetcher
 
 # --- requests and answers ---------------------------------------------------------
 
@@ -395,7 +395,6 @@ def test_a_cancelled_fetch_closes_its_connection():
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await fetcher.aclose()
 
     with raw_server(script) as server:
         asyncio.run(main(server))
@@ -419,7 +418,6 @@ def test_a_fetch_may_be_cancelled_in_any_turn_of_the_loop(internet):
             if not turns % 10:
                 wanted = step(f"https://{LOGIN}/x", **POST)
                 assert (await fetcher.fetch(wanted)).status == 200
-            await fetcher.aclose()
 
     with login_server(internet) as server:
         asyncio.run(main(target()))

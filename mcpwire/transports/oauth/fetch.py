@@ -1,0 +1,417 @@
+"""Fetch a document of authorization: check the URL, resolve, connect, read the answer.
+
+::
+
+    check the URL ─► resolve ─► check each address ─► connect to it, in the host's name
+          ▲                                                   │
+          └──── at most three redirects, of the same origin ──┘
+
+The connection goes to the very address that was checked: what the name resolves to a
+moment later has no say. Through a proxy it is the proxy that resolves, so there only
+names and addresses as they are written can be checked.
+
+Nothing that goes into a message holds a query, a body or a header.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+import attrs
+
+from mcpwire.auth.errors import (
+    AuthTemporarilyUnavailable,
+    DiscoveryError,
+    RegistrationError,
+    TokenError,
+    UrlRefused,
+)
+from mcpwire.auth.steps import Answer
+from mcpwire.auth.url_policy import check_address, check_url, class_of_server
+from mcpwire.errors import (
+    AuthError,
+    ConnectError,
+    LocalProtocolError,
+    MCPError,
+    MessageTooLarge,
+    RemoteProtocolError,
+)
+from mcpwire.protocol.http.exchange import as_text
+from mcpwire.protocol.http.heads import USER_AGENT, field_line
+from mcpwire.protocol.http.request import Request
+from mcpwire.transports.http._httpx_common import proxy_applies
+from mcpwire.transports.http._sockets import connect_error, interleave
+from mcpwire.transports.http.httpx_engine import HttpxEngine
+from mcpwire.transports.http.over_httpx.requests import Requests
+from mcpwire.transports.http.target import Http
+from mcpwire.wire.json import encode
+from mcpwire.wire.urls import (
+    address_class,
+    mask_url,
+    parse_url,
+    resolve_url,
+    same_origin,
+)
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
+
+    from mcpwire.auth.steps import Fetch
+    from mcpwire.limits import Limits
+    from mcpwire.wire.urls import AddressClass, Url
+
+__all__ = ["Fetcher"]
+
+logger = logging.getLogger("mcpwire.oauth")
+
+MAX_REDIRECTS: Final = 3
+
+FIRST_TRY_S: Final = 2.0
+"""How long connecting to an address may take while there are others."""
+
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+_NAMED_BY_USER: Final = ("issuer", "idp_issuer", "idp_token_endpoint")
+"""Options of grants that hold a URL of the user's own."""
+
+
+class Fetcher:
+    """Performs the `Fetch` steps of one operation.
+
+    The addresses that the server's name resolves to first count for the whole
+    operation: they decide which networks it may reach. Each fetch has a connection
+    of its own, so that no two hosts at one address share one; cancelling closes it.
+
+    Args:
+        target: The MCP server. Its TLS and proxy options apply everywhere, its client
+            certificate to the server's own host only. An httpx client given there is
+            not used: it may add credentials of its own.
+        limits: `Limits.oauth_document` and `Limits.oauth_timeout` apply here.
+    """
+
+    def __init__(self, target: Http, limits: Limits) -> None:
+        self._target = target
+        self._server = target.parsed
+        self._limits = limits
+        self._anchors = {url.host: url for url in (*_named(target), target.parsed)}
+        self._networks: dict[str, AddressClass] = {}
+        self._answering: dict[str, str] = {}  # the address that answered, by host
+        self._contexts: dict[bool, ssl.SSLContext] = {}
+
+    async def fetch(self, step: Fetch) -> Answer:
+        """Return the answer to a request, whatever its status.
+
+        Raises:
+            UrlRefused: The URL, an address or a redirect is not allowed.
+            AuthTemporarilyUnavailable: No answer came, or not in time.
+            DiscoveryError: The answer is not a document, or too large; in its place
+                `TokenError` and `RegistrationError` where something was posted.
+        """
+        try:
+            async with asyncio.timeout(self._limits.oauth_timeout):
+                return await self._follow(step)
+        except TimeoutError as error:
+            raise _too_late(step, self._limits) from error
+
+    async def _follow(self, step: Fetch) -> Answer:
+        url = check_url(
+            step.url,
+            what=step.what,
+            server=self._anchor(_host_of(step.url)),
+            allow_insecure=self._target.allow_insecure,
+        )
+        try:
+            for _ in range(MAX_REDIRECTS):
+                answer = await self._ask(step, url)
+                there = _redirection(step, url, answer)
+                if there is None:
+                    return answer
+                url = there
+            return await self._ask(step, url)
+        except (AuthError, LocalProtocolError):
+            raise
+        except RemoteProtocolError as error:
+            raise _failure(step, error) from None
+        except MCPError as error:
+            raise _failure(step, error) from error
+
+    def _anchor(self, host: str) -> Url:
+        """Return the URL from the user that a host is judged by."""
+        return self._anchors.get(host, self._server)
+
+    async def _ask(self, step: Fetch, url: Url) -> Answer:
+        """Send the request to the first address that can be connected to."""
+        place = self._place(url)
+        addresses = await self._addresses(step, url, place)
+        request = _request_of(step, url)
+        for left, address in zip(
+            range(len(addresses) - 1, -1, -1), addresses, strict=True
+        ):
+            document = _Document(step, self._limits)
+            engine = HttpxEngine(place, self._limits)
+            engine.requests = _PinnedRequests(place, engine.library, address)
+            if left:
+                engine.connect_timeout = FIRST_TRY_S
+            try:
+                await _exchange(engine, request, document)
+            except ConnectError as error:
+                if not left or error.reason == "tls":
+                    raise
+                continue
+            if address is not None:
+                self._answering[url.host] = address
+            answer = document.answer()
+            verb = "POST" if _is_post(step) else "GET"
+            logger.debug("%s: %s %s: %d", step.what, verb, url, answer.status)
+            return answer
+        raise AssertionError("there is always an address")
+
+    async def _addresses(
+        self, step: Fetch, url: Url, place: Http
+    ) -> Sequence[str | None]:
+        """Return the checked addresses in the order to try; None stands for a proxy."""
+        if proxy_applies(place):
+            return [None]
+        try:
+            found = await self._resolve(url)
+        except (OSError, UnicodeError) as error:
+            raise connect_error(place, error) from error
+        network: AddressClass = "public"
+        if any(address_class(address) != "public" for address in found):
+            network = await self._network(self._anchor(url.host))
+        for address in found:
+            check_address(address, server_class=network, what=step.what, host=url.host)
+        known = self._answering.get(url.host)
+        return sorted(found, key=lambda address: address != known)
+
+    async def _resolve(self, url: Url) -> list[str]:
+        if ":" in url.host or url.host.rpartition(".")[2].isdigit():
+            return [url.host]
+        infos = await asyncio.get_running_loop().getaddrinfo(
+            url.host, url.port, type=socket.SOCK_STREAM
+        )
+        found = [str(info[4][0]) for info in interleave(infos)]
+        if not found:
+            raise OSError("it has no address")
+        own = self._anchors.get(url.host)
+        if own is not None:
+            self._networks.setdefault(url.host, class_of_server(own, found))
+        return list(dict.fromkeys(found))
+
+    async def _network(self, anchor: Url) -> AddressClass:
+        """Return the network of the host that a URL is judged by."""
+        if anchor.host not in self._networks:
+            try:
+                addresses = await self._resolve(anchor)
+            except (OSError, UnicodeError):  # perhaps only a proxy can resolve it
+                addresses = []
+            self._networks[anchor.host] = class_of_server(anchor, addresses)
+        return self._networks[anchor.host]
+
+    def _place(self, url: Url) -> Http:
+        """Return a URL's origin as a target of its own."""
+        given = self._target
+        context = self._context(url) if url.scheme == "https" else None
+        return Http(
+            url.origin, ssl=context, proxy=given.proxy, trust_env=given.trust_env
+        )
+
+    def _context(self, url: Url) -> ssl.SSLContext:
+        given = self._target
+        if given.ssl is not None:
+            return given.ssl
+        is_own = url.host == self._server.host
+        if is_own not in self._contexts:
+            from mcpwire.transports.http.tls import ssl_context
+
+            self._contexts[is_own] = ssl_context(
+                Http(
+                    url.origin,
+                    ca_file=given.ca_file,
+                    client_cert=given.client_cert if is_own else None,
+                    trust_env=given.trust_env,
+                )
+            )
+        return self._contexts[is_own]
+
+
+class _PinnedRequests(Requests):
+    """Builds requests to one address of a host, in the host's name.
+
+    Args:
+        place: The origin, by its name.
+        library: httpx.
+        address: The address to connect to; ``None``: the proxy chooses.
+    """
+
+    def __init__(self, place: Http, library: ModuleType, address: str | None) -> None:
+        super().__init__(place, library, None)
+        url = place.parsed
+        self._name = None
+        if address is not None and address != url.host:
+            self._name = url.host.removesuffix(".")
+            self._origin = attrs.evolve(url, host=address).origin
+
+    def build(
+        self, request: Request, trace: Callable[..., Any], connect_timeout: float | None
+    ) -> Any:
+        """Build a request; the certificate must be the name's."""
+        built = super().build(request, trace, connect_timeout)
+        if self._name is not None:
+            built.extensions["sni_hostname"] = self._name
+        return built
+
+
+class _Document:
+    """Collects an answer up to `Limits.oauth_document` bytes; see `Fed`."""
+
+    def __init__(self, step: Fetch, limits: Limits) -> None:
+        self._step = step
+        self._limits = limits
+        self._status = 0
+        self._fields: dict[str, str] = {}
+        self._body = bytearray()
+        self.is_over = False
+
+    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
+        self._status = status
+        self._fields = as_text(fields)
+
+    def data(self, chunk: bytes) -> None:
+        self._body += chunk
+        if len(self._body) <= self._limits.oauth_document:
+            return
+        del self._body[self._limits.oauth_document :]
+        self.is_over = True
+        if self._status < 300:
+            raise _unusable(
+                self._step,
+                f"is over the limit of {self._limits.oauth_document} bytes",
+                self._status,
+            )
+
+    def end(self) -> None:
+        self.is_over = True
+
+    def out_of_time(self, now: float) -> MCPError:
+        return _too_late(self._step, self._limits)
+
+    def answer(self) -> Answer:
+        return Answer(self._status, self._fields, bytes(self._body))
+
+
+async def _exchange(engine: HttpxEngine, request: Request, document: _Document) -> None:
+    """Send one request and close the engine, also when the fetch is cancelled."""
+    try:
+        await engine.exchange(request, document, None)
+    finally:
+        try:
+            await engine.aclose()
+        except BaseException:
+            engine.abandon()
+            raise
+
+
+def _request_of(step: Fetch, url: Url) -> Request:
+    body: bytes | None = None
+    fields = {
+        "host": url.authority,
+        "user-agent": USER_AGENT,
+        "accept": "application/json",
+        "accept-encoding": "identity",
+    }
+    if step.form is not None:
+        body = urlencode(step.form).encode("ascii")
+        fields["content-type"] = "application/x-www-form-urlencoded"
+    elif step.document is not None:
+        body = encode(dict(step.document))
+        fields["content-type"] = "application/json"
+    fields |= dict(step.headers)
+    lines = [field_line(name, value) for name, value in fields.items()]
+    verb = "GET" if body is None else "POST"
+    return Request(
+        f"{verb} {url.target} HTTP/1.1\r\n".encode("ascii") + b"".join(lines), body
+    )
+
+
+def _is_post(step: Fetch) -> bool:
+    return step.form is not None or step.document is not None
+
+
+def _redirection(step: Fetch, url: Url, answer: Answer) -> Url | None:
+    """Return the URL that an answer redirects to, if it may be followed.
+
+    Raises:
+        UrlRefused: The body of a request would be sent there.
+    """
+    location = answer.fields.get("location")
+    if answer.status not in _REDIRECTS or location is None:
+        return None
+    if _is_post(step):
+        shown = mask_url(location)
+        raise UrlRefused(
+            f"{step.what} '{mask_url(step.url)}' redirects to '{shown}', which is "
+            "refused: what holds credentials is sent to nobody else",
+            url=shown,
+            rule="a request with credentials is never redirected",
+        )
+    if not step.may_redirect:
+        return None
+    try:
+        there = resolve_url(url, location)
+    except ValueError:
+        return None
+    # Same scheme, host and port: the check of the URL still holds, and the addresses
+    # are checked each time.
+    return there if same_origin(url, there) and there.fragment is None else None
+
+
+def _named(target: Http) -> list[Url]:
+    """Return the URLs in the user's own words: the user means these hosts to be asked.
+
+    Even where an authorization server on the intranet serves an MCP server outside.
+    """
+    texts = [getattr(target.grant, option, None) for option in _NAMED_BY_USER]
+    return [parse_url(text) for text in texts if text is not None and "://" in text]
+
+
+def _host_of(text: str) -> str:
+    try:
+        return parse_url(text).host
+    except ValueError:  # `check_url` says why
+        return ""
+
+
+def _too_late(step: Fetch, limits: Limits) -> AuthTemporarilyUnavailable:
+    return AuthTemporarilyUnavailable(
+        f"{step.what} at '{mask_url(step.url)}' did not answer within "
+        f"{limits.oauth_timeout:g} s"
+    )
+
+
+def _failure(step: Fetch, error: MCPError) -> AuthError:
+    """Return the error of a fetch for an error of the engine."""
+    if isinstance(error, MessageTooLarge):
+        return _unusable(step, f"cannot be used: {error}", None)
+    if isinstance(error, RemoteProtocolError):
+        # Its text may quote the answer, and that may quote the request.
+        return _unusable(step, "cannot be used: it is not acceptable HTTP", None)
+    return AuthTemporarilyUnavailable(
+        f"{step.what} at '{mask_url(step.url)}' gives no answer: {error}"
+    )
+
+
+def _unusable(step: Fetch, why: str, status: int | None) -> AuthError:
+    """Build the error for an answer that cannot be used."""
+    message = f"the answer of {step.what} at '{mask_url(step.url)}' {why}"
+    if step.form is not None:
+        return TokenError(message, status=status)
+    if step.document is not None:
+        return RegistrationError(message, status=status)
+    return DiscoveryError(message, tried=((mask_url(step.url), why),))

@@ -1,0 +1,699 @@
+"""Keep credentials between runs: the store interface, in memory, and in a private file.
+
+A store changes one value at a time, and only if no other writer has changed it since it
+was read. A lease decides which process asks the authorization server; it ends by itself
+if that process dies.
+
+`FileStorage` opens its SQLite file for each transaction and closes it after it: no
+connection crosses a fork or outlives its thread, and a removed or replaced file is
+noticed at once. The file and its folder must belong to this user alone: anybody with
+write access to the folder could put a journal beside the database, and SQLite would
+play it back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import stat
+import sys
+import threading
+from pathlib import Path
+from time import monotonic, sleep
+from time import time as wall_time
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from mcpwire.auth import steps
+from mcpwire.auth.config import OAuth
+from mcpwire.auth.records import (
+    credential_key,
+    dump,
+    load,
+    load_pending,
+    pending_key,
+)
+from mcpwire.errors import AuthError
+from mcpwire.transports._fork import let_go_after_fork
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator, Mapping
+    from types import ModuleType
+
+    from mcpwire.auth.config import Grant
+    from mcpwire.limits import Limits
+    from mcpwire.transports.http.target import Http
+
+__all__ = [
+    "CredentialStore",
+    "FileStorage",
+    "MemoryStorage",
+    "Storage",
+    "StorageError",
+    "default_path",
+    "storage_of",
+]
+
+T = TypeVar("T")
+
+logger = logging.getLogger("mcpwire")
+oauth_logger = logging.getLogger("mcpwire.oauth")
+
+BUSY_S: Final = 10.0
+"""How long another process may take for a transaction, which has a few rows."""
+
+SLACK_S: Final = 1.0
+"""By how much a clock may be set back before a lease is ignored."""
+
+ATTEMPTS: Final = 3
+"""How often a file is opened that is replaced meanwhile."""
+
+VERSION: Final = 1
+"""Of the tables; a file with another one is not ours to change."""
+
+TABLES: Final[Mapping[str, str]] = {
+    "credential": "key text primary key, version integer not null, value blob not null",
+    "lease": "key text primary key, owner text not null, begun real, ends real",
+    # A removed row leaves nothing behind, so the last version is kept here.
+    "change": "id integer primary key, number integer not null",
+}
+
+BROKEN: Final = frozenset({11, 26})
+"""SQLITE_CORRUPT and SQLITE_NOTADB."""
+
+FILES: Final = ("-journal", "-wal", "-shm", "")
+"""What SQLite keeps beside a file, and at last the file itself: what is left of one
+database must never be played back into another."""
+
+IS_POSIX: Final = os.name == "posix"
+
+POLL_S: Final = 0.01
+"""How often the lock that another process holds is tried again."""
+
+LEASE_MORE_S: Final = 10.0
+"""By how much a lease outlasts the requests to an authorization server."""
+
+PENDING_TRIES: Final = 5
+"""How often a login that another process began in the same moment is overwritten."""
+
+_XDG: Final = "XDG_STATE_HOME"
+_FOLDERS: Final = {
+    "darwin": ("Library", "Application Support"),
+    "win32": ("AppData", "Local"),
+}
+
+_file_mutex: Any = threading.Lock()
+"""Held while a file of ours is open here outside SQLite.
+
+Closing a file ends every lock that this process has on it, SQLite's too.
+"""
+
+
+class StorageError(AuthError):
+    """Credentials can be neither read nor kept.
+
+    Attributes:
+        path: The file.
+    """
+
+    def __init__(self, message: str, *, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class Storage(Protocol):
+    """The interface of a credential store; implement it to keep them elsewhere.
+
+    The methods are plain functions and may be called from any thread. The version of a
+    value is 0 while nothing is stored under its key; each save gives it a number that
+    was never a version before. A key may hold a secret, if the server's URL does.
+    """
+
+    def load(self, key: str) -> tuple[bytes | None, int]:
+        """Return the stored value and its version."""
+
+    def save(self, key: str, value: bytes | None, version: int) -> int | None:
+        """Replace the value that has this version; return the new version.
+
+        The value ``None`` removes it. Returns ``None`` and changes nothing if the
+        stored version is another one.
+        """
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        """Give the owner the key's only lease for so long; return whether it has it.
+
+        The current owner may extend its lease.
+        """
+
+    def release(self, key: str, owner: str) -> None:
+        """End the lease, if this owner has it."""
+
+    def keys(self) -> list[str]:
+        """Return the stored keys, in order."""
+
+
+class MemoryStorage:
+    """Keeps credentials in memory, for one process and as long as this object lives."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._values: dict[str, tuple[bytes, int]] = {}
+        self._changes = 0
+        self._leases: dict[str, tuple[str, float]] = {}
+        let_go_after_fork(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {len(self.keys())} credentials>"
+
+    def forked(self) -> None:
+        """Replace the lock in a child: a thread of the parent may hold it."""
+        self._mutex = threading.Lock()
+
+    def load(self, key: str) -> tuple[bytes | None, int]:
+        """Return the stored value and its version."""
+        with self._mutex:
+            return self._values.get(key, (None, 0))
+
+    def save(self, key: str, value: bytes | None, version: int) -> int | None:
+        """Replace the value that has this version; see `Storage.save`."""
+        with self._mutex:
+            if self._values.get(key, (None, 0))[1] != version:
+                return None
+            if value is None:
+                self._values.pop(key, None)
+                return 0
+            self._changes += 1
+            self._values[key] = (value, self._changes)
+            return self._changes
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        """Give the owner the key's only lease for so long; see `Storage.lease`."""
+        now = monotonic()
+        with self._mutex:
+            held = self._leases.get(key)
+            if held is not None and held[0] != owner and now < held[1]:
+                return False
+            self._leases[key] = (owner, now + seconds)
+            return True
+
+    def release(self, key: str, owner: str) -> None:
+        """End the lease, if this owner has it."""
+        with self._mutex:
+            if self._leases.get(key, ("",))[0] == owner:
+                del self._leases[key]
+
+    def keys(self) -> list[str]:
+        """Return the stored keys, in order."""
+        with self._mutex:
+            return sorted(self._values)
+
+
+class FileStorage:
+    """Keeps credentials in one SQLite file that only this user can read.
+
+    Without a path it is ``mcpwire/credentials.sqlite`` in the user's state folder
+    (``$XDG_STATE_HOME``, else ``~/.local/state``; on macOS ``~/Library/Application
+    Support``, on Windows ``%LOCALAPPDATA%``). Its transactions are the lock, so several
+    processes may share it.
+
+    If the file cannot be used, that is logged once and nothing is read from it: the
+    user logs in again, and that login lasts as long as this object. A file that is not
+    a database any more is renamed, with a warning.
+
+    Raises:
+        StorageError: No path is given, and this user's state folder is unknown.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self._is_default = path is None
+        try:
+            # Absolute, as a program may go to another folder.
+            given = Path(path).expanduser() if path is not None else default_path()
+            self.path = given.absolute()
+        except (FileNotFoundError, RuntimeError) as error:
+            raise StorageError(
+                f"cannot tell where credentials are to be kept ({error}): give a "
+                "storage, or its path"
+            ) from error
+        self._unsaved: dict[str, tuple[bytes, int]] = {}
+        """Values that could not be stored, and the versions they were to replace."""
+        self._warned: str | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    def load(self, key: str) -> tuple[bytes | None, int]:
+        """Return the stored value and its version; nothing if it cannot be read.
+
+        Then the user can log in again, which an error would prevent.
+        """
+        unsaved = self._unsaved.get(key)
+        try:
+            found = self._run(_load, key, reads=True)
+        except StorageError as error:
+            self._warn_once(error)
+            return unsaved or (None, 0)
+        if unsaved is None or unsaved[1] == found[1]:
+            return unsaved or found
+        self._unsaved.pop(key, None)  # another process has stored a newer one
+        return found
+
+    def save(self, key: str, value: bytes | None, version: int) -> int | None:
+        """Replace the value that has this version; see `Storage.save`.
+
+        A value that cannot be stored is kept in memory, and that is logged.
+
+        Raises:
+            StorageError: The value cannot be removed.
+        """
+        try:
+            saved = self._run(_save, key, value, version)
+        except StorageError as error:
+            if value is None:
+                self._unsaved.pop(key, None)
+                raise
+            self._warn_once(error)
+            self._unsaved[key] = (value, version)
+            return version
+        self._unsaved.pop(key, None)
+        return saved
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        """Give the owner the key's only lease for so long; see `Storage.lease`.
+
+        If nothing can be stored then nothing is shared, so every owner gets a lease.
+        """
+        try:
+            return self._run(_lease, key, owner, seconds)
+        except StorageError as error:
+            self._warn_once(error)
+            return True
+
+    def release(self, key: str, owner: str) -> None:
+        """End the lease, if this owner has it."""
+        with contextlib.suppress(StorageError):  # then it ends by itself
+            self._run(_release, key, owner)
+
+    def keys(self) -> list[str]:
+        """Return the stored keys, in order.
+
+        Raises:
+            StorageError: The file cannot be read.
+        """
+        return sorted({*self._run(_keys, reads=True), *self._unsaved})
+
+    def _warn_once(self, error: StorageError) -> None:
+        """Log an error once, until something was stored again."""
+        if self._warned != str(error):
+            self._warned = str(error)
+            logger.warning("%s: nothing of it is used, and logins are not kept", error)
+
+    def _run(self, work: Callable[..., T], *given: Any, reads: bool = False) -> T:
+        """Run `work` in a transaction of its own, opening the file anew if replaced."""
+        try:
+            import sqlite3
+        except ImportError as error:
+            raise self._failed("this Python comes without sqlite3") from error
+        attempt = 1
+        while True:
+            found = None
+            try:
+                if reads and file_id(self.path) is None:
+                    return work(None, *given)
+                make_private(self.path, is_ours=self._is_default)
+                found = file_id(self.path)
+                outcome = self._transact(sqlite3, work, given, reads=reads)
+            except (sqlite3.Error, OSError, UnicodeEncodeError) as error:
+                self._recover(error, found, is_last=attempt == ATTEMPTS)
+                attempt += 1
+            else:
+                if not reads:
+                    self._warned = None
+                return outcome
+
+    def _transact(
+        self, library: ModuleType, work: Callable[..., T], given: Any, *, reads: bool
+    ) -> T:
+        # Mode rw: a file that SQLite creates is readable by other users.
+        connection = library.connect(
+            f"{self.path.as_uri()}?mode=rw",
+            uri=True,
+            timeout=BUSY_S,
+            isolation_level=None,
+        )
+        # Closing in the middle of a transaction rolls it back.
+        with contextlib.closing(connection) as database:
+            # Replaced and removed tokens must not stay in free pages.
+            database.execute("pragma secure_delete = on").fetchall()
+            self._set_up(database)
+            database.execute("begin" if reads else "begin immediate")
+            outcome = work(database, *given)
+            database.execute("commit")
+        return outcome
+
+    def _set_up(self, database: sqlite3.Connection) -> None:
+        """Create the tables in an empty database; refuse one that is not ours."""
+        if _version(database) == VERSION:
+            return
+        database.execute("begin immediate")
+        version = _version(database)  # another process may have been faster
+        tables = database.execute("select count(*) from sqlite_master").fetchone()
+        if (version, *tables) == (0, 0):
+            for name, columns in TABLES.items():
+                database.execute(f"create table {name} ({columns})")
+            database.execute(f"pragma user_version = {VERSION}")
+        elif version != VERSION:
+            raise self._failed("it is another program's, or a newer mcpwire's")
+        database.execute("commit")
+
+    def _recover(
+        self, error: Exception, found: tuple[int, int] | None, *, is_last: bool
+    ) -> None:
+        """Return if the transaction may be tried once more, else raise."""
+        is_broken = getattr(error, "sqlite_errorcode", 0) & 0xFF in BROKEN
+        try:
+            is_same = file_id(self.path) == found
+            if is_last or (is_same and not is_broken):
+                raise self._failed(error) from error
+            if is_same and found is not None:
+                self._set_aside(found, error)
+        except OSError as other:
+            raise self._failed(other) from other
+
+    def _failed(self, error: Exception | str) -> StorageError:
+        reason = error.strerror if isinstance(error, OSError) else None
+        path = str(self.path)
+        return StorageError(
+            f"cannot use {path!r} for credentials: {reason or error}", path=path
+        )
+
+    def _set_aside(self, broken: tuple[int, int], error: Exception) -> None:
+        """Rename a broken file, unless another process just did."""
+        name = f"{self.path.name}.broken-{int(wall_time())}-{broken[1]}"
+        with folder_lock(self.path.parent, BUSY_S):
+            if file_id(self.path) != broken:
+                return
+            for suffix in FILES:
+                with contextlib.suppress(FileNotFoundError):
+                    self.path.with_name(self.path.name + suffix).rename(
+                        self.path.with_name(name + suffix)
+                    )
+        logger.warning(
+            "%r is no credential file any more (%s): it is kept as %r, and whatever "
+            "was in it has to be logged in for anew",
+            str(self.path),
+            error,
+            name,
+        )
+
+
+# Transactions. The database is None where there is no file to read.
+
+
+def _version(database: sqlite3.Connection) -> int:
+    found: int = database.execute("pragma user_version").fetchone()[0]
+    return found
+
+
+def _load(database: sqlite3.Connection | None, key: str) -> tuple[bytes | None, int]:
+    if database is None:
+        return None, 0
+    row = database.execute(
+        "select value, version from credential where key = ?", (key,)
+    ).fetchone()
+    return (None, 0) if row is None else (row[0], row[1])
+
+
+def _save(
+    database: sqlite3.Connection, key: str, value: bytes | None, version: int
+) -> int | None:
+    if _load(database, key)[1] != version:
+        return None
+    if value is None:
+        database.execute("delete from credential where key = ?", (key,))
+        return 0
+    row = database.execute("select number from change").fetchone()
+    number: int = 1 if row is None else row[0] + 1
+    database.execute("insert or replace into change values (0, ?)", (number,))
+    database.execute(
+        "insert or replace into credential values (?, ?, ?)", (key, number, value)
+    )
+    return number
+
+
+def _lease(database: sqlite3.Connection, key: str, owner: str, seconds: float) -> bool:
+    now = wall_time()
+    row = database.execute(
+        "select owner, begun, ends from lease where key = ?", (key,)
+    ).fetchone()
+    # A lease that begins in the future was made before the clock was set back.
+    if row is not None and row[0] != owner and row[1] - SLACK_S <= now < row[2]:
+        return False
+    database.execute("delete from lease where ends <= ?", (now,))
+    database.execute(
+        "insert or replace into lease values (?, ?, ?, ?)",
+        (key, owner, now, now + seconds),
+    )
+    return True
+
+
+def _release(database: sqlite3.Connection, key: str, owner: str) -> None:
+    database.execute("delete from lease where key = ? and owner = ?", (key, owner))
+
+
+def _keys(database: sqlite3.Connection | None) -> list[str]:
+    if database is None:
+        return []
+    rows = database.execute("select key from credential")
+    return [row[0] for row in rows]
+
+
+# Private files.
+
+
+def _forked() -> None:
+    global _file_mutex  # noqa: PLW0603 - a thread of the parent may have held it
+    _file_mutex = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_forked)
+
+
+def default_path() -> Path:
+    """Return the path of this user's credentials; FileNotFoundError without a home."""
+    given = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else _XDG) or ""
+    # The XDG specification: a relative path is to be ignored.
+    if sys.platform != "darwin" and Path(given).is_absolute():
+        folder = Path(given)
+    else:
+        try:
+            home = Path.home()
+        except RuntimeError as error:
+            raise FileNotFoundError("this user has no home folder") from error
+        folder = home.joinpath(*_FOLDERS.get(sys.platform, (".local", "state")))
+    return folder / "mcpwire" / "credentials.sqlite"
+
+
+def file_id(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of a file, or None if there is none."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def make_private(path: Path, *, is_ours: bool) -> None:
+    """Create the file and its folder for this user alone, and check both.
+
+    Args:
+        path: The file.
+        is_ours: Whether the folder was made for this file alone.
+
+    Raises:
+        OSError: They cannot be created, or other users may change them.
+    """
+    _make_folders(path.parent)
+    if not IS_POSIX:  # a user's folder is private there
+        path.touch()
+        return
+    _check_folder(path.parent, is_ours=is_ours)
+    with _file_mutex, contextlib.suppress(FileExistsError):
+        if file_id(path) is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            made = os.open(path, flags, 0o600)
+            try:
+                os.fchmod(made, 0o600)  # the umask may have removed bits
+            finally:
+                os.close(made)
+    found = _check_own(path, stat.S_ISREG)
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        path.chmod(0o600)
+
+
+def _make_folders(folder: Path) -> None:
+    # Each of them private, or other users could replace the last one.
+    missing = []
+    while file_id(folder) is None:
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            each.mkdir(mode=0o700)
+            each.chmod(0o700)  # the umask may have removed bits
+
+
+def _check_folder(folder: Path, *, is_ours: bool) -> None:
+    found = _check_own(folder, stat.S_ISDIR)
+    mode = stat.S_IMODE(found.st_mode)
+    if is_ours:
+        if mode & 0o077:
+            folder.chmod(0o700)
+        return
+    # A group of the user's own has the user's number.
+    others = 0o022 if found.st_gid != found.st_uid else 0o002
+    if mode & others:  # it may be /tmp, or shared on purpose: not ours to change
+        raise PermissionError(
+            f"others may write in its folder {str(folder)!r}: choose one of your own"
+        )
+
+
+def _check_own(path: Path, is_kind: Any) -> os.stat_result:
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        raise PermissionError(f"{str(path)!r} is a symbolic link")
+    if not is_kind(found.st_mode):
+        kind = "folder" if is_kind is stat.S_ISDIR else "file"
+        raise PermissionError(f"{str(path)!r} is no {kind}")
+    if found.st_uid != os.geteuid():
+        raise PermissionError(f"{str(path)!r} belongs to another user")
+    return found
+
+
+@contextlib.contextmanager
+def folder_lock(folder: Path, seconds: float) -> Iterator[None]:
+    """Hold a lock on a folder, against other processes and threads.
+
+    Raises:
+        TimeoutError: Another process holds it for longer than `seconds`.
+    """
+    if not IS_POSIX:
+        yield
+        return
+    import fcntl
+
+    ends_at = monotonic() + seconds
+    # A lock on the folder's own descriptor: SQLite has none there.
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        while True:
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if monotonic() > ends_at:
+                    raise TimeoutError("another process does not let it go") from None
+                sleep(POLL_S)
+        yield
+    finally:
+        os.close(opened)
+
+
+def storage_of(grant: Grant) -> Storage:
+    """Return the store of a grant's tokens."""
+    storage: Any = grant.storage
+    if storage is None:
+        storage = grant.kept
+    if storage is None:
+        storage = FileStorage() if isinstance(grant, OAuth) else MemoryStorage()
+        # The same one for all connections of the grant.
+        object.__setattr__(grant, "kept", storage)
+    chosen: Storage = storage
+    return chosen
+
+
+class CredentialStore:
+    """The store as one operation uses it: it remembers the version it has loaded."""
+
+    def __init__(self, grant: Grant, target: Http, limits: Limits) -> None:
+        self._storage = storage_of(grant)
+        # A lease must outlast the requests it is for, with one more for a nonce, and
+        # some time for the store. After it another process sends the same token.
+        self._lease_min = 2 * limits.oauth_timeout + LEASE_MORE_S
+        names = target.parsed.unmasked, grant.profile, type(grant).__name__
+        self._key = credential_key(*names)
+        self._pending = pending_key(*names)
+        self._owner = os.urandom(16).hex()
+        self._version = 0
+        self._has_lease = False
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it never waits for a disk."""
+        return isinstance(self._storage, MemoryStorage)
+
+    def perform(self, step: steps.Step) -> Any:
+        """Perform a step that concerns the store; it may wait for a disk."""
+        outcome: Any = None
+        match step:
+            case steps.Load():
+                data, self._version = self._storage.load(self._key)
+                outcome = None if data is None else load(data)
+            case steps.Save():
+                outcome = self._save(dump(step.record))
+            case steps.Forget():
+                self._remove_pending()  # it holds the credentials, too
+                outcome = self._save(None)
+            case steps.SavePending():
+                self._save_pending(dump(step.pending))
+            case steps.LoadPending():
+                outcome = self._load_pending()
+            case steps.Lease():
+                seconds = max(step.seconds, self._lease_min)
+                outcome = self._storage.lease(self._key, self._owner, seconds)
+                self._has_lease = outcome
+            case _:
+                assert isinstance(step, steps.Release)
+                self.release()
+        return outcome
+
+    def release(self) -> None:
+        """Give the lease back, if there is one."""
+        if self._has_lease:
+            self._has_lease = False
+            try:
+                self._storage.release(self._key, self._owner)
+            except Exception:  # the user's own store may raise any; the token counts
+                oauth_logger.warning(
+                    "a lease cannot be given back, and ends by itself", exc_info=True
+                )
+
+    def _save(self, data: bytes | None) -> bool:
+        version = self._storage.save(self._key, data, self._version)
+        if version is None:
+            return False
+        self._version = version
+        return True
+
+    def _save_pending(self, data: bytes) -> None:
+        for _ in range(PENDING_TRIES):  # the last one counts
+            _, version = self._storage.load(self._pending)
+            if self._storage.save(self._pending, data, version) is not None:
+                return
+
+    def _load_pending(self) -> Any:
+        data, version = self._storage.load(self._pending)
+        if data is None:
+            return None
+        # It is good for one try; if it cannot be removed its code still is.
+        with contextlib.suppress(StorageError):
+            if self._storage.save(self._pending, None, version) is None:
+                return None
+        return load_pending(data)
+
+    def _remove_pending(self) -> None:
+        _, version = self._storage.load(self._pending)
+        if version:
+            self._storage.save(self._pending, None, version)
