@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.client import as_object
+from mcpwire.client.client import as_object
 from mcpwire.errors import LocalProtocolError
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.methods import available

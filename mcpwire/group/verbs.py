@@ -12,7 +12,7 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcpwire.client import as_object
+from mcpwire.client.client import as_object
 from mcpwire.errors import MCPError, RequestTimeout, ToolError
 from mcpwire.group.base import as_reference
 from mcpwire.group.errors import as_meant
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping
     from typing import Unpack
 
-    from mcpwire.client import Client
-    from mcpwire.client.base import CallOptions
+    from mcpwire.client import CallOptions, Client
     from mcpwire.group.seat import Seat
     from mcpwire.types import (
         CallToolResult,

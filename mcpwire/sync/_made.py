@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Literal, Unpack
 
-    from mcpwire.client import Client as AsyncClient
-    from mcpwire.client.base import CallOptions, ProgressFn
+    from mcpwire.client.client import CallOptions
+    from mcpwire.client.client import Client as AsyncClient
     from mcpwire.client.skills import LoadedSkill as AsyncLoadedSkill
     from mcpwire.errors import MCPError
     from mcpwire.limits import Limits, Recovery
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.notices.interests import Filter
     from mcpwire.protocol.notifications import Notification
     from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.transports.client.asking.requests import ProgressFn
     from mcpwire.transports.client.stats import ClientStats
     from mcpwire.transports.client.streams import EventStream as AsyncEventStream
     from mcpwire.transports.client.streams import ResourceWatch as AsyncResourceWatch

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Unpack
 
-    from mcpwire.client.base import CallOptions
+    from mcpwire.client import CallOptions
     from mcpwire.tools.base import Outgoing
     from mcpwire.tools.options import Errors, ToolOptions
     from mcpwire.tools.source import ToolSource

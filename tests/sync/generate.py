@@ -68,16 +68,7 @@ CLASSES: Final = {
     "Subscription": ("EventStream", ["transports/client/streams.py:Subscription"]),
     "ResourceWatch": ("Stream", ["transports/client/streams.py:ResourceWatch"]),
     "LoadedSkill": ("Facade", ["client/skills.py:LoadedSkill"]),
-    "Client": (
-        "Owner",
-        [
-            "client/base.py:ClientBase",
-            "client/__init__.py:Client",
-            "client/lists.py:ListVerbs",
-            "client/skills.py:SkillVerbs",
-            "client/notices.py:NoticeVerbs",
-        ],
-    ),
+    "Client": ("Owner", ["client/client.py:Client"]),
     "GroupEvents": ("Stream", ["group/hearing.py:GroupEvents"]),
     "ToolSet": (
         "Reader, Reading",
