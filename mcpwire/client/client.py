@@ -14,6 +14,9 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypedDict
 
 from mcpwire._version import __version__
+from mcpwire.client.connection import Connection, Settings
+from mcpwire.client.requests import PendingCall, Requests
+from mcpwire.client.subscriptions import Subscriptions
 from mcpwire.errors import (
     InvalidMessage,
     LocalProtocolError,
@@ -34,11 +37,6 @@ from mcpwire.protocol.methods import LEVELS, find
 from mcpwire.protocol.notices.interests import Filter
 from mcpwire.protocol.recovery.restarts import tool_allows_repeat
 from mcpwire.protocol.results.known_tools import KnownTools
-from mcpwire.transports.client.asking.requests import Requests
-from mcpwire.transports.client.calls import PendingCall
-from mcpwire.transports.client.connection import Connection
-from mcpwire.transports.client.settings import Settings
-from mcpwire.transports.client.subscriptions import Subscriptions
 from mcpwire.transports.targets import opener
 from mcpwire.types import UNSET, decode, decoder, encode
 from mcpwire.types._codec import decode_repaired
@@ -50,7 +48,15 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Literal, Self, Unpack
 
+    from mcpwire.client.connection import ClientStats
+    from mcpwire.client.inbound import Observer
+    from mcpwire.client.requests import ProgressFn
     from mcpwire.client.skills import LoadedSkill
+    from mcpwire.client.streams import (
+        EventStream,
+        ResourceWatch,
+        Subscription,
+    )
     from mcpwire.errors import MCPError
     from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
     from mcpwire.protocol.host.features import HostFeatures
@@ -60,14 +66,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.notifications import Notification
     from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.transports.base import CallHandle
-    from mcpwire.transports.client.asking.requests import ProgressFn
-    from mcpwire.transports.client.inbound import Observer
-    from mcpwire.transports.client.stats import ClientStats
-    from mcpwire.transports.client.streams import (
-        EventStream,
-        ResourceWatch,
-        Subscription,
-    )
     from mcpwire.transports.targets import Target
     from mcpwire.types import (
         CompleteResult,
@@ -946,7 +944,7 @@ class Client:
         `EventStream` for what may be dropped. It hears from now on, and ends with
         `aclose`, its own or the client's.
         """
-        from mcpwire.transports.client.streams import EventStream
+        from mcpwire.client.streams import EventStream
 
         return EventStream(self._connection, self._subscriptions)
 
@@ -978,7 +976,7 @@ class Client:
 
         Entering it, or the first step of iterating, raises what any request raises.
         """
-        from mcpwire.transports.client.streams import Subscription
+        from mcpwire.client.streams import Subscription
 
         wanted = Filter(
             tools=tools,
@@ -1000,7 +998,7 @@ class Client:
         Changes that come while one is being read are one with the next. A connection
         that was lost is opened again, and the resource read again.
         """
-        from mcpwire.transports.client.streams import ResourceWatch, Subscription
+        from mcpwire.client.streams import ResourceWatch, Subscription
 
         changes = Subscription(
             self._connection,

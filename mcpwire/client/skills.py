@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from mcpwire.client.client import CallOptions
-    from mcpwire.transports.client.asking.requests import Requests
+    from mcpwire.client.requests import Requests
     from mcpwire.types import Skill
 
 __all__ = ["LoadedSkill", "load"]

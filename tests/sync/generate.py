@@ -64,9 +64,9 @@ RUNTIME: Final = {
 """What is imported when the module is: name -> where from."""
 
 CLASSES: Final = {
-    "EventStream": ("Stream", ["transports/client/streams.py:EventStream"]),
-    "Subscription": ("EventStream", ["transports/client/streams.py:Subscription"]),
-    "ResourceWatch": ("Stream", ["transports/client/streams.py:ResourceWatch"]),
+    "EventStream": ("Stream", ["client/streams.py:EventStream"]),
+    "Subscription": ("EventStream", ["client/streams.py:Subscription"]),
+    "ResourceWatch": ("Stream", ["client/streams.py:ResourceWatch"]),
     "LoadedSkill": ("Facade", ["client/skills.py:LoadedSkill"]),
     "Client": ("Owner", ["client/client.py:Client"]),
     "GroupEvents": ("Stream", ["group/hearing.py:GroupEvents"]),

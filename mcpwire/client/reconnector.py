@@ -25,15 +25,15 @@ from mcpwire.protocol.recovery.restarts import Restarts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcpwire.transports.client.connection import Connection
+    from mcpwire.client.connection import Connection
     from mcpwire.transports.targets import OpenChannel
 
-__all__ = ["Reviver", "keep_alive"]
+__all__ = ["Reconnector", "keep_alive"]
 
 logger = logging.getLogger("mcpwire")
 
 
-class Reviver:
+class Reconnector:
     """Brings one `Connection` back."""
 
     def __init__(self, connection: Connection) -> None:
@@ -127,7 +127,7 @@ class Reviver:
         if patience is None or deadline is None:
             yield
             return
-        from mcpwire.transports.client.handshake import ScopeClock
+        from mcpwire.client.handshake import ScopeClock
         from mcpwire.transports.oauth.patience import DeadlineClock
 
         loop = asyncio.get_running_loop()

@@ -7,6 +7,7 @@ everything, and is opened anew, before the old one ends, when the wants change.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
@@ -20,17 +21,16 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol.notices.interests import Filter, Interests
 from mcpwire.transports.base import CallHandle
-from mcpwire.transports.client.signal import Signal
 from mcpwire.types import UNSET
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcpwire.client.connection import Connection
+    from mcpwire.client.requests import Requests
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.profile import Profile
-    from mcpwire.transports.client.asking.requests import Requests
-    from mcpwire.transports.client.connection import Connection
     from mcpwire.transports.targets import OpenChannel
 
 __all__ = ["EVERY_LIST", "Listening", "Subscriptions"]
@@ -58,7 +58,7 @@ class Listening:
         self._connection = connection
         self._channel = channel
         self._handle = CallHandle()
-        self._changed = Signal()
+        self._changed = asyncio.Event()
         self.wanted = wanted
         self.acknowledged: Filter | None = None
         self.outcome: dict[str, Any] | Exception | None = None
@@ -130,12 +130,15 @@ class _Turn:
     """Lets one after the other change what is wanted, each within its own time."""
 
     def __init__(
-        self, turns: list[Signal], connection: Connection, deadline: Deadline | None
+        self,
+        turns: list[asyncio.Event],
+        connection: Connection,
+        deadline: Deadline | None,
     ) -> None:
         self._turns = turns
         self._connection = connection
         self._deadline = deadline
-        self._mine = Signal()
+        self._mine = asyncio.Event()
 
     async def __aenter__(self) -> None:
         try:
@@ -159,13 +162,7 @@ class _Turn:
     async def __aexit__(self, *_: object) -> None:
         self._leave()
 
-    def __del__(self) -> None:
-        # Ctrl-C may come as a thread is about to leave; nobody else gets a turn then.
-        if hasattr(self, "_mine"):
-            self._leave()
-
     def _leave(self) -> None:
-        # Each step is one operation on a list: threads may share it.
         if self._mine not in self._turns:
             return
         self._turns.remove(self._mine)
@@ -192,7 +189,7 @@ class Subscriptions:
     def __init__(self, connection: Connection, requests: Requests) -> None:
         self._connection = connection
         self._requests = requests
-        self._turns: list[Signal] = []
+        self._turns: list[asyncio.Event] = []
         self._subscribed: set[str] = set()
         self._listening: Listening | None = None
         # Whoever gave a callback for notifications wants to hear of changed lists, and
@@ -291,7 +288,7 @@ class Subscriptions:
         if channel is None or channel.lost is not None:
             return
         channel.hear(wanted=True)
-        known = Signal()
+        known = asyncio.Event()
         seconds = channel.when_heard(known.set)
         left = None if deadline is None else deadline.remaining(connection.time())
         if left is not None:
