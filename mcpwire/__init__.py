@@ -125,8 +125,7 @@ if TYPE_CHECKING:
     from mcpwire.server.extensions.skills import Skills
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.tools import ToolCall, ToolLock, ToolSet, ToolTransform, ToolView
-    from mcpwire.transports.custom.reverse import Reverse
-    from mcpwire.transports.custom.targets import Messages, Stream
+    from mcpwire.transports.custom.targets import Messages, Reverse, Stream
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.storage import (
         FileStorage,
@@ -254,8 +253,7 @@ _EXPORTS: Final = {
     "mcpwire.client.links": ("resolve_links",),
     "mcpwire.gateway": ("Gateway",),
     "mcpwire.group": ("Backoff", "Group", "GroupEvent", "Member", "NotConnected"),
-    "mcpwire.transports.custom.reverse": ("Reverse",),
-    "mcpwire.transports.custom.targets": ("Messages", "Stream"),
+    "mcpwire.transports.custom.targets": ("Messages", "Reverse", "Stream"),
     "mcpwire.versions": ("REVISIONS", "Era", "Revision"),
 }
 

@@ -21,7 +21,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, RPCError
-from mcpwire.transports.tasks.first_step import FirstSteps
+from mcpwire.transports.eager_tasks import FirstSteps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

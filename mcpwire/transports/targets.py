@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits, Recovery
     from mcpwire.transports.base import Channel, Inbound
-    from mcpwire.transports.custom.channel import LinkChannel
-    from mcpwire.transports.custom.whole import WholeChannel
-    from mcpwire.transports.http.legacy import LegacyChannel
+    from mcpwire.transports.custom.adapter import ChannelAdapter
+    from mcpwire.transports.custom.links import LinkChannel
+    from mcpwire.transports.http.legacy_sse import LegacyChannel
     from mcpwire.transports.http.streamable.channel import HttpChannel
     from mcpwire.transports.http.target import Http, Memory
     from mcpwire.transports.memory import MemoryChannel
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         | HttpChannel
         | LegacyChannel
         | LinkChannel
-        | WholeChannel
+        | ChannelAdapter
     )
 
 __all__ = [
@@ -219,13 +219,13 @@ def _stdio_opener(target: Stdio, limits: Limits) -> Opener:
 
 
 def _custom_opener(target: Any, limits: Limits) -> Opener:
+    from mcpwire.transports.custom.adapter import ChannelAdapter, name_of
     from mcpwire.transports.custom.targets import Custom
-    from mcpwire.transports.custom.whole import WholeChannel, name_of
 
     def open_custom(inbound: Inbound) -> OpenChannel:
         if isinstance(target, Custom):
             return cast("OpenChannel", target.open_channel(inbound, limits))
-        return WholeChannel(inbound, target, limits)
+        return ChannelAdapter(inbound, target, limits)
 
     return Opener(name_of(target), open_custom)
 
@@ -241,7 +241,7 @@ def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> Opener:
         return HttpChannel(target, engine, inbound, limits=limits, recovery=recovery)
 
     def open_legacy(inbound: Inbound) -> LegacyChannel:
-        from mcpwire.transports.http.legacy import LegacyChannel
+        from mcpwire.transports.http.legacy_sse import LegacyChannel
         from mcpwire.transports.http.opening import open_engine
 
         engine = open_engine(target, limits, authorizer)

@@ -33,7 +33,7 @@ HTTP_ALONE = (
     *PROCESSES,
     "mcpwire.protocol.http.resume",
     "mcpwire.transports.http.httpx_engine",
-    "mcpwire.transports.http.legacy",
+    "mcpwire.transports.http.legacy_sse",
 )
 
 FORBIDDEN = {

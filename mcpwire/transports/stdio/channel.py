@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from mcpwire.errors import ConnectionClosed, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.transports.stdio.pipes import PipeDuplex
-from mcpwire.transports.stdio.process import ChildProcess, spawn
-from mcpwire.transports.stdio.spawning import LAST_WORDS_S, describe_exit
+from mcpwire.transports.stdio.pipes import LAST_WORDS_S, PipeDuplex
+from mcpwire.transports.stdio.process import ChildProcess, describe_exit, spawn
 
 if TYPE_CHECKING:
     from mcpwire.transports.base import Inbound

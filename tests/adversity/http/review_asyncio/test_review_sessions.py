@@ -210,9 +210,7 @@ async def test_a_session_forgotten_as_it_is_closed_costs_nothing():
 def patience(monkeypatch):
     """Give the seconds that a ping's answer may take, however often one is sent."""
     seconds = [BOUND_S]
-    monkeypatch.setattr(
-        reconnector, "Deadline", lambda now, _: Deadline(now, seconds[0])
-    )
+    monkeypatch.setattr(reconnector, "Deadline", lambda now, _: Deadline(now, *seconds))
     return seconds
 
 
