@@ -1043,7 +1043,7 @@ class Client:
     @property
     def subscribed(self) -> frozenset[str]:
         """The resources of which somebody here wants to hear that they changed."""
-        return self._subscriptions.interests.current.uris
+        return self._subscriptions.counts.current.uris
 
     async def unsubscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
         """Take one `subscribe` back.

@@ -8,9 +8,9 @@ that survives its callers. Both work from any task, in any order, twice::
       ▲                  └─failed / cancelled─┐   └─lost─┐
       └──────────────────────────────────────◄┴─────────◄┘   connect() works again
 
-What was connected and got lost is opened again by whoever needs it (`revive`): one new
-connection for all who wait, the handshake and what the server has to know replayed
-before any of them goes on.
+A call that needs a lost connection opens it again (`revive`): one new connection for
+all waiting calls. The handshake, and what the server has to know, are repeated before
+any of them goes on.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ class Connection:
 
     def __str__(self) -> str:
         """Return target, state and revision as one readable line."""
-        state, channel = self._turn(), self.channel
+        state, channel = self._state(), self.channel
         if state is None and channel is None:
             state = "not connected"
         elif state is None and channel is not None:
@@ -349,17 +349,6 @@ class Connection:
         channel = self.channel
         return channel is not None and bool(channel.cancel(handle, reason))
 
-    def _begin_use(self, channel: Any, profile: Profile) -> None:
-        """Take over a connection that is ready."""
-        self._current = channel
-        self.profile = profile
-        for forget in self.renewed:
-            forget()
-        self.channel = channel
-        self.serial += 1
-        self._is_wanted = True
-        self._tell_noise(channel)
-
     def _retire(self, channel: Any) -> None:
         """Keep what a connection has counted that is over."""
         self._closed_stats.add(channel)
@@ -382,7 +371,7 @@ class Connection:
         self.log_level = None
         self.forget()
 
-    def _turn(self) -> str | None:
+    def _state(self) -> str | None:
         if self._closing is not None:
             return "closing"
         return "connecting" if self._opening is not None else None
@@ -390,14 +379,7 @@ class Connection:
     # Ownership...
 
     async def connect(self) -> None:
-        """Open the connection, or wait for whoever is opening it.
-
-        Raises:
-            ConnectError: The server could not be reached or ended before it agreed.
-            RequestTimeout: It did not agree in time.
-            NegotiationError: There is no common revision.
-            ConnectionClosed: It was closed while it was being opened.
-        """
+        """Open the connection, or wait for the opening that is under way."""
         self._reconnector.reset()
         await self.open()
 
@@ -454,14 +436,7 @@ class Connection:
             task.exception()  # seen, even where every caller was cancelled
 
     async def revive(self, method: str, deadline: Deadline | None) -> None:
-        """Have a lost connection opened again, for a call that needs it.
-
-        Raises:
-            LocalProtocolError: It was never opened, or closed by us.
-            ConnectionClosed: It is lost, and `Recovery` says to leave it so.
-            RequestTimeout: The call's deadline passed meanwhile.
-            TransportError, NegotiationError: It could not be opened again.
-        """
+        """Have a lost connection opened again, for a call that needs it."""
         if self.is_open:
             return
         self._check_loop()
@@ -687,7 +662,13 @@ class Connection:
 
     def _settle(self, channel: OpenChannel, profile: Profile) -> None:
         """Take over a connection that is ready."""
-        self._begin_use(channel, profile)
+        self._current = channel
+        self.profile = profile
+        self._missed()
+        self.channel = channel
+        self.serial += 1
+        self._is_wanted = True
+        self._tell_noise(channel)
         self._reconnector.opened(channel)
         if self._trace is not None:
             self._trace("agree", self.negotiation)
@@ -740,12 +721,7 @@ class Connection:
     async def ask(
         self, method: str, question: Question, deadline: Deadline | None
     ) -> dict[str, Any]:
-        """Let our handler answer what a call needs to go on.
-
-        Raises:
-            CallCancelled: The handler refused, by an `RPCError`.
-            RequestTimeout: It took longer than the call waits for answers of ours.
-        """
+        """Let our handler answer what a call needs to go on."""
         until = None if deadline is None or deadline.at == inf else deadline.at
         try:
             async with asyncio.timeout_at(until) as limit:
@@ -762,6 +738,10 @@ class Connection:
                 method, reason=f"our handler refused: {error.message}"
             ) from error
 
+    def left(self, deadline: Deadline | None) -> float | None:
+        """Return the seconds that are left of a deadline; ``None``: no limit."""
+        return None if deadline is None else deadline.remaining(self.time())
+
     async def sleep(self, seconds: float) -> None:
         """Wait so long; closing the connection ends it early."""
         assert self._loop is not None
@@ -776,9 +756,6 @@ class Connection:
         """Wait until an event is set; a connection lost meanwhile is opened again.
 
         Returns early at the time `until`, and when the connection is closed by us.
-
-        Raises:
-            MCPError: The connection is lost and stays so.
         """
         while not event.is_set() and self._is_wanted:
             left = None if until is None else until - self.time()
@@ -804,7 +781,7 @@ class Connection:
         return True
 
     def _lost(self, error: TransportError) -> None:
-        """The connection is gone; calls say so, and who needs it opens another."""
+        """Take note that the connection is gone; open another where one is needed."""
         logger.debug("connection lost: %s", error)
         if self._trace is not None:
             self._trace("lost", error)

@@ -170,7 +170,7 @@ class Handshake:
     async def discard(self) -> None:
         """Close what was opened; bounded in time, and never cut short.
 
-        Whoever cancels an opening waits for its end and may then rely on it.
+        An opening that was cancelled is over when this returns.
         """
         for task in self._tasks:
             task.cancel()

@@ -1,7 +1,7 @@
-"""Opens a lost connection again: once for all who wait, and no more often than it may.
+"""Opens a lost connection again: once for all waiting calls, as often as it may.
 
 When to try again is decided in `mcpwire.protocol.recovery`; here is the one task that
-does it, shared like the opening itself: it ends when the last who waits has gone.
+does it, shared like the opening itself: it ends when the last waiting call has gone.
 """
 
 from __future__ import annotations
@@ -99,8 +99,7 @@ class Reconnector:
 
     async def revive(self, method: str, deadline: Deadline | None) -> None:
         """Wait until it is open again, within the deadline of a call."""
-        now = self._connection.time()
-        left = None if deadline is None else deadline.remaining(now)
+        left = self._connection.left(deadline)
         try:
             async with asyncio.timeout(left) as scope:
                 with self._patient(scope, deadline):
@@ -138,7 +137,7 @@ class Reconnector:
             yield
 
     async def _given_up(self) -> None:
-        """Wait for the end of a task whose last caller has gone, if there is one."""
+        """Wait for the end of a task that its last caller gave up, if there is one."""
         connection = self._connection
         while self._task is not None and self._task.cancelling():
             await asyncio.wait([self._task])

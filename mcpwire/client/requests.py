@@ -61,15 +61,7 @@ PROGRESS_EXTENDS_TIMES: Final = 10.0
 
 
 class Requests:
-    """The requests of one client over its connection.
-
-    Args:
-        connection: What performs them.
-        timeout: The default limit, in seconds; ``None``: no limit.
-        max_timeout: What no progress extends a call beyond, in seconds; ``None``: ten
-            times the call's timeout.
-        cache: Where results are kept as long as the server allows it.
-    """
+    """The requests of one client over its connection."""
 
     def __init__(
         self,
@@ -92,11 +84,7 @@ class Requests:
         return self._cache is not None
 
     def deadline(self, timeout: float | Unset | None) -> Deadline | None:
-        """Start the clock of one public call.
-
-        Raises:
-            ValueError: The timeout is zero, negative or NaN.
-        """
+        """Start the clock of one public call."""
         seconds = self._timeout if timeout is UNSET else check_timeout(timeout)
         if seconds is None:
             return None
@@ -168,8 +156,7 @@ class Requests:
                 on_notification=sink.take,
                 headers=headers,
             )
-            left = deadline.remaining(self._connection.time()) if deadline else None
-            await sink.settle(left)
+            await sink.settle(self._connection.left(deadline))
         finally:
             sink.close()
         return result
@@ -193,11 +180,7 @@ class Requests:
     async def request(
         self, method: str, params: dict[str, Any] | None, options: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Perform a request to its complete result, whatever rounds it takes.
-
-        Raises:
-            LocalProtocolError: The server did not declare the capability it needs.
-        """
+        """Perform a request to its complete result, whatever rounds it takes."""
         deadline = self.deadline(options.get("timeout", UNSET))
         return await self._complete(Call(method, params or {}), deadline, options)
 
@@ -382,7 +365,7 @@ class Requests:
     ) -> None:
         """Wait between two requests of a call, but never past the call's deadline."""
         connection = self._connection
-        left = None if deadline is None else deadline.remaining(connection.time())
+        left = connection.left(deadline)
         if left is None or seconds < left:
             await connection.sleep(seconds)
             return
@@ -415,11 +398,7 @@ class Requests:
         deadline: Deadline | None,
         options: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Perform a request again, if what ended the first attempt allows it.
-
-        Raises:
-            MCPError: As any request; what it failed with, where it may not be.
-        """
+        """Perform a request again, if what ended the first attempt allows it."""
         try:
             return await self._go_on(error, method, params, deadline, options)
         except HeaderMismatch as refused:
@@ -461,12 +440,7 @@ class Requests:
         deadline: Deadline | None,
         options: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Perform a request again that the transport failed, if that may be.
-
-        Raises:
-            TransportError: It may have run already, it was tried often enough, or
-                nothing is opened again.
-        """
+        """Perform a request again that the transport failed, if that may be."""
         attempt, is_renewed = 1, False
         channel: Any = None  # of the last attempt
         while self._may_begin_again(error):
@@ -525,11 +499,7 @@ class Requests:
         return error
 
     def check_cursor(self, options: Mapping[str, Any]) -> None:
-        """Refuse to ask a session for a page of another one's list.
-
-        Raises:
-            CursorGoneError: The session that gave the cursor is gone.
-        """
+        """Refuse to ask a session for a page of another one's list."""
         serial = options.get("serial", self._connection.serial)
         if (
             serial != self._connection.serial
@@ -561,7 +531,7 @@ class Requests:
         recovery = self._connection.settings.recovery
         idempotent = options.get("idempotent")
         if isinstance(error, ConnectionClosed) and not self._connection.is_open:
-            # Whoever opens it again takes the time that it needs.
+            # Opening it again takes the time that it needs.
             may = may_repeat(method, error, idempotent=idempotent)
             return 0.0 if may and attempt <= recovery.attempts else None
         from random import random
@@ -580,7 +550,7 @@ class Requests:
 
     def _fits(self, seconds: float, deadline: Deadline | None) -> bool:
         """Tell whether so long a pause leaves time for anything."""
-        left = deadline.remaining(self._connection.time()) if deadline else None
+        left = self._connection.left(deadline)
         return seconds < (LONGEST_PAUSE_S if left is None else left)
 
     async def refresh_headers(
@@ -590,13 +560,10 @@ class Requests:
         deadline: Deadline | None,
         options: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Call a tool once more whose mirrored headers the server refuses.
+        """Call a tool once more after the server refused its mirrored headers.
 
         2026-07-28 basic/transports/streamable-http, "Client Behavior": the tools are
         listed anew, for the headers follow from a tool's schema.
-
-        Raises:
-            MCPError: As any request; `HeaderMismatch` where that was not it.
         """
         profile = self._connection.profile
         if error.status is None or "tools/list" in profile.refused:
@@ -648,12 +615,12 @@ def positional(options: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 class StartedHandle(CallHandle):
-    """A handle that tells when its first request has got an id."""
+    """A handle that tells when its first request has got an id, or will get none."""
 
-    __slots__ = ("_id", "_waiting")
+    __slots__ = ("_id", "is_started")
 
     def __init__(self) -> None:
-        self._waiting: list[asyncio.Future[None]] = []
+        self.is_started = asyncio.Event()
         self._id: RequestId | None = None
         self.on_cancel = None
 
@@ -665,26 +632,13 @@ class StartedHandle(CallHandle):
     @request_id.setter
     def request_id(self, value: RequestId | None) -> None:
         self._id = value
-        self.wake()
-
-    def wake(self) -> None:
-        """Let go who waits for the first id, whether there is one or will be none."""
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_result(None)
-        self._waiting.clear()
-
-    async def started(self) -> None:
-        """Wait for the first id, or for `wake`; nothing stands between the two."""
-        waiting = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiting)
-        await waiting
+        self.is_started.set()
 
 
 class PendingCall(Generic[T]):
     """A call on its way; awaiting it returns its result, any number of times.
 
-    Awaiting raises what the call raises. Cancelling who awaits leaves the call alone;
+    Awaiting raises what the call raises. Cancelling that leaves the call alone;
     `cancel` ends it.
     """
 
@@ -701,7 +655,7 @@ class PendingCall(Generic[T]):
         self._task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[T]) -> None:
-        self._handle.wake()
+        self._handle.is_started.set()
         if not task.cancelled():
             task.exception()  # which nobody may ever ask for
 
@@ -720,7 +674,7 @@ class PendingCall(Generic[T]):
         handle, task = self._handle, self._task
         if handle.request_id is None and not task.done():
             try:
-                await handle.started()
+                await handle.is_started.wait()
             except asyncio.CancelledError:
                 self.cancel("the caller cancelled")
                 raise
@@ -739,7 +693,7 @@ class PendingCall(Generic[T]):
         return self._task.done()
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """End the call: the server is told, and whoever awaits gets `CallCancelled`.
+        """End the call: the server is told, and awaiting it raises `CallCancelled`.
 
         A call that has ended is left alone.
         """

@@ -141,7 +141,7 @@ class EventStream:
             await self._subscriptions.add(EVERY_LIST, {})
         except RPCError:
             # What comes without asking is worth hearing all the same.
-            self._subscriptions.interests.add(EVERY_LIST)
+            self._subscriptions.counts.add(EVERY_LIST)
         self._wanted = EVERY_LIST
         await self._close_late()
 

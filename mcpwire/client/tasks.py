@@ -1,4 +1,4 @@
-"""Calls that run as tasks, for who wants the task and not only what comes of it.
+"""Calls that run as tasks, for programs that want the task and not only its result.
 
 `Client.call_tool` needs none of this: where a call becomes a task, it waits for it. A
 task's id may be kept, and another process may go on with it. Both dialects, that of
@@ -286,8 +286,8 @@ async def follow(
 ) -> dict[str, Any]:
     """Carry a call that became a task to its raw result.
 
-    Whoever gives up the call cancels the task. Where the connection failed nobody gave
-    up: the task goes on without it.
+    Giving up the call cancels the task. A lost connection does not: the task goes on
+    without it.
 
     Raises:
         MCPError: As the call would have.

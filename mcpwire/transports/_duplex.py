@@ -53,7 +53,7 @@ class Duplex:
     """
 
     _wakes_at_once = True
-    """Whether who waits for an answer goes on as soon as it is read."""
+    """Whether a caller goes on as soon as its answer is read."""
 
     def __init__(
         self,
@@ -194,12 +194,7 @@ class Duplex:
         *,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Send a notification without suspending.
-
-        Raises:
-            TransportError: The connection is gone, or the peer does not read.
-            LocalProtocolError: The notification may not be sent; nothing was.
-        """
+        """Send a notification without suspending."""
         if self._dead is not None or headers or get_running_loop() is not self._loop:
             raise self._refusal(headers)
         self._send(self._peer.notify(method, params))
@@ -259,7 +254,7 @@ class Duplex:
     # Deadlines...
 
     def time_out(self, id: int, pending: Pending, now: float) -> None:
-        """End a call whose deadline has passed, and tell the peer."""
+        """End a call at its deadline, and tell the peer."""
         deadline = pending.deadline
         assert deadline is not None
         self._give_up(id, "timeout")
@@ -296,7 +291,7 @@ class Duplex:
     def notified(
         self, method: str, params: dict[str, Any] | None, call: Pending | None
     ) -> None:
-        """Hand a notification to its call, or to whoever hears the rest."""
+        """Hand a notification to its call, or else to the `Inbound`."""
         if call is not None:
             if self.reset_on_progress and call.deadline is not None:
                 call.deadline.extend(self._loop.time())
@@ -371,11 +366,7 @@ class Duplex:
     # Bytes...
 
     def _send(self, data: bytes) -> None:
-        """Queue complete lines; the one place all our messages pass.
-
-        Raises:
-            TransportError: Too much is waiting for the peer to read.
-        """
+        """Queue complete lines; the one place all our messages pass."""
         unwritten = self._queued - self._written
         size = len(data)
         if unwritten and unwritten + size > self._limits.unwritten:
@@ -419,8 +410,8 @@ class Duplex:
     def receive(self, data: bytes) -> None:
         """Take in bytes that came; a subclass calls this.
 
-        Whoever waits for an answer among them goes on before this returns, unless what
-        came behind it cut the reading short; what they say to that leaves together.
+        Callers that wait for an answer among them go on before this returns, unless
+        what came behind it cut the reading short; what they send then leaves together.
         """
         try:
             try:
@@ -444,7 +435,7 @@ class Duplex:
                 self._release()
 
     def _release(self) -> None:
-        """Let who waits for an answer that is there go on in the loop's next turn."""
+        """Let callers go on in the loop's next turn, for answers that are there."""
         answers, self._answers = self._answers, []
         for future, result in answers:
             if not future.done():

@@ -188,7 +188,7 @@ class Delivery:
     """One callback and the items that wait for it.
 
     The callback runs in the context (`contextvars`) in which this was made, not in that
-    of whoever reads the connection.
+    of the connection's reader.
     """
 
     def __init__(self, callback: Callable[..., Any], waiting: Waiting) -> None:

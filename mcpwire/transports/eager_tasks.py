@@ -5,8 +5,8 @@ costs more than most handlers do, and about a fifth of what a call costs in all.
 
 `FirstSteps` runs the first step of a coroutine; only one that has to wait costs a task.
 From Python 3.12 on asyncio has `eager_start` for that. Before, the same is made of what
-asyncio gives to those who write tasks of their own ("Extending"): the first step is run
-as if by a task that is at hand::
+asyncio offers for tasks of one's own ("Extending"): the first step is run as if by a
+task that is at hand::
 
       made ──► at hand ──► first step ──► ended: at hand again
                   ▲             │
@@ -15,7 +15,7 @@ as if by a task that is at hand::
 So `asyncio.current_task` is one task from beginning to end, and what is told to that
 task (a timeout, a cancellation, a cancel scope) reaches the coroutine. Nobody can tell
 that it had another coroutine before: one that anybody still knows, or that was changed
-in any way, is not used again, and neither is one whose context variables differ.
+in any way, or has other context variables, is not used again.
 
 `resolve` sets the result of a future. A pipe or a socket is read by the loop, with no
 task under way, so the task that waits may be stepped right there::
@@ -54,11 +54,7 @@ Work = Coroutine[Any, Any, None]
 
 
 class FirstSteps:
-    """Begins coroutines on the running loop, each as a task of its own would.
-
-    Args:
-        name: What their tasks are called.
-    """
+    """Begins coroutines on the running loop, each as a task of its own would."""
 
     __slots__ = ("_at_hand", "_loop", "_name")
 
@@ -144,11 +140,7 @@ def _start_eagerly(
 
 
 def _deal_with(error: BaseException, loop: asyncio.AbstractEventLoop) -> None:
-    """Do with what ended a first step as a task does.
-
-    Raises:
-        BaseException: It is to end the program.
-    """
+    """Do with what ended a first step as a task does."""
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
         raise error
     if not isinstance(error, asyncio.CancelledError):
@@ -226,7 +218,7 @@ class _Carrier(Coroutine[Any, Any, None]):
     """What a task at hand runs: nothing, and then the rest of a coroutine.
 
     Attributes:
-        work: The coroutine, whose first step others have run.
+        work: The coroutine; others have run its first step.
     """
 
     __slots__ = ("_awaited", "_is_on", "_is_over", "_loop", "_slot", "work")
@@ -240,7 +232,7 @@ class _Carrier(Coroutine[Any, Any, None]):
         self.work: Work | None = None
 
     def __getattr__(self, name: str) -> Any:
-        """Show the coroutine to who looks at stacks, by `cr_frame` and the like."""
+        """Show the coroutine to tools that read stacks, by `cr_frame` and the like."""
         return getattr(self.work, name)
 
     def __await__(self) -> Generator[Any, Any, None]:

@@ -1,4 +1,4 @@
-"""What a failed connecting means for who connects."""
+"""What a failed connecting means for its caller."""
 
 from __future__ import annotations
 
@@ -46,16 +46,7 @@ def connect_failure(
     elapsed: float,
     allowed: Iterable[Revision],
 ) -> MCPError | None:
-    """Say what an error means for who connects; ``None``: just what it says.
-
-    Args:
-        error: What ended the handshake; a plain `TimeoutError` is the timeout's.
-        channel: What had been opened.
-        method: The handshake's last request.
-        timeout: How long connecting might take.
-        elapsed: How long it took.
-        allowed: The revisions that might have been agreed on.
-    """
+    """Say what an error means for the caller; ``None``: just what it says."""
     advice = ""
     if method == DISCOVER and any(each.era is Era.SESSION for each in allowed):
         advice = 'mode="session" connects without this probe'

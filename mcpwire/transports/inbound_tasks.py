@@ -3,7 +3,7 @@
 Reading never waits for a handler. A request is answered once, with what the handler
 returns or with the error it raises; one that the peer withdraws is cancelled.
 
-Who takes in several messages at a time holds the handlers until all of them are known:
+A reader of several messages at a time holds the handlers until all of them are known:
 a request that the next message withdraws never runs. Those are begun together, without
 a turn of the loop between, and one that never waits has answered when `begin` returns.
 """
@@ -61,13 +61,6 @@ class _Run:
 class InboundTasks:
     """The handlers that run for one connection, by request id.
 
-    Args:
-        limit: How many run at once.
-        backlog: How many more may wait.
-        room: How many bytes those that wait may have had on the wire.
-        holds: Whether they wait for `begin`; else each begins in the loop's next turn.
-        first_steps: What begins those that are held; one of its own without it.
-
     Attributes:
         held: Those that wait for `begin`, by request id.
     """
@@ -120,15 +113,7 @@ class InboundTasks:
         *,
         about: Any = None,
     ) -> None:
-        """Run a handler, plain or async, now or when there is room.
-
-        Args:
-            id: The request's id.
-            handler: Returns the answer, or an awaitable of it.
-            reply: Takes it.
-            size: How many bytes the request had on the wire.
-            about: Whatever `cancel` and `unanswered` are to give back.
-        """
+        """Run a handler, plain or async, now or when there is room."""
         run = _Run(id, handler, reply, about)
         # Those that wait came first.
         if not self._waiting and len(self._tasks) + len(self.held) < self._limit:

@@ -96,15 +96,11 @@ class Opener:
     """Opens the transport of 2024-11-05 to the same URL."""
 
     patience: Patience | None = None
-    """Whose clocks stand still while a user logs in; ``None``: nobody ever does."""
+    """Stops clocks while a user logs in; ``None``: nobody ever does."""
 
 
 def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
-    """Return what a user's target means.
-
-    Raises:
-        ValueError: It is nothing that a client can connect to.
-    """
+    """Return what a user's target means."""
     if isinstance(target, str):
         if not is_url(target):
             return parse_command(target)
@@ -130,11 +126,7 @@ def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
 
 
 def spelled_out(target: Any) -> Stdio | Http | None:
-    """Return what a list, a path or a dict means as a target; ``None`` for others.
-
-    Raises:
-        ValueError: It is no target.
-    """
+    """Return what a list, a path or a dict means as a target; ``None`` for others."""
     if isinstance(target, (list, tuple)):
         if not target:
             raise ValueError("the command line is empty")
@@ -182,11 +174,7 @@ def is_url(text: str) -> bool:
 def opener(
     target: Any, limits: Limits, recovery: Recovery = DEFAULT_RECOVERY
 ) -> Opener:
-    """Return what opens channels to that target.
-
-    Raises:
-        ValueError: It is nothing that a client can connect to.
-    """
+    """Return what opens channels to that target."""
     resolved: Any = resolve(target)
     if isinstance(resolved, Stdio):
         return _stdio_opener(resolved, limits)

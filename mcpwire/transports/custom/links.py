@@ -180,7 +180,7 @@ class MessageLink(Link):
                 if inspect.isawaitable(outcome):
                     await outcome
             except asyncio.CancelledError:
-                # Whoever did it: what waits will not leave. A channel that is closed
+                # Whatever did it: what waits will not leave. A channel that is closed
                 # already does not mind.
                 self._forget()
                 self.failed("sending failed", InterruptedError("it was cancelled"))
@@ -197,7 +197,7 @@ class MessageLink(Link):
 
     @property
     def waiting(self) -> int:
-        """The bytes of the messages whose sending has not begun."""
+        """The bytes of the messages that are not being sent yet."""
         return self._waiting
 
     async def flush(self) -> None:
@@ -251,11 +251,7 @@ async def shut(link: Link, *, politely: bool, grace: float) -> None:
 
 
 def _line_of(message: Any) -> bytes:
-    """Return a message as one line.
-
-    Raises:
-        LocalProtocolError: It is neither JSON text nor a JSON object.
-    """
+    """Return a message as one line."""
     if isinstance(message, dict | list):
         return encode_line(message)
     if isinstance(message, str):

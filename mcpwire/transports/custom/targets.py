@@ -1,4 +1,8 @@
-"""Targets whose connections users bring: `Stream` of bytes and `Messages`."""
+"""Targets with connections that users bring: `Stream`, `Messages` and `Reverse`.
+
+The server of a `Reverse` stands behind a firewall, in a browser or on a phone, and
+dials out to its client. Requests and answers go as ever.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ FORM_NAMES = ("bytes", "text", "dict")
 
 
 class Custom:
-    """A target whose connection is a `Link`; subclasses open it."""
+    """A target that is connected by a `Link`; subclasses open it."""
 
     name: str
 
@@ -315,7 +319,7 @@ class Reverse(Custom):
         return was_used
 
     async def _offer(self, link: Link) -> bool:
-        """Give it to whoever waits, or let it wait; tell whether it may."""
+        """Give it to a waiting client, or let it wait; tell whether it may."""
         if self._is_closed:
             await _refuse(link)
             return False
@@ -368,7 +372,7 @@ class Reverse(Custom):
         return link
 
     def _withdraw(self, wanted: asyncio.Future[Link]) -> None:
-        """Wait no more; what came in that very moment is for whoever is next."""
+        """Wait no more; what came in that very moment is for the next client."""
         if wanted in self._wanted:
             self._wanted.remove(wanted)
         if not wanted.done() or wanted.cancelled() or wanted.exception() is not None:

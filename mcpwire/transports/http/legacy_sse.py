@@ -90,7 +90,7 @@ CANCELLED: Final = "notifications/cancelled"
 ERROR_BODY_BYTES: Final = 64 * 1024
 
 OWN_FIELDS_KEPT: Final = 1_024
-"""Calls whose own fields are remembered, in case they are cancelled."""
+"""Calls with own fields that are remembered, in case they are cancelled."""
 
 
 class LegacyChannel(Duplex):
@@ -135,13 +135,7 @@ class LegacyChannel(Duplex):
         return cls(target, engine, inbound, limits, owns_engine=owns_engine)
 
     async def ready(self) -> None:
-        """Wait until the server has named its endpoint; safe to cancel.
-
-        Raises:
-            ConnectError: It could not be reached, or does not speak HTTP+SSE.
-            RemoteProtocolError: The endpoint it named is refused.
-            ConnectionClosed: The connection was closed meanwhile, or since.
-        """
+        """Wait until the server has named its endpoint; safe to cancel."""
         await self._is_settled.wait()
         if self._link.refused is not None:
             raise self._link.refused
@@ -223,7 +217,7 @@ class LegacyChannel(Duplex):
     # What the link tells (`LegacyLink`)...
 
     def endpoint_known(self) -> None:
-        """Let who waits for the connection go on."""
+        """Let `ready` go on."""
         self._is_settled.set()
 
     def lines_came(self, lines: bytes) -> None:
@@ -249,7 +243,7 @@ class LegacyChannel(Duplex):
         return self._own.find(line, id)
 
     def post_failed(self, id: int, error: Exception) -> None:
-        """End the call whose request was not accepted, and no other."""
+        """End a call, and no other: its request was not accepted."""
         call = self._peer.outstanding.get(id)
         if call is not None:
             self._peer.forget(id)
@@ -359,7 +353,7 @@ class LegacyLink:
         """The requests of which no byte has left."""
         return {id for id, post in self._requests.items() if post.begun is None}
 
-    # Who looks on...
+    # Tracing...
 
     def watch_heads(self, trace: Trace) -> None:
         """Tell a hook of heads from now on, and of those that came before it."""
@@ -483,12 +477,7 @@ class LegacyLink:
         return error
 
     def take_events(self, events: list[SSEEvent]) -> None:
-        """Take what came on the stream.
-
-        Raises:
-            ConnectError: The first event names no endpoint.
-            RemoteProtocolError: It names one that is refused.
-        """
+        """Take what came on the stream."""
         if self._is_over:
             return
         if events and not self._is_known.is_set():
@@ -514,7 +503,7 @@ class LegacyLink:
         self._endpoint = endpoint
         self._heads = self._heads.with_target(endpoint.target)
         allow = getattr(self._engine, "allow", None)
-        if allow is not None:  # an engine whose tokens go to the stream's URL alone
+        if allow is not None:  # its tokens go to the stream's URL alone
             allow(endpoint.target)
         if self._timer is not None:
             self._timer.cancel()

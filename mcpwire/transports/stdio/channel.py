@@ -46,11 +46,7 @@ class StdioChannel(PipeDuplex):
     def open(
         cls, target: Stdio, inbound: Inbound, *, limits: Limits = DEFAULT_LIMITS
     ) -> StdioChannel:
-        """Start the child and connect to it.
-
-        Raises:
-            ConnectError: It could not be started.
-        """
+        """Start the child and connect to it."""
         stderr = target.stderr
         child = spawn(
             (target.command, *target.args),

@@ -44,14 +44,14 @@ DRAIN_READS: Final = 16
 """A pipe holds at most 1 MiB, unless its writer is privileged."""
 
 SWEEP_INTERVAL_S: Final = 0.01
-"""The first pause between looks at a group whose leader is gone."""
+"""The first pause between looks at a group without its leader."""
 
 KILLED_S: Final = 1.0
 """How long the kernel may take to end what got SIGKILL."""
 
 
 def tell_stderr(hook: Callable[[bytes], None], data: bytes) -> None:
-    """Hand bytes to the user's function, whose failure must not cost a call its end."""
+    """Hand bytes to the user's function; its failure must not cost a call its end."""
     try:
         hook(data)
     except (Exception, asyncio.CancelledError):
@@ -69,7 +69,7 @@ class ExitWatch(Protocol):
 
 
 class ChildProcess:
-    """A running child whose stdin and stdout are plain descriptors.
+    """A running child; its stdin and stdout are plain descriptors.
 
     Attributes:
         pid: The child's process id, which is also its group's.
@@ -146,7 +146,7 @@ class ChildProcess:
             return
         self.exit_code = self._popen.poll()
         self.drain_stderr()
-        # Whoever waits on a loop that is closed cannot be woken.
+        # Nothing that waits on a closed loop can be woken.
         with contextlib.suppress(RuntimeError):
             self.exited.set()
         if self._on_exit is not None:
@@ -224,11 +224,7 @@ def spawn(
     inherit_stderr: bool = False,
     on_stderr: Callable[[bytes], None] | None = None,
 ) -> ChildProcess:
-    """Start a command, exactly these arguments, no shell, in a group of its own.
-
-    Raises:
-        ConnectError: It could not be started; names the command and the reason.
-    """
+    """Start a command, exactly these arguments, no shell, in a group of its own."""
     started = start(argv, env, cwd, inherit_stderr=inherit_stderr)
     return ChildProcess(started, StderrTail(tail_limit), on_stderr)
 
@@ -336,11 +332,7 @@ def start(
     *,
     inherit_stderr: bool = False,
 ) -> Started:
-    """Start a command, exactly these arguments, no shell, in a group of its own.
-
-    Raises:
-        ConnectError: It could not be started; names the command and the reason.
-    """
+    """Start a command, exactly these arguments, no shell, in a group of its own."""
     fds: list[int] = []
     popen = None
     try:
@@ -410,7 +402,7 @@ def _meant(word: str) -> str:
 
 
 def signal_group(group: int, number: int, *, child_runs: bool) -> bool:
-    """Signal whoever is left of a child's group; return whether anybody is."""
+    """Signal what is left of a child's group; return whether anything is."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:
