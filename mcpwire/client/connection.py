@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
-from mcpwire.client.handshake import Handshake
+from mcpwire.client.handshake import Handshake, connect_failure
 from mcpwire.client.inbound import ClientInbound, ask
 from mcpwire.client.reconnector import Reconnector, keep_alive
 from mcpwire.errors import (
@@ -40,9 +40,8 @@ from mcpwire.protocol import lifecycle
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation
 from mcpwire.protocol.profile import Profile
-from mcpwire.transports._loops import runs_here
-from mcpwire.transports.callbacks import is_blocking, stay_for
-from mcpwire.transports.failures import connect_failure
+from mcpwire.transports._affinity import runs_here
+from mcpwire.transports.handlers import is_blocking, stay_for
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpwire.errors import InvalidMessage, MethodNotFound, RPCError
 from mcpwire.protocol.notifications import typed_notification
-from mcpwire.transports.callbacks import Delivery, invoke
+from mcpwire.transports.handlers import Delivery, InboundTasks, invoke
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.notifications import Notification
     from mcpwire.protocol.peer import PeerStats
     from mcpwire.transports.base import CallHandle, ReplyFn
-    from mcpwire.transports.inbound_tasks import InboundTasks
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -194,8 +193,6 @@ class ClientInbound:
             reply(error)
             return
         if self._tasks is None:
-            from mcpwire.transports.inbound_tasks import InboundTasks
-
             self._tasks = InboundTasks(
                 limit=self._limits.inbound,
                 backlog=self._limits.notifications,

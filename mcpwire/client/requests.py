@@ -141,7 +141,7 @@ class Requests:
         headers: Mapping[str, str] | None,
         handle: CallHandle | None,
     ) -> dict[str, Any]:
-        from mcpwire.transports.callbacks import ProgressSink
+        from mcpwire.transports.handlers import ProgressSink
 
         channel = self._connection.channel
         if channel is None:

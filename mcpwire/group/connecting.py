@@ -15,7 +15,7 @@ from mcpwire.group.member import Member
 from mcpwire.group.roster import Roster
 from mcpwire.group.seat import CLOSE_S
 from mcpwire.protocol.many.errors import UnknownServer
-from mcpwire.transports.callbacks import invoke
+from mcpwire.transports.handlers import invoke
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

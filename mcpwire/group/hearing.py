@@ -18,7 +18,7 @@ from mcpwire.limits import check_timeout
 from mcpwire.protocol.many.events import GroupBuffer
 from mcpwire.protocol.many.reports import GroupEvent
 from mcpwire.protocol.notifications import typed_notification
-from mcpwire.transports.callbacks import Delivery
+from mcpwire.transports.handlers import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ import attrs
 from mcpwire.errors import MCPError
 from mcpwire.protocol.many.errors import NameCollision, NotAllowed
 from mcpwire.tools.base import ToolSetBase, logger
-from mcpwire.transports.callbacks import invoke
+from mcpwire.transports.handlers import invoke
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -28,8 +28,8 @@ from mcpwire.errors import (
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.owner import TOO_MANY, unasked
 from mcpwire.protocol.peer import Peer
+from mcpwire.transports._affinity import let_go_after_fork
 from mcpwire.transports._clock import CallClock, Pending
-from mcpwire.transports._fork import let_go_after_fork
 from mcpwire.transports.eager_tasks import resolve_all
 
 if TYPE_CHECKING:

@@ -222,15 +222,15 @@ def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> Opener:
     authorizer = _authorizer(target, limits)
 
     def open_http(inbound: Inbound) -> OpenChannel:
-        from mcpwire.transports.http.opening import open_engine
+        from mcpwire.transports.http.engine import open_engine
         from mcpwire.transports.http.streamable.channel import HttpChannel
 
         engine = open_engine(target, limits, authorizer)
         return HttpChannel(target, engine, inbound, limits=limits, recovery=recovery)
 
     def open_legacy(inbound: Inbound) -> LegacyChannel:
+        from mcpwire.transports.http.engine import open_engine
         from mcpwire.transports.http.legacy_sse import LegacyChannel
-        from mcpwire.transports.http.opening import open_engine
 
         engine = open_engine(target, limits, authorizer)
         return LegacyChannel.open(

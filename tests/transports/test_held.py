@@ -9,7 +9,7 @@ import pytest
 
 from mcpwire.errors import InternalError
 from mcpwire.transports.eager_tasks import FirstSteps
-from mcpwire.transports.inbound_tasks import InboundTasks
+from mcpwire.transports.handlers import InboundTasks
 
 pytestmark = pytest.mark.anyio
 

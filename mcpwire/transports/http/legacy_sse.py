@@ -41,7 +41,7 @@ from mcpwire.protocol.http.redirects import (
 )
 from mcpwire.protocol.http.request import Request
 from mcpwire.transports._duplex import Duplex
-from mcpwire.transports.callbacks import stay_for
+from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.told import describe_request, describe_response
 from mcpwire.wire.json import loads
 from mcpwire.wire.sse import SSEDecoder

@@ -14,7 +14,7 @@ from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.flow import finish, obtain, revoke
 from mcpwire.errors import AuthError
-from mcpwire.transports.callbacks import invoke
+from mcpwire.transports.handlers import invoke
 from mcpwire.transports.oauth.fetching import Fetcher
 from mcpwire.transports.oauth.patience import Patience
 from mcpwire.transports.oauth.performing import (

@@ -28,8 +28,8 @@ from mcpwire.errors import (
     MCPError,
     RemoteProtocolError,
 )
-from mcpwire.transports.http._httpx_common import proxy_applies
 from mcpwire.transports.http._sockets import connect_error, interleave
+from mcpwire.transports.http.engine import proxy_applies
 from mcpwire.transports.http.over_httpx.requests import Requests
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.oauth.document import Document, failure, is_post, request_of

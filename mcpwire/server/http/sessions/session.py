@@ -26,7 +26,7 @@ from mcpwire.server.http.sessions.streams import (
     StreamStyle,
 )
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.transports.inbound_tasks import InboundTasks
+from mcpwire.transports.handlers import InboundTasks
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import encode
 

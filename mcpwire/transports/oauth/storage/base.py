@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Protocol
 
 from mcpwire.errors import AuthError
-from mcpwire.transports._fork import let_go_after_fork
+from mcpwire.transports._affinity import let_go_after_fork
 
 __all__ = ["MemoryStorage", "Storage", "StorageError"]
 
