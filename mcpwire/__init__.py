@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         TokenError,
         UrlRefused,
     )
-    from mcpwire.auth.model import Login, LoginStatus
+    from mcpwire.auth.records import Login, LoginStatus
     from mcpwire.client import CallOptions, Client
     from mcpwire.client.connection import ClientStats
     from mcpwire.client.links import resolve_links
@@ -154,7 +154,7 @@ _EXPORTS: Final = {
         "TokenError",
         "UrlRefused",
     ),
-    "mcpwire.auth.model": ("Login", "LoginStatus"),
+    "mcpwire.auth.records": ("Login", "LoginStatus"),
     "mcpwire.client": ("CallOptions", "Client"),
     "mcpwire.client.login": (
         "begin_login",

@@ -108,7 +108,7 @@ AUTHORING: Final = f"{PACKAGE}.server.authoring."
 PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "orjson"})
 
 EXTRAS: Final[Mapping[str, str]] = {
-    "joserfc": "mcpwire.auth.exchange",
+    "joserfc": "mcpwire.auth.jwt",
     "jsonschema_rs": "mcpwire.protocol.results.output_schema",
     "uvicorn": "mcpwire.server.http.serving",
     "yaml": "mcpwire.protocol.results.frontmatter",

@@ -1,7 +1,12 @@
-"""Authorization, pure: OAuth 2.1 as MCP uses it, one RFC per module.
+"""Authorization without I/O: OAuth 2.1 as MCP uses it, for clients and for resources.
 
-`serving` is what a protected resource decides; all else is a client's.
-Nothing here reads a clock, draws random bytes, stores or sends. What takes several
-steps is a generator that yields a step of `mcpwire.auth.steps` and is sent its outcome;
-`mcpwire.transports.oauth` performs the steps on asyncio.
+An operation of several steps is a generator: it yields a step of `mcpwire.auth.steps`
+and is sent the outcome. `mcpwire.transports.oauth` performs the steps. Nothing here
+knows a clock, randomness, storage or a network::
+
+    flow ──► discovery ──► scopes      config, errors     imported by users
+      ├────► registration              records            values, and their storage
+      ├────► authorization             steps              performed by a shell
+      └────► tokens ──► jwt            url_policy         rules for named URLs
+    resource_server ──► jwt, scopes
 """

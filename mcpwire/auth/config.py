@@ -1,7 +1,7 @@
-"""How a client gets its tokens: what the user says once, checked where it is said.
+"""How a client gets its tokens: the options of a user, checked as they are given.
 
-A secret belongs to one authorization server. Who gives one therefore names its issuer,
-and it goes to no other, whatever a server of MCP says of itself (2026-07-28
+A secret belongs to one authorization server. It is given together with its issuer, and
+is sent to no other, whichever issuer an MCP server names (2026-07-28
 basic/authorization/client-registration, "Authorization Server Binding").
 """
 
@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.auth.discovery.scopes import check_scope
-from mcpwire.auth.exchange.jwt import check_signing_key
-from mcpwire.auth.exchange.registration import check_document_url
+from mcpwire.auth.jwt import check_signing_key
+from mcpwire.auth.records import masked
+from mcpwire.auth.registration import check_document_url
+from mcpwire.auth.scopes import check_scope
 from mcpwire.limits import check_timeout
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    Validator: TypeAlias = Callable[[Any, attrs.Attribute[Any], Any], None]
 
 __all__ = [
     "DISCOVERED",
@@ -32,11 +35,7 @@ __all__ = [
 ]
 
 DISCOVERED: Final = "discovered"
-"""In place of an issuer: whichever the server names is trusted with the secret."""
-
-
-def _masked(value: object) -> str:
-    return "None" if value is None else "'***'"
+"""In place of an issuer: the secret is sent to whichever issuer the server names."""
 
 
 def _shown_function(value: object) -> str:
@@ -46,7 +45,7 @@ def _shown_function(value: object) -> str:
 
 
 def _shown_supply(value: object) -> str:
-    return _shown_function(value) if callable(value) else _masked(value)
+    return _shown_function(value) if callable(value) else masked(value)
 
 
 def _shown_url(value: object) -> str:
@@ -62,20 +61,6 @@ def _text(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
         raise ValueError(f"{attribute.name} must be a text that is not blank")
 
 
-def _text_or_none(
-    instance: Any, attribute: attrs.Attribute[Any], value: object
-) -> None:
-    if value is not None:
-        _text(instance, attribute, value)
-
-
-def _text_or_function(
-    instance: Any, attribute: attrs.Attribute[Any], value: object
-) -> None:
-    if not callable(value):
-        _text(instance, attribute, value)
-
-
 def _switch(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, bool):
         raise ValueError(f"{attribute.name} must be True or False, got {value!r}")
@@ -86,11 +71,16 @@ def _function(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
         raise ValueError(f"{attribute.name} must be a function, got {value!r}")
 
 
-def _switch_or_function(
-    instance: Any, attribute: attrs.Attribute[Any], value: object
-) -> None:
-    if not callable(value):
-        _switch(instance, attribute, value)
+def _or_function(check: Validator) -> Validator:
+    def validate(instance: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+        if not callable(value):
+            check(instance, attribute, value)
+
+    return validate
+
+
+_optional_text: Final = attrs.validators.optional(_text)
+_text_or_function: Final = _or_function(_text)
 
 
 def _store(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -145,99 +135,89 @@ def _seconds(value: Any) -> float | None:
     return check_timeout(value, "timeout")
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class OAuth:
-    """A user logs in with a browser, once; afterwards the stored tokens do.
+    """A user logs in with a browser, once; afterwards the stored tokens are used.
 
     ``auth="oauth"`` is ``auth=OAuth()``.
 
     Raises:
-        ValueError: An option cannot be what it is, or does not go with another.
+        ValueError: An option has a wrong value, or does not go with another.
     """
 
-    client_id: str | None = attrs.field(
-        default=None, kw_only=True, validator=_text_or_none
-    )
+    client_id: str | None = attrs.field(default=None, validator=_optional_text)
     """The client as it is registered with `issuer`. Without it, the server is asked to
     register one, or is given `client_metadata_url`."""
 
     client_secret: str | None = attrs.field(
-        default=None, kw_only=True, repr=_masked, validator=_text_or_none
+        default=None, repr=masked, validator=_optional_text
     )
     """Its secret, where it has one; needs `client_id` and `issuer`."""
 
-    issuer: str | None = attrs.field(
-        default=None, kw_only=True, validator=_check_issuer
-    )
+    issuer: str | None = attrs.field(default=None, validator=_check_issuer)
     """The one authorization server to be used, as its metadata spells it. With a secret
     ``"discovered"`` trusts whichever the MCP server names."""
 
     client_metadata_url: str | None = attrs.field(
-        default=None, kw_only=True, validator=_text_or_none
+        default=None, validator=_optional_text
     )
     """Where a client-id metadata document of ours can be read: it is the client id of
     servers that support it."""
 
-    scopes: tuple[str, ...] | None = attrs.field(
-        default=None, kw_only=True, converter=_scopes
-    )
-    """What to ask for instead of what the server names, as texts or one with spaces."""
+    scopes: tuple[str, ...] | None = attrs.field(default=None, converter=_scopes)
+    """Asked for instead of the scopes that the server names: texts, or one text."""
 
     redirect_uri: str | None = attrs.field(
-        default=None, kw_only=True, repr=_shown_url, validator=_text_or_none
+        default=None, repr=_shown_url, validator=_optional_text
     )
     """Where the browser comes back to, if not to a port of this machine."""
 
-    callback_port: int | None = attrs.field(default=None, kw_only=True)
+    callback_port: int | None = attrs.field(default=None)
     """The port of this machine to come back to; otherwise any that is free."""
 
-    storage: Any = attrs.field(
-        default=None, kw_only=True, repr=_shown_kind, validator=_store
-    )
+    storage: Any = attrs.field(default=None, repr=_shown_kind, validator=_store)
     """Where tokens are kept; ``None``: a `FileStorage` of this user."""
 
     kept: Any = attrs.field(init=False, default=None, eq=False, repr=False)
     """Where they are kept in place of ``None``, once that is known."""
 
-    profile: str = attrs.field(default="default", kw_only=True, validator=_text)
+    profile: str = attrs.field(default="default", validator=_text)
     """Tells several accounts with one server apart."""
 
-    interactive: bool = attrs.field(default=True, kw_only=True, validator=_switch)
+    interactive: bool = attrs.field(default=True, validator=_switch)
     """Whether a user may be asked. If not, `AuthRequired` says where to log in."""
 
     open_browser: Any = attrs.field(
-        default=True, kw_only=True, repr=_shown_function, validator=_switch_or_function
+        default=True, repr=_shown_function, validator=_or_function(_switch)
     )
     """Whether to open the browser, or a function that is given the URL to open."""
 
     on_url: Callable[[str], object] | None = attrs.field(
-        default=None, kw_only=True, repr=_shown_function, validator=_function
+        default=None, repr=_shown_function, validator=_function
     )
-    """Is told the URL to log in at, beside the browser: to print it."""
+    """Called with the URL to log in at, beside the browser: to print it."""
 
     ask: Callable[[str], Any] | None = attrs.field(
-        default=None, kw_only=True, repr=_shown_function, validator=_function
+        default=None, repr=_shown_function, validator=_function
     )
-    """Takes the place of browser and listening: given the URL to log in at, it returns,
-    at once or awaited, the whole URL the user came back to."""
+    """Takes the place of browser and listening: called with the URL to log in at, it
+    returns, at once or awaited, the whole URL of the response."""
 
-    timeout: float | None = attrs.field(default=300.0, kw_only=True, converter=_seconds)
+    timeout: float | None = attrs.field(default=300.0, converter=_seconds)
     """How long a user may take to log in, in seconds."""
 
-    max_step_ups: int = attrs.field(default=2, kw_only=True, validator=_count)
+    max_step_ups: int = attrs.field(default=2, validator=_count)
     """How often in a row more scopes are asked for, for one request."""
 
-    client_name: str = attrs.field(default="mcpwire", kw_only=True, validator=_text)
-    """How the client is shown to the user where it registers itself."""
+    client_name: str = attrs.field(default="mcpwire", validator=_text)
+    """The name shown to the user if the client registers itself."""
 
     application_type: Literal["native", "web"] | None = attrs.field(
-        default=None,
-        kw_only=True,
-        validator=attrs.validators.in_(("native", "web", None)),
+        default=None, validator=attrs.validators.in_(("native", "web", None))
     )
-    """What it registers as; ``None``: by its redirect URI."""
+    """The type it registers as; ``None``: decided by its redirect URI."""
 
-    dpop: bool = attrs.field(default=False, kw_only=True, validator=_switch)
+    dpop: bool = attrs.field(default=False, validator=_switch)
     """Whether to bind tokens to a key of ours (RFC 9449) wherever the server supports
     it; needs joserfc. Where the server demands it, it is done anyway."""
 
@@ -252,11 +232,13 @@ class OAuth:
             check_document_url(self.client_metadata_url)
         if self.redirect_uri is not None:
             _check_redirect_uri(self.redirect_uri)
-        _check_port(self.callback_port)
+        port: object = self.callback_port
+        if port is not None and (type(port) is not int or not 0 < port < 2**16):
+            raise ValueError(f"callback_port must be 1 to 65535, got {port!r}")
 
     @property
     def listens(self) -> bool:
-        """Whether the user comes back to a port of this machine that is ours."""
+        """Whether the browser comes back to a port of ours on this machine."""
         return self.redirect_uri is None and self.ask is None
 
 
@@ -270,56 +252,47 @@ def _check_redirect_uri(text: str) -> None:
         raise ValueError(f"cannot use redirect_uri '{url}': use https, or localhost")
 
 
-def _check_port(port: object) -> None:
-    if port is not None and (type(port) is not int or not 0 < port < 2**16):
-        raise ValueError(f"callback_port must be 1 to 65535, got {port!r}")
-
-
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class _Unattended:
-    """What all have in common that log in without a user."""
+    """The options that all ways to log in without a user share."""
 
-    issuer: str = attrs.field(default="", kw_only=True, validator=_needed_issuer)
+    issuer: str = attrs.field(default="", validator=_needed_issuer)
     """The authorization server that knows the client, as its metadata spells it;
     ``"discovered"`` trusts whichever the MCP server names."""
 
-    scopes: tuple[str, ...] | None = attrs.field(
-        default=None, kw_only=True, converter=_scopes
-    )
-    """What to ask for instead of what the server names."""
+    scopes: tuple[str, ...] | None = attrs.field(default=None, converter=_scopes)
+    """Asked for instead of the scopes that the server names."""
 
-    storage: Any = attrs.field(
-        default=None, kw_only=True, repr=_shown_kind, validator=_store
-    )
+    storage: Any = attrs.field(default=None, repr=_shown_kind, validator=_store)
     """Where tokens are kept; ``None``: in memory."""
 
     kept: Any = attrs.field(init=False, default=None, eq=False, repr=False)
     """Where they are kept in place of ``None``, once that is known."""
 
-    profile: str = attrs.field(default="default", kw_only=True, validator=_text)
+    profile: str = attrs.field(default="default", validator=_text)
     """Tells several accounts with one server apart."""
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class ClientCredentials(_Unattended):
     """A program logs in as itself, with its secret or by a signature.
 
     Raises:
-        ValueError: An option cannot be what it is, or does not go with another.
+        ValueError: An option has a wrong value, or does not go with another.
     """
 
-    client_id: str = attrs.field(kw_only=True, validator=_text)
+    client_id: str = attrs.field(validator=_text)
 
     client_secret: str | None = attrs.field(
-        default=None, kw_only=True, repr=_masked, validator=_text_or_none
+        default=None, repr=masked, validator=_optional_text
     )
 
     private_key_pem: str | None = attrs.field(
-        default=None, kw_only=True, repr=_masked, validator=_text_or_none
+        default=None, repr=masked, validator=_optional_text
     )
     """The key to sign with in place of a secret; needs joserfc."""
 
-    signing_algorithm: str = attrs.field(default="ES256", kw_only=True, validator=_text)
+    signing_algorithm: str = attrs.field(default="ES256", validator=_text)
 
     def __attrs_post_init__(self) -> None:
         if (self.client_secret is None) == (self.private_key_pem is None):
@@ -328,23 +301,23 @@ class ClientCredentials(_Unattended):
             check_signing_key(self.private_key_pem, self.signing_algorithm)
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class WorkloadIdentity(_Unattended):
     """A workload logs in with the JWT that its platform gives it (RFC 7523).
 
     Raises:
-        ValueError: An option cannot be what it is.
+        ValueError: An option has a wrong value.
     """
 
-    client_id: str = attrs.field(kw_only=True, validator=_text)
+    client_id: str = attrs.field(validator=_text)
 
     assertion: str | Callable[[], Any] = attrs.field(
-        kw_only=True, repr=_shown_supply, validator=_text_or_function
+        repr=_shown_supply, validator=_text_or_function
     )
     """The JWT, or a function, plain or async, that is asked for it each time."""
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class EnterpriseManaged(_Unattended):
     """An employee's identity, exchanged at the company's provider for this server.
 
@@ -352,34 +325,30 @@ class EnterpriseManaged(_Unattended):
     ID token (RFC 8693), and the server's authorization server takes that (RFC 7523).
 
     Raises:
-        ValueError: An option cannot be what it is.
+        ValueError: An option has a wrong value.
     """
 
-    client_id: str = attrs.field(kw_only=True, validator=_text)
+    client_id: str = attrs.field(validator=_text)
     """The client as `issuer` knows it, which is the MCP server's."""
 
     client_secret: str | None = attrs.field(
-        default=None, kw_only=True, repr=_masked, validator=_text_or_none
+        default=None, repr=masked, validator=_optional_text
     )
 
-    idp_client_id: str = attrs.field(kw_only=True, validator=_text)
+    idp_client_id: str = attrs.field(validator=_text)
     """The client as the identity provider knows it."""
 
     idp_client_secret: str | None = attrs.field(
-        default=None, kw_only=True, repr=_masked, validator=_text_or_none
+        default=None, repr=masked, validator=_optional_text
     )
 
-    idp_token_endpoint: str = attrs.field(
-        kw_only=True, repr=_shown_url, validator=_text
-    )
+    idp_token_endpoint: str = attrs.field(repr=_shown_url, validator=_text)
     """Where the identity provider exchanges tokens; https, or on this machine."""
 
-    idp_issuer: str | None = attrs.field(
-        default=None, kw_only=True, validator=_check_issuer
-    )
+    idp_issuer: str | None = attrs.field(default=None, validator=_check_issuer)
 
     id_token: str | Callable[[], Any] = attrs.field(
-        kw_only=True, repr=_shown_supply, validator=_text_or_function
+        repr=_shown_supply, validator=_text_or_function
     )
     """The ID token, or a function, plain or async, that is asked for it each time."""
 
@@ -390,9 +359,9 @@ class EnterpriseManaged(_Unattended):
 
 
 Grant: TypeAlias = OAuth | ClientCredentials | WorkloadIdentity | EnterpriseManaged
-"""What `Http` takes as ``auth``, beside ``"oauth"`` and a token."""
+"""A value that `Http` takes as ``auth``, beside ``"oauth"`` and a token."""
 
 
 def is_grant(value: object) -> bool:
-    """Tell whether that says how tokens are got."""
+    """Tell whether a value of ``auth`` says how to get tokens."""
     return isinstance(value, Grant)

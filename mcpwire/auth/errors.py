@@ -1,7 +1,7 @@
-"""What can go wrong with authorization, by what has to be done about it.
+"""The errors of authorization, one class for each reaction that they call for.
 
-No message holds a token, a code, a secret or the query of a URL, nor text that an
-authorization server wrote beyond a short excerpt of its error codes.
+No message holds a token, a code, a secret or the query of a URL. Of the text of an
+authorization server it holds a short excerpt of an error code at most.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = [
 
 
 class AuthRequired(AuthError):
-    """Somebody has to log in, and this client may not ask anybody.
+    """A user has to log in, and this client may not ask one.
 
     Attributes:
-        url: Where to log in: the whole authorization URL, where there is one. It is for
-            the user's eyes, and stays out of the message.
-        scopes: What would be asked for.
+        url: The whole authorization URL to log in at, if there is one. It is meant for
+            the user alone, and stays out of the message.
+        scopes: The scopes that would be asked for.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class AuthRequired(AuthError):
 
 
 class InsufficientScope(AuthRequired):
-    """The server wants scopes that the token does not have, and they are not granted.
+    """The server wants scopes that the token lacks, and they are not granted.
 
     Attributes:
         required: The scopes that the server named.
@@ -67,7 +67,7 @@ class ConsentDenied(AuthError):
 
     Attributes:
         error: The code of RFC 6749 section 4.1.2.1, such as ``access_denied``.
-        description: What the server added, in printable characters.
+        description: The text that the server added, in printable characters.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class ConsentDenied(AuthError):
 
 
 class ResponseRefused(AuthError):
-    """What the browser came back with is not what was asked for; it went nowhere.
+    """The browser's response does not belong to the request; it was discarded.
 
     Attributes:
-        parameter: What was wrong with it: ``state``, ``iss`` or ``code``.
+        parameter: The one that is wrong: ``state``, ``iss`` or ``code``.
     """
 
     def __init__(self, message: str, *, parameter: str) -> None:
@@ -91,10 +91,10 @@ class ResponseRefused(AuthError):
 
 
 class DiscoveryError(AuthError):
-    """Who gives tokens for the server cannot be found out, or must not be believed.
+    """The authorization server cannot be found, or its metadata must not be believed.
 
     Attributes:
-        tried: Each URL that was asked and what came of it, in order, without queries.
+        tried: Each URL that was asked and the outcome, in order, without queries.
     """
 
     def __init__(self, message: str, *, tried: Sequence[tuple[str, str]] = ()) -> None:
@@ -119,11 +119,11 @@ class RegistrationError(AuthError):
 
 
 class TokenError(AuthError):
-    """The token endpoint refused, or answered with what is no token.
+    """The token endpoint refused, or its answer holds no usable token.
 
     Attributes:
         error: The code of RFC 6749 section 5.2, such as ``invalid_grant``.
-        description: What the server added, in printable characters.
+        description: The text that the server added, in printable characters.
         status: The HTTP status.
     """
 
@@ -142,11 +142,11 @@ class TokenError(AuthError):
 
 
 class UrlRefused(AuthError):
-    """A URL that credentials must not go to, or that nobody must be sent to.
+    """A URL that neither credentials nor a user may be sent to.
 
     Attributes:
         url: The URL without its secrets.
-        rule: Which rule it breaks, as one clause.
+        rule: The rule that it breaks, as one clause.
     """
 
     def __init__(self, message: str, *, url: str, rule: str) -> None:
@@ -156,11 +156,11 @@ class UrlRefused(AuthError):
 
 
 class AuthTemporarilyUnavailable(AuthError):
-    """The authorization server cannot answer now; nothing that is stored was lost.
+    """The authorization server cannot answer now; all that is stored is kept.
 
     Attributes:
-        retry_after: Seconds the server asked to wait, where it did.
-        status: The HTTP status, where there was an answer.
+        retry_after: The seconds that the server asked to wait, if it did.
+        status: The HTTP status, if there was an answer.
     """
 
     is_passing = True

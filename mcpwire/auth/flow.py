@@ -1,4 +1,4 @@
-"""From "no token" to a token, and from one token to the next.
+"""From no token to a token, and from one token to the next.
 
 ::
 
@@ -6,86 +6,122 @@
     stored, refresh token ──► lease ──► refresh ────────► store, use it
                                           ├─ invalid_grant: forget the tokens, log in
                                           └─ never at all: log in
-    nothing, or more scopes ──► `mcpwire.auth.login` ───► store, use it
+    nothing, or more scopes ──► log in ─────────────────► store, use it
 
-Only the one that holds the lease asks for a refresh; whoever had to wait looks at what
-is stored by then. No lease is held while a user thinks. A refresh token is sent once:
-to send it again is what a thief would do, and ends the login.
+    log in: discovery ─► identity ─► user ─► code ─► tokens, in place of earlier ones
+
+Only the holder of the lease refreshes; the others wait, and look at the store again. No
+lease is held while a user thinks. A refresh token is sent once: a second time looks
+like theft, and ends the login. The store keeps its content until there are new tokens:
+a login that is given up costs nothing. A registration is stored before the user is
+asked, beside earlier tokens, so that not every attempt registers another client.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import attrs
 
-from mcpwire.auth.config import OAuth
+from mcpwire.auth import authorization
+from mcpwire.auth.config import DISCOVERED, ClientCredentials, OAuth, WorkloadIdentity
+from mcpwire.auth.discovery import canonical_uri, check_pkce, discover
 from mcpwire.auth.errors import (
     AuthRequired,
     AuthTemporarilyUnavailable,
+    ConsentDenied,
+    DiscoveryError,
+    InsufficientScope,
+    ResponseRefused,
     TokenError,
 )
-from mcpwire.auth.exchange.revocation import revoke_tokens
-from mcpwire.auth.exchange.token_endpoint import refresh_form, request_tokens
-from mcpwire.auth.login import (
-    SAVES,
-    changing,
-    finish,
-    fits,
-    is_unknown,
-    log_in,
-    log_in_alone,
+from mcpwire.auth.jwt import SigningKey
+from mcpwire.auth.records import Identity, Pending, Record, ServerMetadata
+from mcpwire.auth.registration import identify
+from mcpwire.auth.scopes import initial_scopes, step_up_scopes
+from mcpwire.auth.steps import (
+    Ask,
+    Forget,
+    Lease,
+    Listen,
+    Load,
+    LoadPending,
+    NewKey,
+    Now,
+    RandomBytes,
+    Release,
+    Save,
+    SavePending,
+    Sleep,
+    Supply,
 )
-from mcpwire.auth.steps import Forget, Lease, Load, Now, Release, Save, Sleep
+from mcpwire.auth.tokens import (
+    client_credentials_form,
+    code_form,
+    exchange_token,
+    jwt_bearer_form,
+    refresh_form,
+    request_tokens,
+    revoke_tokens,
+    token_exchange_form,
+)
+from mcpwire.auth.url_policy import check_authorization_url
 from mcpwire.errors import AuthError
+from mcpwire.wire.urls import mask_url, parse_url
 
 if TYPE_CHECKING:
-    from mcpwire.auth.config import Grant
-    from mcpwire.auth.discovery.challenges import Denial
-    from mcpwire.auth.model import Identity, Record, Tokens
+    from collections.abc import Mapping
+
+    from mcpwire.auth.config import EnterpriseManaged, Grant
+    from mcpwire.auth.discovery import Denial
+    from mcpwire.auth.records import ResourceMetadata, Tokens
     from mcpwire.auth.steps import Steps
+    from mcpwire.auth.tokens import Form
     from mcpwire.wire.urls import Url
 
 __all__ = [
-    "Obtained",
-    "Renewal",
-    "Wanted",
+    "LEASE_S",
+    "LOOKS",
+    "LOOK_S",
+    "PENDING_S",
+    "SAVES",
+    "TokenRequest",
+    "TokenResult",
     "finish",
     "fits",
+    "log_in",
     "obtain",
     "renew",
     "revoke",
 ]
 
-LEASE_S: Final = 30.0
-"""How long asking for tokens may take; who dies meanwhile blocks nobody for longer."""
+LEASE_S: Final = 30.0  # a process that dies in between blocks others for that long
+LOOK_S: Final = 0.1  # between two looks at the store while another holds the lease
+LOOKS: Final = 900  # at most: three processes that die one after the other
+SAVES: Final = 5  # attempts to store while others store
+PENDING_S: Final = 3_600.0  # in which a begun login can be finished
+ENTROPY: Final = 32  # RFC 7636 section 7.1: 256 bits
 
-LOOK_S: Final = 0.1
-"""How often one who waits for the lease looks at what is stored."""
-
-LOOKS: Final = 900
-"""How often at most: three who die one after the other are waited for."""
-
+# Refusals after which another attempt with this server is useless (RFC 6749 section
+# 5.2).
 _NEVER: Final = frozenset({"unauthorized_client", "unsupported_grant_type"})
-"""Refusals that are no reason to try it again with this server (RFC 6749 section 5.2).
-"""
-
+# Without an error code: the token endpoint has moved.
 _NOT_THERE: Final = frozenset({404, 405, 410})
-"""Statuses without a reason that say: the token endpoint is elsewhere by now."""
+_UNKNOWN: Final = frozenset({"invalid_client", "unauthorized_client"})
 
 
-class Wanted(NamedTuple):
-    """What a token is wanted for.
+class TokenRequest(NamedTuple):
+    """The reason for a token.
 
     Attributes:
-        server: The URL it is sent to.
-        used: The access token that was not good enough, where there was one.
-        denial: How the server said so.
-        must_log_in: Whether a refreshed one was not good enough, either.
+        server: The URL that it is sent to.
+        used: The access token that the server refused, if there was one.
+        denial: The refusal.
+        must_log_in: Whether the server refused a refreshed token as well.
         allow_insecure: Whether tokens may travel unencrypted.
-        asks_nobody: Whether no user is to be asked: the token in use is good so far,
-            or logging in has not helped.
+        asks_nobody: Whether no user is asked: the token is good so far, or logging in
+            has not helped.
     """
 
     server: Url
@@ -96,12 +132,11 @@ class Wanted(NamedTuple):
     asks_nobody: bool = False
 
     def __repr__(self) -> str:
-        """Show no token."""
-        return f"<Wanted for {self.server}>"
+        return f"<TokenRequest for {self.server}>"
 
     @property
     def is_step_up(self) -> bool:
-        """Whether the token is good, and more scopes are wanted."""
+        """Whether the token is good, and more scopes are needed."""
         denial = self.denial
         return (
             denial is not None
@@ -109,8 +144,8 @@ class Wanted(NamedTuple):
             and denial.error == "insufficient_scope"
         )
 
-    def asks_like(self, other: Wanted) -> bool:
-        """Tell whether what comes of this is an answer to the other as well."""
+    def asks_like(self, other: TokenRequest) -> bool:
+        """Tell whether the result of this request answers the other as well."""
         if self.is_step_up or other.is_step_up:
             mine = self.denial.scopes if self.denial is not None else None
             theirs = other.denial.scopes if other.denial is not None else None
@@ -119,28 +154,58 @@ class Wanted(NamedTuple):
         return ours == (other.used, other.must_log_in, other.asks_nobody)
 
 
-class Obtained(NamedTuple):
-    """What came of it.
-
-    Attributes:
-        record: What is stored now; its tokens are there.
-        how: ``"stored"``, ``"refreshed"`` or ``"logged-in"``.
-    """
+class TokenResult(NamedTuple):
+    """The stored record, with tokens, and how they were obtained."""
 
     record: Record
     how: Literal["stored", "refreshed", "logged-in"]
 
 
 class Renewal(NamedTuple):
-    """What came of a refresh.
+    """The outcome of a refresh; without a record the user has to log in.
 
-    Attributes:
-        record: What is stored now; ``None``: somebody has to log in.
-        forgotten: Who this client was, where the server says that it knows it no more.
+    `forgotten` is the identity of this client if the server does not know it any more.
     """
 
     record: Record | None = None
     forgotten: Identity | None = None
+
+
+def obtain(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
+    """Get a token: a stored one, a refreshed one, or one by logging in.
+
+    Raises:
+        AuthError: There is none; the class says how to go on.
+    """
+    record = yield Load()
+    now = yield Now()
+    if (
+        record is not None
+        and fits(grant, record)
+        and _is_good(record.tokens, request.used, now)
+        and not (request.is_step_up and not _has(record, request.denial))
+    ):
+        return TokenResult(record, "stored")
+    if not isinstance(grant, OAuth):
+        record = yield from log_in_unattended(grant, request, record)
+        return TokenResult(record, "logged-in")
+    forgotten = None
+    if not (request.is_step_up or request.must_log_in):
+        renewed, forgotten = yield from renew(grant, request)
+        if renewed is not None:
+            return TokenResult(renewed, "refreshed")
+    if request.asks_nobody:
+        raise AuthRequired(
+            f"{request.server}: somebody has to log in, which was not begun by itself"
+        )
+    return TokenResult((yield from log_in(grant, request, forgotten)), "logged-in")
+
+
+def fits(grant: Grant, record: Record) -> bool:
+    """Tell whether a record belongs to the configured issuer and client, if any are."""
+    return grant.issuer in {None, DISCOVERED, record.issuer} and (
+        grant.client_id in {None, record.identity.client_id}
+    )
 
 
 def _is_good(tokens: Tokens | None, used: str | None, now: float) -> bool:
@@ -152,54 +217,44 @@ def _is_good(tokens: Tokens | None, used: str | None, now: float) -> bool:
     )
 
 
-def obtain(grant: Grant, wanted: Wanted) -> Steps[Obtained]:
-    """Get a token to go on with: a stored one, a refreshed one, or one by logging in.
-
-    Raises:
-        AuthError: There is none to be had; the class says what to do about it.
-    """
-    record = yield Load()
-    now = yield Now()
-    if (
-        record is not None
-        and fits(grant, record)
-        and _is_good(record.tokens, wanted.used, now)
-        and not (wanted.is_step_up and not _has(record, wanted.denial))
-    ):
-        return Obtained(record, "stored")
-    if not isinstance(grant, OAuth):
-        return Obtained((yield from log_in_alone(grant, wanted, record)), "logged-in")
-    forgotten = None
-    if not (wanted.is_step_up or wanted.must_log_in):
-        renewed, forgotten = yield from renew(grant, wanted)
-        if renewed is not None:
-            return Obtained(renewed, "refreshed")
-    if wanted.asks_nobody:
-        raise AuthRequired(
-            f"{wanted.server}: somebody has to log in, which was not begun by itself"
-        )
-    return Obtained((yield from log_in(grant, wanted, forgotten)), "logged-in")
-
-
 def _has(record: Record, denial: Denial | None) -> bool:
-    granted = record.tokens.scopes if record.tokens is not None else None
     required = denial.scopes if denial is not None else None
-    return bool(required) and granted is not None and set(required or ()) <= {*granted}
+    return bool(required) and set(required or ()) <= {*(_granted(record) or ())}
+
+
+def _granted(record: Record) -> tuple[str, ...] | None:
+    return record.tokens.scopes if record.tokens is not None else None
+
+
+def _changing(of: object) -> AuthTemporarilyUnavailable:
+    """Build the error for a store that others change all the time."""
+    return AuthTemporarilyUnavailable(
+        f"{of}: what is stored for it changes all the time"
+    )
+
+
+def _is_unknown(identity: Identity, error: TokenError) -> bool:
+    """Tell whether a server has forgotten a client that registered itself."""
+    # RFC 6749 section 5.2: 401 says invalid_client, with a document or without.
+    is_refused = error.error in _UNKNOWN or (
+        error.error is None and error.status == 401
+    )
+    return is_refused and identity.kind == "registered"
 
 
 # Refreshing...
 
 
-def renew(grant: OAuth, wanted: Wanted) -> Steps[Renewal]:
-    """Trade the stored refresh token in, or have somebody else do it.
+def renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
+    """Trade the stored refresh token in, or wait until another process has.
 
     Raises:
-        AuthTemporarilyUnavailable: The server cannot say now; everything is kept.
+        AuthTemporarilyUnavailable: The server cannot answer now; all is kept.
         TokenError: It refused for another reason than the refresh token.
     """
     for _ in range(LOOKS):
         if (yield Lease(LEASE_S)):
-            renewal = yield from _renew(grant, wanted)
+            renewal = yield from _renew(grant, request)
             yield Release()
             return renewal
         yield Sleep(LOOK_S)
@@ -207,29 +262,29 @@ def renew(grant: OAuth, wanted: Wanted) -> Steps[Renewal]:
         if record is None or record.tokens is None:
             return Renewal()
         now = yield Now()
-        if fits(grant, record) and _is_good(record.tokens, wanted.used, now):
-            return Renewal(record)  # whoever has the lease was quicker
+        if fits(grant, record) and _is_good(record.tokens, request.used, now):
+            return Renewal(record)  # the holder of the lease was quicker
     raise AuthTemporarilyUnavailable(
-        f"{wanted.server}: others ask for tokens for it, and come to no end"
+        f"{request.server}: others ask for tokens for it, and come to no end"
     )
 
 
-def _renew(grant: OAuth, wanted: Wanted) -> Steps[Renewal]:
+def _renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
     traded = renewed = None
     for _ in range(SAVES):
         record: Record | None = yield Load()
         now = yield Now()
         if record is None or record.tokens is None or not fits(grant, record):
             return Renewal()
-        if _is_good(record.tokens, wanted.used, now):
-            return Renewal(record)  # whoever was quicker has stored it
+        if _is_good(record.tokens, request.used, now):
+            return Renewal(record)  # stored by another process
         token = record.tokens.refresh_token
         if token is None:
             return Renewal()
         if token != traded:
             traded = token
             try:
-                renewed = yield from _refresh(grant, wanted, record, record.tokens)
+                renewed = yield from _refresh(grant, request, record, token)
             except TokenError as error:
                 if error.error != "invalid_grant":
                     return _without(record, error)
@@ -237,38 +292,37 @@ def _renew(grant: OAuth, wanted: Wanted) -> Steps[Renewal]:
         fresh = attrs.evolve(record, tokens=renewed)
         if (yield Save(fresh)):
             return Renewal(None if renewed is None else fresh)
-    raise changing(wanted.server)
+    raise _changing(request.server)
 
 
 def _refresh(
-    grant: OAuth, wanted: Wanted, record: Record, tokens: Tokens
+    grant: OAuth, request: TokenRequest, record: Record, token: str
 ) -> Steps[Tokens]:
-    assert tokens.refresh_token is not None
     identity = record.identity
     if identity.kind == "given" and grant.client_secret is not None:
-        # What is configured is newer than what is stored, and of the same client.
+        # The configured secret is newer than the stored one, and of the same client.
         identity = attrs.evolve(identity, client_secret=grant.client_secret)
     return (
         yield from request_tokens(
             record.metadata,
             identity,
-            refresh_form(tokens.refresh_token, resource=record.resource),
-            asked=tokens.scopes or record.asked_scopes,
-            previous=tokens,
-            server=wanted.server,
-            allow_insecure=wanted.allow_insecure,
+            refresh_form(token, resource=record.resource),
+            asked=_granted(record) or record.asked_scopes,
+            previous=record.tokens,
+            server=request.server,
+            allow_insecure=request.allow_insecure,
             dpop_key=record.dpop_key,
         )
     )
 
 
 def _without(record: Record, error: TokenError) -> Renewal:
-    """Say how to go on without a refresh that was refused; the tokens are kept.
+    """Return how to go on without a refused refresh; the tokens are kept.
 
     Raises:
-        TokenError: What it says is for the user, or may be over soon.
+        TokenError: It is meant for the user, or may be over soon.
     """
-    if is_unknown(record.identity, error):
+    if _is_unknown(record.identity, error):
         return Renewal(None, record.identity)
     is_elsewhere = error.error is None and error.status in _NOT_THERE
     if error.error in _NEVER or is_elsewhere:
@@ -276,28 +330,406 @@ def _without(record: Record, error: TokenError) -> Renewal:
     raise error
 
 
+# Logging in...
+
+
+def _discover(
+    grant: Grant, request: TokenRequest, record: Record | None
+) -> Steps[tuple[ResourceMetadata | None, ServerMetadata]]:
+    """Find the authorization server; refuse another one than is configured."""
+    issuer = None if grant.issuer == DISCOVERED else grant.issuer
+    known = record.issuer if record is not None else None
+    resource, metadata = yield from discover(
+        request.server,
+        request.denial,
+        issuer or known,
+        allow_insecure=request.allow_insecure,
+    )
+    if issuer is not None and metadata.issuer != issuer:
+        raise DiscoveryError(
+            f"{request.server} names the authorization server "
+            f"'{mask_url(metadata.issuer)}', and the credentials are for '{issuer}': "
+            "nothing is sent there"
+        )
+    return resource, metadata
+
+
+def _store(record: Record) -> Steps[Record]:
+    """Store new tokens, even if others have stored something meanwhile."""
+    for _ in range(SAVES):
+        if (yield Save(record)):
+            return record
+        yield Load()
+    raise _changing(mask_url(record.issuer))
+
+
+# ...without a user. A refusal ends it: the configured way is the only one (RFC 6749
+# section 4.4, RFC 7523, RFC 8693 with ID-JAG).
+
+
+def log_in_unattended(
+    grant: ClientCredentials | WorkloadIdentity | EnterpriseManaged,
+    request: TokenRequest,
+    record: Record | None,
+) -> Steps[Record]:
+    """Log in as a program, as a workload, or for an employee; raises like `obtain`."""
+    resource, metadata = yield from _discover(grant, request, record)
+    # A user that trusts each issuer that the server names does not trust the server
+    # itself: it named none.
+    if metadata.is_assumed and grant.issuer == DISCOVERED:
+        raise DiscoveryError(
+            f"{request.server} names no authorization server: credentials go to "
+            f"'{mask_url(metadata.issuer)}' only with issuer= naming it"
+        )
+    fresh = Record(
+        issuer=metadata.issuer,
+        resource=resource.resource if resource else canonical_uri(request.server),
+        metadata=metadata,
+        identity=Identity(
+            grant.client_id,
+            None if isinstance(grant, WorkloadIdentity) else grant.client_secret,
+            metadata.issuer,  # the configured one, or any is trusted
+        ),
+        asked_scopes=initial_scopes(
+            request.denial, resource, grant.scopes, metadata, wants_refresh=False
+        ),
+    )
+    key = None
+    if isinstance(grant, ClientCredentials) and grant.private_key_pem is not None:
+        key = SigningKey(grant.private_key_pem, grant.signing_algorithm)
+    tokens = yield from request_tokens(
+        metadata,
+        fresh.identity,
+        (yield from _unattended_form(grant, request, fresh)),
+        server=request.server,
+        allow_insecure=request.allow_insecure,
+        asked=fresh.asked_scopes,
+        signing_key=key,
+    )
+    return (yield from _store(attrs.evolve(fresh, tokens=tokens)))
+
+
+def _unattended_form(
+    grant: ClientCredentials | WorkloadIdentity | EnterpriseManaged,
+    request: TokenRequest,
+    fresh: Record,
+) -> Steps[Form]:
+    resource, scopes = str(fresh.resource), fresh.asked_scopes
+    if isinstance(grant, ClientCredentials):
+        return client_credentials_form(resource=resource, scopes=scopes)
+    if isinstance(grant, WorkloadIdentity):
+        assertion = yield from _supplied(grant.assertion, "the workload's assertion")
+        return jwt_bearer_form(assertion, resource=resource, scopes=scopes)
+    # The ID token is traded for an assertion that the server's issuer accepts.
+    id_token = yield from _supplied(grant.id_token, "the ID token")
+    issuer = grant.idp_issuer or grant.idp_token_endpoint
+    assertion = yield from exchange_token(
+        ServerMetadata(issuer, token_endpoint=grant.idp_token_endpoint),
+        Identity(grant.idp_client_id, grant.idp_client_secret, issuer=issuer),
+        token_exchange_form(
+            id_token, audience=fresh.issuer, resource=resource, scopes=scopes
+        ),
+        # The user named it: it may be in a network that the server is not in.
+        server=parse_url(grant.idp_token_endpoint),
+        allow_insecure=request.allow_insecure,
+    )
+    return jwt_bearer_form(assertion, resource=resource, scopes=scopes)
+
+
+def _supplied(value: Any, what: str) -> Steps[str]:
+    text: str = value if isinstance(value, str) else (yield Supply(value, what))
+    return text
+
+
+# ...with a user.
+
+
+def log_in(
+    grant: OAuth, request: TokenRequest, forgotten: Identity | None = None
+) -> Steps[Record]:
+    """Let the user log in; raises like `obtain`.
+
+    `forgotten` is a registration that its server does not know any more.
+    """
+    record: Record | None = yield Load()
+    resource, metadata = yield from _discover(grant, request, record)
+    check_pkce(metadata)
+    stored = _stored_identity(grant, record, metadata.issuer, forgotten)
+    if record is not None and record.issuer != metadata.issuer:
+        record = None  # REG-10: nothing of one server is good at another
+    chosen = _chosen(grant, request, record, resource, metadata)
+    redirect_uri = yield from _redirect_uri(grant, stored)
+    key = record.dpop_key if record is not None else None
+    if not _binds(grant, request, resource, metadata, has_key=key is not None):
+        key = None
+    elif not key:
+        key = yield NewKey()
+    identity = yield from identify(
+        grant,
+        metadata,
+        stored,
+        redirect_uri=redirect_uri,
+        server=request.server,
+        allow_insecure=request.allow_insecure,
+    )
+    fresh = Record(
+        issuer=metadata.issuer,
+        resource=resource.resource if resource else canonical_uri(request.server),
+        metadata=metadata,
+        identity=identity,
+        asked_scopes=chosen,
+        dpop_key=key,
+    )
+    if identity.kind == "registered" and identity != stored:
+        yield from _save_registration(fresh)
+    is_old = identity == stored
+    return (yield from _ask(grant, request, fresh, redirect_uri, is_old=is_old))
+
+
+def _stored_identity(
+    grant: OAuth, record: Record | None, issuer: str, forgotten: Identity | None
+) -> Identity | None:
+    """Return the earlier identity; `registration` decides whether it is still good."""
+    if record is None:
+        return None
+    if grant.client_id is not None:
+        return record.identity
+    for identity in (record.registered, record.identity):
+        if identity not in {None, forgotten} and identity.issuer == issuer:
+            return identity
+    return None
+
+
+def _save_registration(fresh: Record) -> Steps[None]:
+    """Store a registration, beside tokens of another one."""
+    for _ in range(SAVES):
+        record: Record | None = yield Load()
+        if record is not None and record.tokens is not None:
+            record = attrs.evolve(record, registered=fresh.identity)
+        if (yield Save(record or fresh)):
+            return
+
+
+def _drop_registration(identity: Identity) -> Steps[None]:
+    """Forget a registration; tokens of another one are kept."""
+    record: Record | None = yield Load()
+    if record is None:
+        return
+    if record.registered == identity:
+        yield Save(attrs.evolve(record, registered=None))
+    elif record.identity == identity and record.tokens is None:
+        yield Forget()
+
+
+def _chosen(
+    grant: OAuth,
+    request: TokenRequest,
+    record: Record | None,
+    resource: ResourceMetadata | None,
+    metadata: ServerMetadata,
+) -> tuple[str, ...]:
+    """Return the scopes to ask for."""
+    denial = request.denial
+    if record is not None and denial is not None and request.is_step_up:
+        asked = (*record.asked_scopes, *(_granted(record) or ()))
+        return step_up_scopes(asked, denial)
+    # With a browser no user wants to log in each hour.
+    return initial_scopes(denial, resource, grant.scopes, metadata, wants_refresh=True)
+
+
+def _redirect_uri(grant: OAuth, stored: Identity | None) -> Steps[str]:
+    """Return the redirect URI, after the shell has begun to listen there if need be."""
+    if grant.redirect_uri is not None:
+        return grant.redirect_uri
+    if not grant.listens or not grant.interactive:
+        # The user's own function catches the response, not a listener of ours.
+        port = f":{grant.callback_port}" if grant.callback_port is not None else ""
+        return f"http://127.0.0.1{port}/callback"
+    uri: str = yield Listen(stored.redirect_uri if stored is not None else None)
+    return uri
+
+
+def _binds(
+    grant: OAuth,
+    request: TokenRequest,
+    resource: ResourceMetadata | None,
+    metadata: ServerMetadata,
+    *,
+    has_key: bool,
+) -> bool:
+    """Tell whether the tokens are bound to a key (RFC 9449)."""
+    if resource is not None and resource.dpop_bound_access_tokens_required:
+        return True
+    denial = request.denial
+    if denial is not None and denial.has_dpop and not denial.has_bearer:
+        return True
+    return bool(metadata.dpop_signing_alg_values_supported) and (grant.dpop or has_key)
+
+
+def _ask(
+    grant: OAuth,
+    request: TokenRequest,
+    record: Record,
+    redirect_uri: str,
+    *,
+    is_old: bool,
+) -> Steps[Record]:
+    """Send the user to log in, and trade the code for tokens.
+
+    Raises:
+        AuthRequired: No user may be asked; says where to log in.
+        ConsentDenied: The user, or the server, did not agree.
+    """
+    pending = Pending(
+        record=record,
+        state=authorization.code_verifier((yield RandomBytes(ENTROPY))),
+        verifier=authorization.code_verifier((yield RandomBytes(ENTROPY))),
+        redirect_uri=redirect_uri,
+        scopes=record.asked_scopes,
+        begun_at=(yield Now()),
+    )
+    if not grant.interactive:
+        # A user that follows an earlier URL must still be able to finish.
+        pending = yield from _begun_before(pending)
+    url = authorization.authorization_url(
+        record.metadata,
+        record.identity,
+        redirect_uri=redirect_uri,
+        state=pending.state,
+        challenge=authorization.code_challenge(pending.verifier),
+        scopes=pending.scopes,
+        resource=record.resource,
+    )
+    check_authorization_url(url, server=request.server)
+    if not grant.interactive:
+        yield SavePending(pending)
+        raise _required(request, url, pending.scopes)
+    try:
+        params = yield Ask(url, pending.state, redirect_uri, pending.scopes)
+    except ConsentDenied as error:
+        # RFC 6749 section 4.1.2.1: the user of an unknown client is not sent back.
+        if is_old and error.error == "timeout":
+            yield from _drop_registration(record.identity)
+        raise
+    return (yield from _redeem(request, pending, params))
+
+
+def _begun_before(pending: Pending) -> Steps[Pending]:
+    """Return the same login as it was begun before, if enough of its time is left."""
+    before: Pending | None = yield LoadPending()
+    if before is None or not 0 <= pending.begun_at - before.begun_at < PENDING_S / 2:
+        return pending
+    keys = (before.record.dpop_key, pending.record.dpop_key)
+    same = attrs.evolve(
+        before,
+        record=attrs.evolve(before.record, dpop_key=pending.record.dpop_key),
+        state=pending.state,
+        verifier=pending.verifier,
+        begun_at=pending.begun_at,
+    )
+    is_same = same == pending and (keys[0] is None) == (keys[1] is None)
+    return before if is_same else pending
+
+
+def _required(request: TokenRequest, url: str, chosen: tuple[str, ...]) -> AuthRequired:
+    denial = request.denial
+    if denial is not None and request.is_step_up:
+        required = denial.scopes or ()
+        return InsufficientScope(
+            f"{request.server} wants more scopes: {' '.join(required) or 'unnamed'}",
+            required=required,
+            url=url,
+            scopes=chosen,
+        )
+    return AuthRequired(
+        f"{request.server}: somebody has to log in", url=url, scopes=chosen
+    )
+
+
+def finish(
+    grant: OAuth, request: TokenRequest, params: Mapping[str, str]
+) -> Steps[Record]:
+    """Finish a pending login with the parameters of the response.
+
+    Raises:
+        AuthRequired: None is pending, or it is too old, or was tried already.
+        ResponseRefused: The response does not belong to that login; with another
+            ``state`` it is ignored, and the login can still be finished.
+        ConsentDenied: The user, or the server, did not agree.
+    """
+    pending: Pending | None = yield LoadPending()
+    now = yield Now()
+    if pending is None or not 0 <= now - pending.begun_at < PENDING_S:
+        raise AuthRequired(f"{request.server}: no login was begun within the last hour")
+    if not fits(grant, pending.record):
+        raise ConsentDenied(
+            f"{request.server}: the login was begun with another authorization server",
+            error="invalid_request",
+        )
+    try:
+        return (yield from _redeem(request, pending, params))
+    except ResponseRefused as error:
+        # 2026-07-28 basic/authorization/security-considerations, "Open Redirection":
+        # it is discarded. Any page can send a browser there with a state of its own.
+        if error.parameter == "state":
+            yield SavePending(pending)
+        raise
+
+
+def _redeem(
+    request: TokenRequest, pending: Pending, params: Mapping[str, str]
+) -> Steps[Record]:
+    """Trade the code for tokens, and store them."""
+    record = pending.record
+    code = authorization.read_response(
+        params, state=pending.state, metadata=record.metadata
+    )
+    form = code_form(
+        code,
+        redirect_uri=pending.redirect_uri,
+        verifier=pending.verifier,
+        resource=record.resource,
+    )
+    try:
+        tokens = yield from request_tokens(
+            record.metadata,
+            record.identity,
+            form,
+            asked=pending.scopes,
+            server=request.server,
+            allow_insecure=request.allow_insecure,
+            dpop_key=record.dpop_key,
+        )
+    except TokenError as error:
+        if _is_unknown(record.identity, error):
+            yield from _drop_registration(record.identity)
+        raise
+    fresh = attrs.evolve(record, tokens=tokens, asked_scopes=pending.scopes)
+    return (yield from _store(fresh))
+
+
 # Logging out...
 
 
-def revoke(wanted: Wanted) -> Steps[bool]:
-    """Forget what is stored, and have the server forget it; tell whether there was any.
+def revoke(request: TokenRequest) -> Steps[bool]:
+    """Forget the stored login, and revoke its tokens; tell whether there were any.
 
-    It is forgotten here whatever the server says (RFC 7009 section 2.2).
+    It is forgotten here even if the server refuses (RFC 7009 section 2.2).
 
     Raises:
-        AuthTemporarilyUnavailable: Somebody else stores something all the time.
+        AuthTemporarilyUnavailable: Others change the store all the time.
     """
     for _ in range(SAVES):
         record: Record | None = yield Load()
-        # Also what cannot be read: it may hold secrets all the same.
+        # Unreadable content as well: it may hold secrets.
         if (yield Forget()):
             break
     else:
-        raise changing(wanted.server)
+        raise _changing(request.server)
     if record is None or record.tokens is None:
         return False
     with suppress(AuthError):
         yield from revoke_tokens(
-            record, wanted.server, allow_insecure=wanted.allow_insecure
+            record, request.server, allow_insecure=request.allow_insecure
         )
     return True

@@ -1,39 +1,52 @@
-"""What an authorization asks of the shell that drives it, step by step.
+"""The steps that an authorization asks its shell to perform, and how answers are read.
 
-The shell sends back the outcome of each step, or throws the exception that stood in its
-place. Only what is said beside each step may be thrown; whatever else goes wrong ends
-the operation.
+The shell sends the outcome of each step back, or throws the exception that took its
+place. It throws only what is named beside the step; any other failure ends the
+operation.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import attrs
 
+from mcpwire.auth.errors import AuthTemporarilyUnavailable
+from mcpwire.wire.json import JSONDecodeError, loads
+
 if TYPE_CHECKING:
-    from mcpwire.auth.model import Pending, Record
+    from collections.abc import Iterable
+
+    from mcpwire.auth.records import Pending, Record
 
 __all__ = [
     "Answer",
     "Ask",
-    "Draw",
     "Fetch",
     "Forget",
-    "Keep",
     "Lease",
     "Listen",
     "Load",
+    "LoadPending",
     "NewKey",
     "Now",
-    "Recall",
+    "RandomBytes",
     "Release",
     "Save",
+    "SavePending",
     "Sleep",
     "Step",
     "Steps",
     "Supply",
+    "check_available",
+    "describe",
+    "read_code",
+    "read_description",
+    "read_object",
+    "retry_after",
 ]
 
 T = TypeVar("T")
@@ -41,92 +54,69 @@ T = TypeVar("T")
 
 @attrs.frozen(repr=False)
 class Answer:
-    """What came back to a `Fetch`."""
+    """The answer to a `Fetch`."""
 
     status: int
-
-    fields: Mapping[str, str]
-    """The head's fields, names in lower case."""
-
-    body: bytes
-    """Not longer than `Limits.oauth_document`."""
+    fields: Mapping[str, str]  # of the head; names in lower case
+    body: bytes  # at most `Limits.oauth_document` bytes
 
     def __repr__(self) -> str:
-        """Show nothing that may hold a secret."""
         return f"<Answer {self.status}, {len(self.body)} bytes>"
 
 
 @attrs.frozen(repr=False)
 class Fetch:
-    """Send this HTTP request; the outcome is an `Answer`, whatever its status.
+    """Send this HTTP request; the outcome is an `Answer`, of any status.
 
-    The shell checks where the URL leads before it connects. It may throw `UrlRefused`,
-    and `AuthTemporarilyUnavailable` where no answer came.
+    The shell checks the address before it connects. It may throw `UrlRefused`, and
+    `AuthTemporarilyUnavailable` if no answer came. With a form or a document the
+    request is a POST.
     """
 
-    what: str
-    """What is asked for, as the noun of messages: "the token endpoint"."""
-
+    what: str  # the noun of messages: "the token endpoint"
     url: str
-
     form: tuple[tuple[str, str], ...] | None = None
-    """The body of a POST as form fields."""
-
-    document: Mapping[str, Any] | None = None
-    """The body of a POST as a JSON object; neither: a GET."""
-
-    headers: tuple[tuple[str, str], ...] = ()
-    """Beside those that the body asks for; names in lower case."""
-
-    may_redirect: bool = False
-    """Whether a redirect within the URL's origin may be followed: for metadata only."""
+    document: Mapping[str, Any] | None = None  # the body as a JSON object
+    headers: tuple[tuple[str, str], ...] = ()  # beside the body's; in lower case
+    may_redirect: bool = False  # within the URL's origin; for metadata only
 
     def __repr__(self) -> str:
-        """Show nothing that may hold a secret."""
         return f"<Fetch {self.what}>"
 
 
 @attrs.frozen
 class Listen:
-    """Be ready for the user's way back; the outcome is the redirect URI.
+    """Listen for the browser until the operation ends; the outcome is the redirect URI.
 
-    The shell listens there until the operation ends.
+    The port of the preferred redirect URI is taken if it is free.
     """
 
     preferred: str | None = None
-    """The redirect URI of before; its port is taken where it is free."""
 
 
 @attrs.frozen(repr=False)
 class Ask:
-    """Send the user to that URL; the outcome is the parameters they come back with.
+    """Send the user to this checked URL; the outcome is the response's parameters.
 
-    It is checked already. The shell may throw `AuthRequired` where nobody may be asked,
-    and `ConsentDenied` where nobody came back in time.
+    A response without the state is ignored. The shell may throw `AuthRequired` if no
+    user may be asked, and `ConsentDenied` if no response came in time.
     """
 
     url: str
-
     state: str
-    """By which the way back is known; anything that comes without it is not this."""
-
     redirect_uri: str
-
     scopes: tuple[str, ...]
 
     def __repr__(self) -> str:
-        """Show nothing that may hold a secret."""
         return f"<Ask for {' '.join(self.scopes) or 'no scopes'}>"
 
 
 @attrs.frozen
 class Supply:
-    """Call a function of the user's; the outcome is the text it gave."""
+    """Call a function of the user's; the outcome is the text that it returned."""
 
     function: Any
-
-    what: str
-    """What is asked for, for messages."""
+    what: str  # the noun of messages
 
 
 @attrs.frozen
@@ -135,8 +125,8 @@ class Now:
 
 
 @attrs.frozen
-class Draw:
-    """The outcome is so many random bytes of the system's generator."""
+class RandomBytes:
+    """The outcome is this many bytes of the system's random generator."""
 
     count: int
 
@@ -148,21 +138,21 @@ class NewKey:
 
 @attrs.frozen
 class Sleep:
-    """Let so many seconds pass."""
+    """Let this many seconds pass."""
 
     seconds: float
 
 
 @attrs.frozen
 class Load:
-    """The outcome is what is stored for this credential: a `Record`, or ``None``."""
+    """The outcome is the `Record` stored for this credential, or ``None``."""
 
 
 @attrs.frozen
 class Save:
-    """Store that in place of what was loaded last; the outcome is whether it was.
+    """Store this in place of what was loaded last; the outcome is whether it was.
 
-    False: somebody else has stored something since. Load it, and decide anew.
+    False: the store has changed since. Load it, and decide anew.
     """
 
     record: Record
@@ -170,33 +160,29 @@ class Save:
 
 @attrs.frozen
 class Forget:
-    """Store nothing in place of what was loaded last; the outcome is as for `Save`.
-
-    What was begun for it and not finished goes with it.
-    """
+    """Delete what was loaded last and the pending login; outcome: as for `Save`."""
 
 
 @attrs.frozen(repr=False)
-class Keep:
-    """Store a login that somebody else finishes, in place of an earlier one."""
+class SavePending:
+    """Store a login to be finished later, in place of an earlier one."""
 
     pending: Pending
 
     def __repr__(self) -> str:
-        """Show nothing that may hold a secret."""
-        return "<Keep>"
+        return "<SavePending>"
 
 
 @attrs.frozen
-class Recall:
-    """Take back the login that was kept; the outcome is a `Pending`, or ``None``."""
+class LoadPending:
+    """Take the pending login out of the store; the outcome is it, or ``None``."""
 
 
 @attrs.frozen
 class Lease:
-    """Be the only one to ask for tokens, among all who share the store.
+    """Become the only one of all that share the store to ask for tokens.
 
-    The outcome is whether it is had; it ends by itself after so many seconds.
+    The outcome is whether the lease is had; it ends by itself after these seconds.
     """
 
     seconds: float
@@ -213,17 +199,93 @@ Step: TypeAlias = (
     | Ask
     | Supply
     | Now
-    | Draw
+    | RandomBytes
     | NewKey
     | Sleep
     | Load
     | Save
     | Forget
-    | Keep
-    | Recall
+    | SavePending
+    | LoadPending
     | Lease
     | Release
 )
 
 Steps: TypeAlias = Generator[Step, Any, T]
 """An operation: yields steps, is sent their outcomes, and returns its own."""
+
+
+# Reading an answer. Its text is foreign: it may repeat what was sent there, and may be
+# meant for a terminal. Only codes, short and printable, get into messages.
+
+# RFC 6749 section 5.2 allows more; these are the characters of codes, extensions that
+# are URIs included, and they cannot form a sentence.
+_CODE: Final = re.compile(r"[A-Za-z0-9_.:/\-]{1,64}")
+_UNPRINTABLE: Final = re.compile(r"[^ -~]")
+_LONGEST_DESCRIPTION: Final = 200
+_SHORTEST_SECRET: Final = 6  # shorter ones are also parts of words
+_SECONDS: Final = re.compile(r"[0-9]{1,9}")
+_DATE: Final = re.compile(r"[A-Z][a-z]{2}[A-Za-z0-9,: -]{10,30}")
+# Below 500, and still: not now (RFC 9110, RFC 8470, RFC 6585).
+_UNAVAILABLE: Final = frozenset({408, 425, 429})
+
+
+def check_available(answer: Answer, what: str, now: float) -> None:
+    """Raise `AuthTemporarilyUnavailable` if a later answer may be another one."""
+    if answer.status >= 500 or answer.status in _UNAVAILABLE:
+        raise AuthTemporarilyUnavailable(
+            f"{what} cannot answer now (HTTP {answer.status})",
+            retry_after=retry_after(answer, now),
+            status=answer.status,
+        )
+
+
+def retry_after(answer: Answer, now: float) -> float | None:
+    """Return the seconds that an answer asks to wait (RFC 9110 section 10.2.3)."""
+    text = answer.fields.get("retry-after", "").strip()
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    if not _DATE.fullmatch(text):
+        return None
+    from email.utils import parsedate_to_datetime
+
+    try:
+        date = parsedate_to_datetime(text)
+    except (IndexError, TypeError, ValueError):  # its parser is not sure how to fail
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return max(date.timestamp() - now, 0.0)
+
+
+def read_object(answer: Answer) -> dict[str, Any] | None:
+    """Return the JSON object of an answer; ``None`` if its body is anything else."""
+    try:
+        value = loads(answer.body)
+    except JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def describe(answer: Answer) -> str:
+    """Describe an answer without a JSON object, in a few words."""
+    kind = answer.fields.get("content-type", "").partition(";")[0].strip().lower()
+    kind = kind if _CODE.fullmatch(kind) else "no content type"
+    return f"HTTP {answer.status}, {len(answer.body)} bytes, {kind}"
+
+
+def read_code(value: object) -> str | None:
+    """Return an error code that messages may show, or ``None``."""
+    return value if isinstance(value, str) and _CODE.fullmatch(value) else None
+
+
+def read_description(value: object, secrets: Iterable[str] = ()) -> str | None:
+    """Return an error's description in printable characters, the secrets masked."""
+    if not isinstance(value, str) or not value.strip():
+        return None
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_SECRET:
+            value = value.replace(secret, "***")
+    text = _UNPRINTABLE.sub("?", value).strip()
+    is_long = len(text) > _LONGEST_DESCRIPTION
+    return f"{text[:_LONGEST_DESCRIPTION]}..." if is_long else text

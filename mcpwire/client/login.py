@@ -9,8 +9,7 @@ import attrs
 
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.errors import AuthRequired
-from mcpwire.auth.model import Login, LoginStatus
-from mcpwire.auth.record import credential_key, load
+from mcpwire.auth.records import Login, LoginStatus, credential_key, load
 from mcpwire.client import Client
 from mcpwire.errors import RPCError
 from mcpwire.limits import DEFAULT_LIMITS
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.auth.config import Grant
-    from mcpwire.auth.model import Record
+    from mcpwire.auth.records import Record
     from mcpwire.limits import Limits
 
 __all__ = [

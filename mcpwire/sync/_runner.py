@@ -208,12 +208,12 @@ class Runner:
                 "its event loop or in a signal handler, can close it but not call it"
             )
         with self._changing:
-            self._inside[call.thread] = call
-            if self._thread is None:
-                self._is_ending = False  # this call goes on with the loop
             if self._loop is None:
                 self._loop = _make_loop(self)
             call.loop = self._loop
+            self._inside[call.thread] = call
+            if self._thread is None:
+                self._is_ending = False  # this call goes on with the loop
             if self.wants_thread:
                 self._start_thread()
 

@@ -45,6 +45,7 @@ __all__ = [
     "Newest",
     "ProgressSink",
     "Waiting",
+    "for_thread",
     "invoke",
     "is_blocking",
     "set_callers",
@@ -117,6 +118,20 @@ def _for_caller(function: Callable[..., Any]) -> Callable[..., Any]:
 
 async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function in a thread that does not keep the interpreter from exiting."""
+    run, answer = for_thread(function, *args)
+    # Not a thread of the loop's executor: the interpreter waits for those at its exit.
+    context = copy_context()
+    threading.Thread(
+        target=context.run, args=(run,), name="mcpwire-callback", daemon=True
+    ).start()
+    value = await answer
+    return await value if isawaitable(value) else value
+
+
+def for_thread(
+    function: Callable[..., Any], *args: Any
+) -> tuple[Callable[[], None], asyncio.Future[Any]]:
+    """Return what calls a function in another thread, and the future of its result."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
 
@@ -141,13 +156,7 @@ async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, value, error)
 
-    # Not a thread of the loop's executor: the interpreter waits for those at its exit.
-    context = copy_context()
-    threading.Thread(
-        target=context.run, args=(run,), name="mcpwire-callback", daemon=True
-    ).start()
-    value = await answer
-    return await value if isawaitable(value) else value
+    return run, answer
 
 
 class Waiting(Protocol):

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, unquote_plus, urlsplit
 
 from driving import document, refused, server_document, tokens, well_known
 
+from mcpwire.auth.authorization import code_challenge
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, ConsentDenied
-from mcpwire.auth.exchange import pkce
 from mcpwire.auth.steps import Answer
 
 MARKED = re.compile(r"\b([A-Z])\.[a-z]+\.[0-9]+\b")
@@ -109,7 +109,7 @@ class Authority:
             answer = self._refresh(form["refresh_token"], client)
         else:
             challenge = self.codes.pop(form["code"], None)
-            if challenge != pkce.challenge(form["code_verifier"]):
+            if challenge != code_challenge(form["code_verifier"]):
                 return refused("invalid_grant")
             answer = self._give(None, client)
         if self.answers == "lost":

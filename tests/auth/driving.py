@@ -19,10 +19,17 @@ from urllib.parse import parse_qs, urlsplit
 import attrs
 
 from mcpwire.auth import steps
-from mcpwire.auth.discovery.challenges import Denial
-from mcpwire.auth.flow import Wanted
-from mcpwire.auth.model import Identity, Record, ServerMetadata, Tokens
-from mcpwire.auth.record import dump, dump_pending, load, load_pending
+from mcpwire.auth.discovery import Denial
+from mcpwire.auth.flow import TokenRequest
+from mcpwire.auth.records import (
+    Identity,
+    Record,
+    ServerMetadata,
+    Tokens,
+    dump,
+    load,
+    load_pending,
+)
 from mcpwire.auth.steps import Answer
 from mcpwire.wire.urls import parse_url
 
@@ -138,7 +145,7 @@ def wants_more(*scopes):
 
 def wanted(**reasons):
     """Return what a token is wanted for."""
-    return Wanted(SERVER, **reasons)
+    return TokenRequest(SERVER, **reasons)
 
 
 class Store:
@@ -344,11 +351,11 @@ class Actor:
     def _now(self, step):
         return self.world.now
 
-    def _draw(self, step):
+    def _randombytes(self, step):
         return next(self.world._drawn).to_bytes(step.count, "big")
 
     def _newkey(self, step):
-        from mcpwire.auth.exchange.dpop import new_key
+        from mcpwire.auth.jwt import new_key
 
         return new_key()
 
@@ -375,10 +382,10 @@ class Actor:
         store.data = data
         return True
 
-    def _keep(self, step):
-        self.world.store.pending = dump_pending(step.pending)
+    def _savepending(self, step):
+        self.world.store.pending = dump(step.pending)
 
-    def _recall(self, step):
+    def _loadpending(self, step):
         data, self.world.store.pending = self.world.store.pending, None
         return None if data is None else load_pending(data)
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
-from mcpwire.auth.exchange.answers import (
+from mcpwire.auth.steps import (
+    Answer,
     check_available,
     describe,
     read_code,
@@ -13,7 +14,6 @@ from mcpwire.auth.exchange.answers import (
     read_object,
     retry_after,
 )
-from mcpwire.auth.steps import Answer
 
 NOW = 1_445_412_480.0  # Wed, 21 Oct 2015 07:28:00 GMT
 

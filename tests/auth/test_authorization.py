@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpwire.auth.authorization import authorization_url, read_response
 from mcpwire.auth.errors import (
     ConsentDenied,
     DiscoveryError,
     ResponseRefused,
     UrlRefused,
 )
-from mcpwire.auth.exchange.authorization import authorization_url, read_response
-from mcpwire.auth.guard import check_authorization_url
-from mcpwire.auth.model import Identity, ServerMetadata
+from mcpwire.auth.records import Identity, ServerMetadata
+from mcpwire.auth.url_policy import check_authorization_url
 from mcpwire.wire.urls import parse_url
 
 ISSUER = "https://as.example/tenant"

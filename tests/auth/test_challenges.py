@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.auth.discovery.challenges import (
-    Challenge,
-    Denial,
-    parse_challenges,
-    read_denial,
-)
+from mcpwire.auth.discovery import Challenge, Denial, parse_challenges, read_denial
 
 URL = "https://h/.well-known/oauth-protected-resource/mcp"
 

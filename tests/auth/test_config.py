@@ -14,7 +14,7 @@ from mcpwire.auth.config import (
     WorkloadIdentity,
     is_grant,
 )
-from mcpwire.auth.model import Tokens
+from mcpwire.auth.records import Tokens
 from mcpwire.transports.oauth.storage import MemoryStorage
 
 ISSUER = "https://as.example"

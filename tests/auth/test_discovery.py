@@ -4,14 +4,13 @@ import json
 
 import pytest
 
-from mcpwire.auth.discovery.challenges import Denial
-from mcpwire.auth.discovery.servers import assumed, discover
+from mcpwire.auth.discovery import Denial, assumed_metadata, discover
 from mcpwire.auth.errors import (
     AuthTemporarilyUnavailable,
     DiscoveryError,
     UrlRefused,
 )
-from mcpwire.auth.model import ResourceMetadata, ServerMetadata
+from mcpwire.auth.records import ResourceMetadata, ServerMetadata
 from mcpwire.auth.steps import Answer, Fetch, Now
 from mcpwire.wire.urls import parse_url
 
@@ -303,7 +302,7 @@ def test_a_server_by_http_is_asked_only_where_that_is_allowed():
     net, _ = fail({}, UrlRefused, url=url)
     assert net.asked == []
     net, (resource, found) = find({}, url=url, allow_insecure=True)
-    assert (resource, found) == (None, assumed(url))
+    assert (resource, found) == (None, assumed_metadata(url))
 
 
 # Several authorization servers...
@@ -389,7 +388,7 @@ def test_a_server_of_old_may_be_an_issuer_below_its_origin():
 @pytest.mark.system("U42")
 def test_a_server_that_says_nothing_is_taken_for_one_of_old():
     net, found = find({})
-    assert found == (None, assumed(SERVER))
+    assert found == (None, assumed_metadata(SERVER))
     assert net.asked == [PRM, ROOT_PRM, f"https://h{OAUTH}", f"https://h{OPENID}"]
 
 

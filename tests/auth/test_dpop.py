@@ -10,7 +10,7 @@ from joserfc import jws, jwt
 from joserfc.errors import BadSignatureError
 from joserfc.jwk import ECKey
 
-from mcpwire.auth.exchange.dpop import Prover, new_key
+from mcpwire.auth.jwt import Prover, new_key
 
 KEY = new_key()
 PUBLIC = {name: KEY[name] for name in ("kty", "crv", "x", "y")}

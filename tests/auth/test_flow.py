@@ -28,8 +28,8 @@ from mcpwire.auth.errors import (
     TokenError,
     UrlRefused,
 )
-from mcpwire.auth.flow import LEASE_S, LOOK_S, LOOKS, Obtained, obtain, renew
-from mcpwire.auth.model import Identity, Tokens
+from mcpwire.auth.flow import LEASE_S, LOOK_S, LOOKS, TokenResult, obtain, renew
+from mcpwire.auth.records import Identity, Tokens
 from mcpwire.auth.steps import Answer, Ask, Fetch, Lease, Load, Release, Save, Sleep
 
 OAUTH = OAuth()
@@ -54,7 +54,7 @@ UNLIMITED = attrs.evolve(EXPIRED, expires_at=None)
 def test_a_stored_token_that_is_good_is_used_and_nothing_is_asked(kept, used):
     world = World(stored(tokens=kept))
     obtained = world.run(obtain(OAUTH, wanted(used=used)))
-    assert obtained == Obtained(stored(tokens=kept), "stored")
+    assert obtained == TokenResult(stored(tokens=kept), "stored")
     assert world.kinds == ["Load", "Now"]
 
 
@@ -73,7 +73,7 @@ def test_one_that_is_over_or_was_refused_is_refreshed(kept, used):
     world = world_with(tokens(), record=stored(tokens=kept))
     obtained = world.run(obtain(OAUTH, wanted(used=used)))
     fresh = Tokens("access-2", "Bearer", NOW + 3600, "refresh-2", ("a",))
-    assert obtained == Obtained(stored(tokens=fresh), "refreshed")
+    assert obtained == TokenResult(stored(tokens=fresh), "refreshed")
     assert world.record == obtained.record
 
 

@@ -19,8 +19,8 @@ from driving import (
 
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
-from mcpwire.auth.flow import SAVES, Wanted, obtain, renew, revoke
-from mcpwire.auth.model import Tokens
+from mcpwire.auth.flow import SAVES, TokenRequest, obtain, renew, revoke
+from mcpwire.auth.records import Tokens
 from mcpwire.auth.steps import Fetch, Forget, Save
 
 OAUTH = OAuth()
@@ -195,7 +195,7 @@ def test_a_refresh_that_is_under_way_while_somebody_logs_out_brings_nothing_back
 @pytest.mark.attack("S23")
 def test_no_repr_of_what_is_wanted_or_came_of_it_shows_a_token():
     secret = Tokens("SENTINEL-1", refresh_token="SENTINEL-2")
-    reason = Wanted(wanted().server, used="SENTINEL-1")
+    reason = TokenRequest(wanted().server, used="SENTINEL-1")
     shown = f"{reason} {reason!r} {obtain(OAUTH, reason)!r}"
     world = World(stored(tokens=secret))
     shown += repr(world.run(obtain(OAUTH, wanted())))

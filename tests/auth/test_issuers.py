@@ -35,9 +35,8 @@ from mcpwire.auth.errors import (
     DiscoveryError,
     RegistrationError,
 )
-from mcpwire.auth.flow import obtain
-from mcpwire.auth.login import log_in
-from mcpwire.auth.model import Identity
+from mcpwire.auth.flow import log_in, obtain
+from mcpwire.auth.records import Identity
 from mcpwire.auth.steps import Answer, Ask, Supply
 
 OAUTH = OAuth()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpwire.auth.exchange.jwe import import_sealing_key, seal, unseal
+from mcpwire.auth.jwt import import_sealing_key, seal, unseal
 from mcpwire.errors import LocalProtocolError
 
 OLD = import_sealing_key(b"o" * 32)

@@ -6,13 +6,13 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
-from mcpwire.auth.exchange.jwt import (
+from mcpwire.auth.jwt import (
     ALGORITHMS,
+    Prover,
     SigningKey,
     check_signing_key,
     client_assertion,
-    generate_jwk,
-    import_jwk,
+    new_key,
 )
 from mcpwire.errors import LocalProtocolError
 
@@ -37,7 +37,11 @@ def test_a_client_says_who_it_is_to_one_issuer_for_a_short_time(algorithm):
     key = key_for(algorithm)
     check_signing_key(pem(key), algorithm)
     text = client_assertion(
-        pem(key), algorithm, client_id="me", audience=ISSUER, now=1_000.9, jti="id-1"
+        SigningKey(pem(key), algorithm),
+        client_id="me",
+        audience=ISSUER,
+        now=1_000.9,
+        jti="id-1",
     )
     public = type(key).import_key(pem(key, private=False))
     token = jwt.decode(text, public, algorithms=[algorithm])
@@ -99,9 +103,9 @@ def test_a_signing_key_shows_nothing_of_itself():
 
 
 def test_a_key_of_ours_can_sign_and_no_two_are_the_same():
-    first, second = generate_jwk(), generate_jwk()
+    first, second = new_key(), new_key()
     assert first["d"] != second["d"]
-    assert import_jwk(first).is_private
+    assert Prover(first).proof("GET", ISSUER, now=1.0, jti="id-1")
 
 
 JWKS = {
@@ -123,7 +127,7 @@ JWKS = {
 @pytest.mark.parametrize("key", JWKS.values(), ids=JWKS)
 def test_a_jwk_that_is_no_private_key_of_our_curve_is_refused(key):
     with pytest.raises(ValueError, match="the key is no") as refused:
-        import_jwk(key)
+        Prover(key)
     assert str(key.get("d")) not in str(refused.value) or not key.get("d")
 
 
@@ -131,8 +135,8 @@ def test_a_jwk_that_is_no_private_key_of_our_curve_is_refused(key):
     "use",
     [
         lambda: check_signing_key(pem(EC["P-256"]), "ES256"),
-        generate_jwk,
-        lambda: import_jwk({}),
+        new_key,
+        lambda: Prover({}),
     ],
     ids=["a client's key", "a new key", "a stored key"],
 )

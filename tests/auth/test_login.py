@@ -27,6 +27,7 @@ from driving import (
     well_known,
 )
 
+from mcpwire.auth.authorization import code_challenge
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.errors import (
     AuthRequired,
@@ -38,10 +39,8 @@ from mcpwire.auth.errors import (
     TokenError,
     UrlRefused,
 )
-from mcpwire.auth.exchange import pkce
-from mcpwire.auth.flow import obtain
-from mcpwire.auth.login import SAVES, log_in
-from mcpwire.auth.model import Record, Tokens
+from mcpwire.auth.flow import SAVES, log_in, obtain
+from mcpwire.auth.records import Record, Tokens
 from mcpwire.auth.steps import Answer, Ask, Fetch, Forget, Listen, Save
 
 OAUTH = OAuth()
@@ -79,7 +78,7 @@ def test_the_user_is_sent_with_a_challenge_and_the_code_goes_with_its_verifier()
         "client_id": "new-client-1",
         "redirect_uri": REDIRECT,
         "state": asked.state,
-        "code_challenge": pkce.challenge(form["code_verifier"]),
+        "code_challenge": code_challenge(form["code_verifier"]),
         "code_challenge_method": "S256",
         "scope": "a b",
         "resource": RESOURCE,

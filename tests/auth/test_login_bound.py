@@ -19,10 +19,9 @@ from driving import (
 
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.errors import AuthRequired, TokenError
-from mcpwire.auth.exchange.dpop import new_key
-from mcpwire.auth.flow import finish, obtain
-from mcpwire.auth.login import log_in
-from mcpwire.auth.model import Tokens
+from mcpwire.auth.flow import finish, log_in, obtain
+from mcpwire.auth.jwt import new_key
+from mcpwire.auth.records import Tokens
 from mcpwire.auth.steps import Fetch, NewKey
 
 OAUTH = OAuth()

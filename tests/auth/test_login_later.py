@@ -28,10 +28,9 @@ from mcpwire.auth.errors import (
     ResponseRefused,
     TokenError,
 )
-from mcpwire.auth.flow import finish, obtain
-from mcpwire.auth.login import PENDING_S
-from mcpwire.auth.model import Identity
-from mcpwire.auth.steps import Answer, Ask, Keep, Recall
+from mcpwire.auth.flow import PENDING_S, finish, obtain
+from mcpwire.auth.records import Identity
+from mcpwire.auth.steps import Answer, Ask, LoadPending, SavePending
 from mcpwire.wire.urls import parse_url
 
 ALONE = OAuth(interactive=False)
@@ -61,7 +60,7 @@ def test_who_may_ask_nobody_says_where_to_log_in_and_keeps_what_that_takes():
     assert error.url.startswith(f"{ISSUER}/authorize?")
     assert error.url not in str(error)
     assert query_of(error.url)["state"] not in f"{error} {error!r} {error.args}"
-    [keep] = world.of(Keep)
+    [keep] = world.of(SavePending)
     assert keep.pending.record.issuer == ISSUER
     assert keep.pending.begun_at == NOW
     assert not world.of(Ask)
@@ -123,7 +122,7 @@ def test_where_none_was_begun_none_is_finished():
     world = World()
     with pytest.raises(AuthRequired):
         world.run(finish(ALONE, wanted(), {"state": "s", "code": "c"}))
-    assert world.kinds == ["Recall", "Now"]
+    assert world.kinds == ["LoadPending", "Now"]
 
 
 @pytest.mark.attack("S22")
@@ -210,7 +209,7 @@ def test_who_was_told_where_to_log_in_finds_the_way_back_whoever_asks_again():
     world.now += 60
     second = begin(world)
     assert first.url == second.url
-    assert [step.pending.begun_at for step in world.of(Keep)] == [NOW, NOW]
+    assert [step.pending.begun_at for step in world.of(SavePending)] == [NOW, NOW]
     assert world.run(finish(ALONE, wanted(), back(first)))
 
 
@@ -238,13 +237,13 @@ def test_a_user_who_can_be_asked_is_asked_anew():
     world.run(obtain(OAuth(), wanted()))
     [asked] = world.of(Ask)
     assert asked.state != query_of(first.url)["state"]
-    assert len(world.of(Recall)) == 1
+    assert len(world.of(LoadPending)) == 1
 
 
 def test_a_registration_of_a_login_that_was_begun_is_stored():
     world = World()
     begin(world)
-    [keep] = world.of(Keep)
+    [keep] = world.of(SavePending)
     assert world.record == attrs.evolve(keep.pending.record, tokens=None)
     begin(world)
     assert world.asked.count(f"{ISSUER}/register") == 1

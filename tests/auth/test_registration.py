@@ -11,14 +11,14 @@ from mcpwire.auth.errors import (
     RegistrationError,
     UrlRefused,
 )
-from mcpwire.auth.exchange.registration import (
+from mcpwire.auth.records import Identity, ServerMetadata
+from mcpwire.auth.registration import (
     check_document_url,
     choose,
     identify,
     read_registration,
     registration_document,
 )
-from mcpwire.auth.model import Identity, ServerMetadata
 from mcpwire.auth.steps import Answer, Fetch, Now
 from mcpwire.wire.urls import parse_url
 

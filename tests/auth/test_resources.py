@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.auth.discovery.resources import (
-    canonical,
+from mcpwire.auth.discovery import (
+    canonical_uri,
     covers,
-    metadata_urls,
     read_resource_metadata,
+    resource_metadata_urls,
 )
 from mcpwire.auth.errors import DiscoveryError, UrlRefused
-from mcpwire.auth.model import ResourceMetadata
+from mcpwire.auth.records import ResourceMetadata
 from mcpwire.wire.urls import parse_url
 
 SERVER = parse_url("https://h/public/mcp")
@@ -36,7 +36,7 @@ CANONICAL = {
 @pytest.mark.rule("FLOW-03")
 @pytest.mark.parametrize(("server", "uri"), CANONICAL.items(), ids=CANONICAL)
 def test_a_server_has_one_canonical_uri(server, uri):
-    assert canonical(parse_url(server)) == uri
+    assert canonical_uri(parse_url(server)) == uri
 
 
 COVERED = {
@@ -192,7 +192,7 @@ ASKED = {
 @pytest.mark.system("U41")
 @pytest.mark.parametrize(("server", "challenged", "urls"), ASKED.values(), ids=ASKED)
 def test_a_resource_is_asked_about_itself_in_order(server, challenged, urls):
-    assert metadata_urls(parse_url(server), challenged) == urls
+    assert resource_metadata_urls(parse_url(server), challenged) == urls
 
 
 ELSEWHERE = {
@@ -213,14 +213,14 @@ ELSEWHERE = {
 @pytest.mark.parametrize("challenged", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_a_challenge_leads_nowhere_but_to_the_server(challenged):
     with pytest.raises(UrlRefused) as caught:
-        metadata_urls(SERVER, challenged)
+        resource_metadata_urls(SERVER, challenged)
     assert caught.value.rule in {"it is no URL", "it is not at https://h"}
     assert str(caught.value).endswith(caught.value.rule)
 
 
 def test_a_refused_challenge_shows_no_secret():
     with pytest.raises(UrlRefused) as caught:
-        metadata_urls(SERVER, "https://evil/x?token=s3cret")
+        resource_metadata_urls(SERVER, "https://evil/x?token=s3cret")
     assert caught.value.url == "https://evil/x?***"
     assert "s3cret" not in str(caught.value)
 

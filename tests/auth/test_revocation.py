@@ -10,9 +10,9 @@ from mcpwire.auth.errors import (
     TokenError,
     UrlRefused,
 )
-from mcpwire.auth.exchange.revocation import revoke_tokens
-from mcpwire.auth.model import Identity
+from mcpwire.auth.records import Identity
 from mcpwire.auth.steps import Answer, Fetch
+from mcpwire.auth.tokens import revoke_tokens
 from mcpwire.wire.urls import parse_url
 
 REVOKE = f"{ISSUER}/revoke"

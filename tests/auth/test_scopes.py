@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.auth.discovery.challenges import Denial
-from mcpwire.auth.discovery.scopes import (
+from mcpwire.auth.discovery import Denial
+from mcpwire.auth.records import ResourceMetadata, ServerMetadata
+from mcpwire.auth.scopes import (
     check_scope,
-    initial,
+    initial_scopes,
     is_scope,
     parse_scopes,
-    step_up,
+    step_up_scopes,
     widens,
 )
-from mcpwire.auth.model import ResourceMetadata, ServerMetadata
 
 
 def ask(
@@ -24,7 +24,7 @@ def ask(
     supported=None,
     wants_refresh=False,
 ):
-    return initial(
+    return initial_scopes(
         Denial(401, "bearer", scopes=challenged),
         ResourceMetadata("https://h", ("https://as",), listed),
         configured,
@@ -66,7 +66,7 @@ def test_the_first_request_asks_for_what_is_needed(given_, asked):
 @pytest.mark.rule("FLOW-13")
 def test_without_denial_and_metadata_no_scope_is_asked_for():
     metadata = ServerMetadata("https://as", scopes_supported=("a", "offline_access"))
-    assert initial(None, None, None, metadata, wants_refresh=True) == ()
+    assert initial_scopes(None, None, None, metadata, wants_refresh=True) == ()
 
 
 OFFERED = ("a", "offline_access")
@@ -158,7 +158,7 @@ STEPS = {
 @pytest.mark.parametrize(("asked", "demanded", "union"), STEPS.values(), ids=STEPS)
 def test_a_step_up_asks_for_the_union(asked, demanded, union):
     denial = Denial(403, "bearer", "insufficient_scope", demanded)
-    assert step_up(asked, denial) == union
+    assert step_up_scopes(asked, denial) == union
 
 
 SCOPE = st.text("abc:/.*,'", min_size=1, max_size=2)
@@ -168,10 +168,10 @@ SCOPE = st.text("abc:/.*,'", min_size=1, max_size=2)
 @given(st.lists(SCOPE, unique=True), st.lists(SCOPE))
 def test_a_step_up_loses_nothing_and_keeps_its_order(asked, demanded):
     denial = Denial(403, scopes=tuple(demanded))
-    union = step_up(asked, denial)
+    union = step_up_scopes(asked, denial)
     assert list(union[: len(asked)]) == asked
     assert set(union) == {*asked, *demanded}
-    assert step_up(union, denial) == union
+    assert step_up_scopes(union, denial) == union
 
 
 WIDER = {

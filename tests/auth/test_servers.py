@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.auth.discovery.servers import (
-    assumed,
-    candidates,
+from mcpwire.auth.discovery import (
+    assumed_metadata,
     check_pkce,
     read_server_metadata,
+    server_metadata_urls,
 )
 from mcpwire.auth.errors import DiscoveryError
-from mcpwire.auth.model import ServerMetadata
+from mcpwire.auth.records import ServerMetadata
 from mcpwire.wire.urls import parse_url
 
 OAUTH = "/.well-known/oauth-authorization-server"
@@ -46,7 +46,7 @@ PLACES = {
 @pytest.mark.system("U44")
 @pytest.mark.parametrize(("issuer", "urls"), PLACES.values(), ids=PLACES)
 def test_an_issuer_is_asked_about_itself_in_order(issuer, urls):
-    assert candidates(issuer) == urls
+    assert server_metadata_urls(issuer) == urls
 
 
 NO_ISSUER = {
@@ -62,7 +62,7 @@ NO_ISSUER = {
 @pytest.mark.parametrize(("issuer", "reason"), NO_ISSUER.values(), ids=NO_ISSUER)
 def test_what_can_be_no_issuer_is_not_asked(issuer, reason):
     with pytest.raises(DiscoveryError, match=reason) as caught:
-        candidates(issuer)
+        server_metadata_urls(issuer)
     assert "s3cret" not in str(caught.value)
 
 
@@ -239,7 +239,7 @@ def test_a_server_of_old_is_no_issuer_elsewhere(found):
 @pytest.mark.rule("AUTH-12")
 @pytest.mark.system("U42")
 def test_a_server_of_old_that_says_nothing_has_three_endpoints():
-    assert assumed(parse_url("https://h:8443/a/mcp?b")) == ServerMetadata(
+    assert assumed_metadata(parse_url("https://h:8443/a/mcp?b")) == ServerMetadata(
         "https://h:8443",
         authorization_endpoint="https://h:8443/authorize",
         token_endpoint="https://h:8443/token",
@@ -253,7 +253,7 @@ PROTECTED = {
     "by S256 among others": attrs.evolve(
         LEAST, code_challenge_methods_supported=("plain", "S256")
     ),
-    "by what a server of old does": assumed(parse_url("https://h")),
+    "by what a server of old does": assumed_metadata(parse_url("https://h")),
 }
 
 

@@ -18,9 +18,10 @@ from mcpwire.auth.errors import (
     TokenError,
     UrlRefused,
 )
-from mcpwire.auth.exchange.dpop import new_key
-from mcpwire.auth.exchange.jwt import SigningKey
-from mcpwire.auth.exchange.token_endpoint import (
+from mcpwire.auth.jwt import SigningKey, new_key
+from mcpwire.auth.records import Identity, ServerMetadata, Tokens
+from mcpwire.auth.steps import Answer, Fetch, Now, RandomBytes
+from mcpwire.auth.tokens import (
     ID_JAG,
     ID_TOKEN,
     authenticate,
@@ -33,8 +34,6 @@ from mcpwire.auth.exchange.token_endpoint import (
     request_tokens,
     token_exchange_form,
 )
-from mcpwire.auth.model import Identity, ServerMetadata, Tokens
-from mcpwire.auth.steps import Answer, Draw, Fetch, Now
 from mcpwire.wire.urls import parse_url
 
 ISSUER = "https://as.example"
@@ -80,7 +79,7 @@ def drive(steps, *answers):
             return stop.value, sent
         if isinstance(step, Now):
             reply = NOW + len(sent)
-        elif isinstance(step, Draw):
+        elif isinstance(step, RandomBytes):
             drawn += 1
             reply = bytes([drawn]) * step.count
         else:

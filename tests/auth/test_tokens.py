@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
-from mcpwire.auth.exchange.tokens import ID_JAG, read_exchange, read_tokens
-from mcpwire.auth.model import Tokens
+from mcpwire.auth.records import Tokens
 from mcpwire.auth.steps import Answer
+from mcpwire.auth.tokens import ID_JAG, read_exchange, read_tokens
 
 NOW = 1_000.0
 WHOLE = {

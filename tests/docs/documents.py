@@ -17,6 +17,7 @@ a `server` before them: they run here, without a process for each.
 Programs of the documents are found through a folder of shims: nothing is fetched. What
 shows the address of a server on this machine gets one, on any port that is free. Who
 logs in does it at a terminal, with a browser that consents, and keeps it for the block.
+What clients send and get meanwhile `watched` sees, for the record in `tests/record`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ from typing import NamedTuple
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
-from real_servers import real_server  # noqa: E402 - found through the line above
+import pytest  # noqa: E402 - found through the line above
+import watched  # noqa: E402 - as above
+from real_servers import real_server  # noqa: E402 - as above
 from served import ADDRESS, served  # noqa: E402 - as above
 from unmeasured import unmeasured  # noqa: E402 - as above
 
@@ -57,10 +60,13 @@ IN_PROCESS = frozenset(
     }
 )
 LANGUAGES = frozenset({"python", "console", "text", "sh"})
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PATIENCE = 60.0
 EVERYTHING = "@modelcontextprotocol/server-everything"
 
 FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 FILE = re.compile(r"# ([\w/]+\.py)\n")
 
@@ -133,6 +139,15 @@ def pairs(document: str) -> list[tuple[Block, Block | None]]:
     return result
 
 
+def record_name(block: Block) -> str:
+    """Name a block by its heading, so that lines elsewhere do not change it."""
+    text = (ROOT / block.document).read_text(encoding="utf-8")
+    above = FENCE.sub("\0", text[: block.span[0]])
+    heading = list(HEADING.finditer(above))[-1]
+    number = above.count("\0", heading.end()) + 1
+    return f"{block.document} {heading[1]} {number}"
+
+
 def file_name(block: Block) -> str | None:
     """Return the name of the file that a block is; ``None``: it is none."""
     found = FILE.match(block.text) if block.language == "python" else None
@@ -171,9 +186,12 @@ class Runner:
         self.shims.mkdir()
         self.folder = folder / "work"
         self.folder.mkdir()
-        python = f'exec "{sys.executable}"'
+        self.seen = folder / "seen"
+        self.seen.mkdir()
+        watched_by = f'{watched.VARIABLE}="{self.seen}" PYTHONPATH="{TESTS / "docs"}"'
+        python = f'{watched_by} exec "{sys.executable}"'
         self._shim("mcpwire", f'{python} -m mcpwire "$@"')
-        self._shim("python", f'{python} "$@"')
+        self.python = self._shim("python", f'{python} "$@"')
         (folder / "browser.py").write_text(BROWSER, encoding="utf-8")
         self._shim("browser", f'{python} -S "{folder}/browser.py" "$@"')
         self.state = folder / "state"
@@ -182,21 +200,27 @@ class Runner:
         server = " ".join(f'"{word}"' for word in self.everything.argv)
         self._shim("npx", f'test "$*" = "-y {EVERYTHING}" || exit 127\nexec {server}')
 
-    def _shim(self, name: str, code: str) -> None:
+    def _shim(self, name: str, code: str) -> str:
         path = self.shims / name
         path.write_text(f"#!/bin/sh\n{code}\n", encoding="utf-8")
         path.chmod(0o755)
+        return str(path)
+
+    def _printed(self, block: Block) -> str:
+        with pytest.MonkeyPatch.context() as patch:
+            watched.install(self.seen, patch.setattr)
+            return printed(block)
 
     def output(self, block: Block) -> str:
         """Return what the block should show: its output, commands included."""
         if block.document in IN_PROCESS and block.language == "python":
-            return printed(block)
+            return self._printed(block)
         for name, text in files_for(block).items():
             (self.folder / name).write_text(text, encoding="utf-8")
         if block.language == "python":
             code = program(block)
             with served(code) as place:
-                said = self._run([sys.executable, "-c", place.put(code)])
+                said = self._run([self.python, "-c", place.put(code)])
             return place.show(said)
         parts = []
         with served(block.text) as place:

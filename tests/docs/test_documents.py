@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from documents import (
     DOCUMENTS,
+    EXAMPLES,
     LANGUAGES,
     PATIENCE,
     ROOT,
@@ -22,17 +23,24 @@ from documents import (
     needs_everything,
     normal,
     pairs,
+    record_name,
 )
+from record import docs, make
 from served import served
 
 SHOWN = [pair for document in DOCUMENTS for pair in pairs(document)]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 HARMLESS = re.compile(r"(pip install|make|mcpwire gateway) [\w.:@ -]+")
 
 
 @pytest.fixture
 def runner(tmp_path):
     return Runner(tmp_path)
+
+
+def compare(case, runner):
+    """What the example's clients have sent and got is as it is in the record."""
+    differences = list(make.compare(docs.AREA, {case: docs.seen(case, runner.seen)}))
+    assert not differences, "\n\n".join(differences)
 
 
 def demand(runner):
@@ -56,6 +64,7 @@ def test_what_a_document_shows_is_what_comes_of_it(runner, block, shown):
     else:
         assert "Traceback" not in output
         assert output
+    compare(record_name(block), runner)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -151,7 +160,7 @@ def test_an_example_runs(runner, path):
     runs_as = ["-m", "pytest", "-q"] if path.name.startswith("test_") else []
     with served(argument) as place:
         done = subprocess.run(
-            [sys.executable, *runs_as, str(path), *place.put(argument).split()],
+            [runner.python, *runs_as, str(path), *place.put(argument).split()],
             cwd=path.parent,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -162,6 +171,11 @@ def test_an_example_runs(runner, path):
         )
         assert (done.returncode, done.stderr) == (0, "")
         assert PRINTED[path.name] in place.show(done.stdout)
+    compare(path.name, runner)
+
+
+def test_the_record_has_each_example_and_no_other():
+    assert make.load(docs.AREA).keys() == docs.names()
 
 
 def test_measured_numbers_and_versions_do_not_count():

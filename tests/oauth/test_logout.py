@@ -16,7 +16,7 @@ from authorization_server import (
 )
 
 import mcpwire
-from mcpwire.auth.record import credential_key, dump, load, pending_key
+from mcpwire.auth.records import credential_key, dump, load, pending_key
 
 pytestmark = pytest.mark.anyio
 

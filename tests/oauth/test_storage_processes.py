@@ -18,7 +18,7 @@ from siblings import siblings
 
 import mcpwire
 import mcpwire.sync
-from mcpwire.auth.record import credential_key, dump, load
+from mcpwire.auth.records import credential_key, dump, load
 
 pytestmark = [pytest.mark.pain("P33"), pytest.mark.attack("S24")]
 

@@ -4,6 +4,7 @@ python tests/record/make.py                   # what differs, of all areas
 python tests/record/make.py --write           # write the record anew
 python tests/record/make.py --write NAME ...  # of these areas only
 python tests/record/make.py conformance       # the legs that were run last
+python tests/record/make.py docs              # the examples that were run last
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from record import official, runner, server_cases, shown  # noqa: E402 - found through the line above
+from record import docs, official, runner, server_cases, shown  # noqa: E402 - found through the line above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,27 +29,33 @@ DATA: Final = HERE / "data"
 DIFFERENCES: Final = HERE / "differences.toml"
 AREAS: Final = (*runner.GROUPS, *server_cases.GROUPS)
 """What is made in a few seconds, each as one file."""
+RUN_ELSEWHERE: Final = {official.AREA: official, docs.AREA: docs}
+"""What is made of what others have run, often not all of it."""
 
 
 def make(area: str) -> dict[str, Any]:
     """Make the record of an area."""
-    if area == official.AREA:
-        return official.make()
+    if area in RUN_ELSEWHERE:
+        return RUN_ELSEWHERE[area].make()
     return (server_cases if area in server_cases.GROUPS else runner).make(area)
 
 
 def load(area: str) -> dict[str, Any]:
     """Read the record of an area as it is kept."""
-    return json.loads((DATA / f"{area}.json").read_text(encoding="utf-8"))
+    record = json.loads((DATA / f"{area}.json").read_text(encoding="utf-8"))
+    return docs.unfold(record) if area == docs.AREA else record
 
 
 def write(area: str, record: dict[str, Any]) -> None:
-    """Keep the record of an area; of the official suite only the legs it has."""
+    """Keep the record of an area; of what was run elsewhere only what was run."""
     DATA.mkdir(exist_ok=True)
-    if area == official.AREA and (DATA / f"{area}.json").exists():
+    if area in RUN_ELSEWHERE and (DATA / f"{area}.json").exists():
         kept = load(area)
-        rest = kept.keys() - official.part(kept, record).keys()
+        rest = kept.keys() - RUN_ELSEWHERE[area].part(kept, record).keys()
         record = record | {key: kept[key] for key in rest}
+    if area == docs.AREA:
+        shown_there = docs.names()
+        record = docs.fold({k: v for k, v in record.items() if k in shown_there})
     (DATA / f"{area}.json").write_text(shown.dumps(record), encoding="utf-8")
 
 
@@ -61,8 +68,9 @@ def listed(area: str) -> dict[str, str]:
 def compare(area: str, made: dict[str, Any]) -> Iterator[str]:
     """Tell each case that is another and is not listed, or is listed and the same."""
     kept, reasons = load(area), listed(area)
-    if area == official.AREA:
-        kept, reasons = official.part(kept, made), official.part(reasons, made)
+    if area in RUN_ELSEWHERE:
+        part = RUN_ELSEWHERE[area].part
+        kept, reasons = part(kept, made), part(reasons, made)
     for case in sorted({*kept, *made, *reasons}):
         differs = kept.get(case) != made.get(case)
         if differs and case not in reasons:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from record import make
+from record import docs, make
 
 pytestmark = [
     pytest.mark.unchecked_wire("the record compares all that is sent"),
@@ -36,6 +36,17 @@ def test_the_record_is_small_and_written_as_the_program_writes_it():
     for path in files:
         text = path.read_text(encoding="utf-8")
         assert text == make.shown.dumps(json.loads(text)), path.name
+
+
+def test_a_result_of_several_examples_is_written_once():
+    long, other = {"text": "a" * docs.LONG}, {"text": "b" * docs.LONG}
+    kept = {"one": {"1 received": [{"id": 1, "result": long}, "no JSON"]}}
+    kept["two"] = {
+        "1 received": [{"id": 2, "result": other}, {"id": 3, "result": long}]
+    }
+    folded = docs.fold(kept)
+    assert str(folded).count(long["text"]) == str(folded).count(other["text"]) == 1
+    assert docs.unfold(folded) == kept
 
 
 def test_each_listed_difference_names_an_area():

@@ -5,20 +5,13 @@ import threading
 
 import pytest
 
-import mcpwire
 from mcpwire import sync
 from mcpwire.limits import Recovery
 from mcpwire.testing import (
-    SILENCE,
-    FaultyStdio,
-    Noise,
     ScriptedServer,
-    Split,
-    Stall,
     at_random,
     later,
     leak_check,
-    scripted_command,
     text,
 )
 
@@ -62,43 +55,3 @@ def test_a_scripted_server_answers_whichever_thread_runs_the_loop():
         thread.start()
         thread.join(30)
     assert [answer.text for answer in answers] == ["hi"]
-
-
-def test_a_server_hangs_up_on_a_blocking_client():
-    server = ScriptedServer()
-    with client(server) as c:
-        server.hang_up()
-        with pytest.raises(mcpwire.ConnectionClosed):
-            c.call_tool("x", timeout=None)
-
-
-def test_a_call_that_times_out_is_seen_by_the_server():
-    server = ScriptedServer({"tools/call": SILENCE})
-    with client(server) as c:
-        with pytest.raises(mcpwire.RequestTimeout):
-            c.call_tool("x", timeout=0.3)
-        (cancelled,) = server.wait_for("notifications/cancelled")
-        assert cancelled.params["requestId"] == server.received[-2].id
-        with pytest.raises(AssertionError, match="1 of 2 'tools/call' came within"):
-            server.wait_for("tools/call", count=2, timeout=0.01)
-
-
-def test_a_real_server_behind_faults_answers_a_blocking_client():
-    target = scripted_command("handshake(); serve({'tools/call': text('hi')})")
-    with (
-        leak_check(grace=30),
-        client(FaultyStdio(target, [Noise(), Split(longest=4)])) as c,
-    ):
-        assert [c.call_tool("x").text for _ in range(3)] == ["hi"] * 3
-
-
-def test_a_stalled_server_is_a_timeout_and_hinders_no_close():
-    target = scripted_command("handshake(); serve({'tools/call': text('hi')})")
-    limits = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
-    faulty = FaultyStdio(target, [Stall(after_message=1)])
-    with (
-        leak_check(grace=30),
-        client(faulty, limits=limits, mode="session") as c,
-        pytest.raises(mcpwire.RequestTimeout),
-    ):
-        c.call_tool("x", timeout=0.1)

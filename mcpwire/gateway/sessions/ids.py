@@ -98,7 +98,7 @@ class SealedIds:
         undecodable: int = 404,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        from mcpwire.auth.exchange.jwe import import_sealing_key
+        from mcpwire.auth.jwt import import_sealing_key
 
         given: object = keys
         if isinstance(given, bytes | str):
@@ -148,7 +148,7 @@ class SealedIds:
         Raises:
             InvalidRequest: It would be too long.
         """
-        from mcpwire.auth.exchange.jwe import seal
+        from mcpwire.auth.jwt import seal
 
         if self._lifetime is not None:
             kept = _until(kept, self._clock() + self._lifetime)
@@ -162,7 +162,7 @@ class SealedIds:
 
     def read(self, id: str) -> Kept | None:
         """Return what an id holds; ``None``: it is not ours, too old or withdrawn."""
-        from mcpwire.auth.exchange.jwe import unseal
+        from mcpwire.auth.jwt import unseal
 
         if len(id) > self._max_length:
             return None

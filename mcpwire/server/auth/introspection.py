@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
-from mcpwire.auth.exchange.answers import check_available, read_object
-from mcpwire.auth.exchange.token_endpoint import authenticate
-from mcpwire.auth.model import Identity, ServerMetadata
-from mcpwire.auth.serving.claims import ClaimsError, check_times, read_claims
-from mcpwire.auth.steps import Fetch
+from mcpwire.auth.records import Identity, ServerMetadata
+from mcpwire.auth.resource_server import ClaimsError, check_times, read_claims
+from mcpwire.auth.steps import Fetch, check_available, read_object
+from mcpwire.auth.tokens import authenticate
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.serving.shares import Shares
 from mcpwire.server.auth.principal import Principal, client_address
@@ -28,7 +27,7 @@ from mcpwire.wire.urls import network_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpwire.auth.model import ClientAuth
+    from mcpwire.auth.records import ClientAuth
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.fetching import Fetcher
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.auth.exchange.jwt import (
+from mcpwire.auth.jwt import (
     CHECKED_ALGORITHMS,
     SHARED_ALGORITHMS,
     check_crypto,
@@ -19,8 +19,14 @@ from mcpwire.auth.exchange.jwt import (
     import_secret,
     is_signed,
 )
-from mcpwire.auth.serving.claims import ClaimsError, check_times, read_claims
-from mcpwire.auth.serving.compact import UnsoundToken, read_object, read_signed
+from mcpwire.auth.resource_server import (
+    ClaimsError,
+    UnsoundToken,
+    check_times,
+    read_claims,
+    read_object,
+    read_signed,
+)
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.server.auth.keys import GivenKeys, IssuerKeys, read_keys
 from mcpwire.server.auth.principal import Principal
@@ -30,7 +36,7 @@ from mcpwire.server.auth.verifiers import InvalidToken, check_leeway, check_plac
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from mcpwire.auth.serving.compact import SignedToken
+    from mcpwire.auth.resource_server import SignedToken
     from mcpwire.server.auth.keys import Keys
     from mcpwire.transports.http.target import Http
 

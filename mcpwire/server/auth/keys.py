@@ -13,23 +13,21 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
-from mcpwire.auth.discovery.resources import read_document
-from mcpwire.auth.discovery.servers import candidates
+from mcpwire.auth.discovery import read_document, server_metadata_urls
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, DiscoveryError
-from mcpwire.auth.exchange.answers import check_available
-from mcpwire.auth.exchange.jwt import (
+from mcpwire.auth.jwt import (
     CHECKED_ALGORITHMS,
     SHARED_ALGORITHMS,
     import_checking_jwk,
 )
-from mcpwire.auth.steps import Fetch
+from mcpwire.auth.steps import Fetch, check_available
 from mcpwire.errors import AuthError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from mcpwire.auth.exchange.jwt import CheckingKey
+    from mcpwire.auth.jwt import CheckingKey
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.fetching import Fetcher
 
@@ -244,7 +242,7 @@ class IssuerKeys:
     async def _discover(self, now: float) -> str:
         """Return where the issuer says that its keys are."""
         refused: AuthError = DiscoveryError(f"{_METADATA} is nowhere")
-        for url in candidates(self._issuer):
+        for url in server_metadata_urls(self._issuer):
             try:
                 document = await self._document(url, _METADATA, now)
             except DiscoveryError as error:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from mcpwire.auth.discovery.scopes import OFFLINE_ACCESS, check_scope
-from mcpwire.auth.serving.metadata import parse_resource
+from mcpwire.auth.resource_server import parse_resource
+from mcpwire.auth.scopes import OFFLINE_ACCESS, check_scope
 from mcpwire.server.auth.verifiers import OwnTokens
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def check_dpop(dpop: bool | Literal["required"]) -> bool | Literal["required"]: 
     if dpop not in {True, False, "required"}:
         raise ValueError(f"dpop must be True, False or 'required', got {dpop!r}")
     if dpop:
-        from mcpwire.auth.exchange.jwt import check_crypto
+        from mcpwire.auth.jwt import check_crypto
 
         check_crypto()
     return dpop

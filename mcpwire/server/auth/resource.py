@@ -15,21 +15,18 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from mcpwire.auth.discovery.scopes import check_scope
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
-from mcpwire.auth.serving.compact import UnsoundToken
-from mcpwire.auth.serving.metadata import (
-    close_scopes,
+from mcpwire.auth.resource_server import (
+    PROOF_ALGORITHMS,
+    Replays,
+    UnsoundToken,
+    binding_of,
+    check_proof,
     parse_resource,
     resource_document,
     well_known_paths,
 )
-from mcpwire.auth.serving.proof import (
-    PROOF_ALGORITHMS,
-    Replays,
-    binding_of,
-    check_proof,
-)
+from mcpwire.auth.scopes import check_scope, close_scopes
 from mcpwire.errors import AuthError
 from mcpwire.protocol.serving.auth.credentials import (
     CREDENTIALS,

@@ -83,12 +83,12 @@ class Destination:
         self._hosts = [value for name, value in request.fields if name == b"host"]
 
     @contextlib.contextmanager
-    def watch(self, client: Any, *, asynchronous: bool) -> Iterator[None]:
+    def watch(self, client: Any) -> Iterator[None]:
         """Check what the client sends meanwhile in this context, behind its hooks."""
         if not self._credentials:
             yield
             return
-        check = _check_async if asynchronous else _check
+        check = _check_async if hasattr(client, "aclose") else _check
         hooks = client.event_hooks["request"]
         if check not in hooks[-1:]:
             # One that stands further ahead stays: a request may be on its way there.

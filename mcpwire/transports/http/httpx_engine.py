@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, MCPError
 from mcpwire.transports._affinity import let_go_after_fork
+from mcpwire.transports.handlers import is_blocking
 from mcpwire.transports.http._sockets import RESENDS, TAIL_BYTES, TAIL_S
 from mcpwire.transports.http.over_httpx.errors import Facts, Translator, shown_cause
 from mcpwire.transports.http.over_httpx.guard import StaleError, UnwantedError
@@ -43,6 +44,7 @@ from mcpwire.transports.http.over_httpx.responses import (
     is_http2,
     read_head,
 )
+from mcpwire.transports.http.over_httpx.threaded import ThreadedClient
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -88,8 +90,11 @@ class HttpxEngine:
             self.library: ModuleType = httpx
             self.transport = make_transport(target, httpx.AsyncHTTPTransport, httpx)
         else:
-            check_client(self.client, asynchronous=True)
+            if not is_blocking():
+                check_client(self.client)
             self.library = library_of(self.client)
+            if not hasattr(self.client, "aclose"):
+                self.client = ThreadedClient(self.client)
         self.requests = Requests(target, self.library, self.client)
         self.translate = Translator(target, limits)
         self.streams: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -150,7 +155,7 @@ class HttpxEngine:
         """Send a request of httpx; return the response, unread."""
         if destination is None:
             return await self.transport.handle_async_request(request)
-        with destination.watch(self.client, asynchronous=True):
+        with destination.watch(self.client):
             return await self.client.send(request, stream=True, follow_redirects=False)
 
     def abort(self, reply: Fed, error: MCPError) -> bool:

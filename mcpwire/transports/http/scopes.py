@@ -53,7 +53,7 @@ def missing_scope(http: Http, error: MCPError) -> InsufficientScope | None:
     refusal = error if isinstance(error, HTTPError) else error.__cause__
     if not isinstance(refusal, HTTPError) or refusal.status != 403:
         return None
-    from mcpwire.auth.discovery.challenges import read_denial
+    from mcpwire.auth.discovery import read_denial
 
     denial = read_denial(refusal.status, refusal.headers)
     if denial.error != "insufficient_scope":

@@ -308,7 +308,7 @@ def _grant(target: Http) -> Grant | None:
     # OAuth is imported where somebody uses it, not with each URL.
     from mcpwire.auth.config import OAuth, is_grant
     from mcpwire.auth.errors import UrlRefused
-    from mcpwire.auth.guard import check_server_url
+    from mcpwire.auth.url_policy import check_server_url
 
     grant: Any = OAuth() if auth == "oauth" else auth
     if not is_grant(grant):

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpwire.auth.config import Grant
-    from mcpwire.auth.flow import Wanted
-    from mcpwire.auth.model import Record
+    from mcpwire.auth.flow import TokenRequest
+    from mcpwire.auth.records import Record
     from mcpwire.auth.steps import Steps
     from mcpwire.limits import Limits
     from mcpwire.transports.http.target import Http
@@ -105,7 +105,7 @@ class Authorizer:
             session.put_off()
             return session.spare()
 
-    async def obtain(self, wanted: Wanted) -> Credential:
+    async def obtain(self, wanted: TokenRequest) -> Credential:
         """Return another token than the one that was not good enough.
 
         Raises:
@@ -150,7 +150,7 @@ class Authorizer:
         here = running.task.get_loop() is asyncio.get_running_loop()
         return running if here else None
 
-    def _begin(self, wanted: Wanted) -> _Operation:
+    def _begin(self, wanted: TokenRequest) -> _Operation:
         running = self._running = _Operation(wanted)
         running.task = asyncio.get_running_loop().create_task(
             self._obtain(running), name="mcpwire-oauth"
@@ -272,7 +272,7 @@ class _Operation:
 
     task: asyncio.Task[Credential]
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: TokenRequest) -> None:
         self.wanted = wanted
         self.waiters = 0
         self.keeps_on = False

@@ -10,7 +10,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.auth.guard import check_authorization_url
+from mcpwire.auth.url_policy import check_authorization_url
 
 if TYPE_CHECKING:
     import webbrowser

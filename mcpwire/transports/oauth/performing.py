@@ -13,10 +13,9 @@ from urllib.parse import parse_qsl
 from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, ConsentDenied
-from mcpwire.auth.record import (
+from mcpwire.auth.records import (
     credential_key,
     dump,
-    dump_pending,
     load,
     load_pending,
     pending_key,
@@ -118,7 +117,7 @@ class Vault:
         return True
 
     def _keep(self, step: Any) -> None:
-        data = dump_pending(step.pending)
+        data = dump(step.pending)
         for _ in range(KEEPS):  # the last one counts
             _, version = self._storage.load(self._pending)
             if self._storage.save(self._pending, data, version) is not None:
@@ -158,8 +157,8 @@ _STORED: Final[Mapping[type, Callable[[Vault, Any], Any]]] = {
     steps.Load: Vault._load,  # noqa: SLF001 - the table of this very class
     steps.Save: Vault._save,  # noqa: SLF001 - the table of this very class
     steps.Forget: Vault._forget,  # noqa: SLF001 - the table of this very class
-    steps.Keep: Vault._keep,  # noqa: SLF001 - the table of this very class
-    steps.Recall: Vault._recall,  # noqa: SLF001 - the table of this very class
+    steps.SavePending: Vault._keep,  # noqa: SLF001 - the table of this very class
+    steps.LoadPending: Vault._recall,  # noqa: SLF001 - the table of this very class
     steps.Lease: Vault._lease,  # noqa: SLF001 - the table of this very class
     steps.Release: Vault._release,  # noqa: SLF001 - the table of this very class
 }
@@ -281,11 +280,11 @@ def keeps_on(step: steps.Step, before: bool) -> bool:  # noqa: FBT001 - a fold o
 
 
 _BETWEEN: Final = frozenset(
-    {steps.Draw, steps.Load, steps.Now, steps.Release, steps.Save}
+    {steps.RandomBytes, steps.Load, steps.Now, steps.Release, steps.Save}
 )
 """What stands between an answer and its place in the store, which others wait for."""
 
-QUICK: Final = frozenset({steps.Draw, steps.Listen, steps.NewKey, steps.Now})
+QUICK: Final = frozenset({steps.RandomBytes, steps.Listen, steps.NewKey, steps.Now})
 """Steps that wait for nothing."""
 
 
@@ -296,9 +295,9 @@ def quick(step: steps.Step, desk: Desk | None) -> Any:
         return desk.listen(step.preferred)
     if type(step) is steps.Now:
         return wall_time()
-    if type(step) is steps.Draw:
+    if type(step) is steps.RandomBytes:
         return os.urandom(step.count)
-    from mcpwire.auth.exchange.dpop import new_key
+    from mcpwire.auth.jwt import new_key
 
     assert type(step) is steps.NewKey
     return new_key()

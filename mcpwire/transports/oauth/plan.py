@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from mcpwire.auth.errors import UrlRefused
-from mcpwire.auth.guard import check_address, check_url, class_of_server
+from mcpwire.auth.url_policy import check_address, check_url, class_of_server
 from mcpwire.errors import (
     AuthError,
     ConnectError,

@@ -20,10 +20,10 @@ from time import time as wall_time
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth.config import OAuth
-from mcpwire.auth.discovery.challenges import read_denial
-from mcpwire.auth.discovery.scopes import widens
+from mcpwire.auth.discovery import read_denial
 from mcpwire.auth.errors import InsufficientScope
-from mcpwire.auth.flow import Wanted, fits
+from mcpwire.auth.flow import TokenRequest, fits
+from mcpwire.auth.scopes import widens
 from mcpwire.protocol.http.request import Request
 from mcpwire.transports.http.destination import misdirected
 from mcpwire.transports.http.scopes import insufficient_scope
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwire.auth.config import Grant
-    from mcpwire.auth.discovery.challenges import Denial
-    from mcpwire.auth.flow import Obtained
-    from mcpwire.auth.model import Record
+    from mcpwire.auth.discovery import Denial
+    from mcpwire.auth.flow import TokenResult
+    from mcpwire.auth.records import Record
     from mcpwire.errors import MCPError
     from mcpwire.transports.http.engine import Fed
     from mcpwire.transports.http.target import Http
@@ -104,7 +104,7 @@ class Credential:
         line: The header line, as long as that is the same for every request.
         renew_at: When another is asked for, on the monotonic clock.
         expires_at: When it is of no use any more, on that clock.
-        how: How it was got; see `Obtained`.
+        how: How it was got; see `TokenResult`.
     """
 
     __slots__ = ("expires_at", "how", "line", "prover", "record", "renew_at", "token")
@@ -127,7 +127,7 @@ class Credential:
         self.prover: Any = None
         self.line: bytes | None = None
         if tokens.token_type == "DPoP":  # noqa: S105 - a type of token
-            from mcpwire.auth.exchange.dpop import Prover
+            from mcpwire.auth.jwt import Prover
 
             assert record.dpop_key is not None, "bound to no key"
             self.prover = Prover(record.dpop_key)
@@ -194,9 +194,9 @@ class AuthSession:
         self._refused: Credential | None = None
         """What the last login gave that did not help."""
 
-    def wanted(self, **reasons: Any) -> Wanted:
+    def wanted(self, **reasons: Any) -> TokenRequest:
         """Return what a token is wanted for."""
-        return Wanted(
+        return TokenRequest(
             self.target.parsed, allow_insecure=self.target.allow_insecure, **reasons
         )
 
@@ -238,7 +238,7 @@ class AuthSession:
         if fits(self.grant, record):
             self.current = Credential(record, "stored")
 
-    def meets(self, wanted: Wanted) -> Credential | None:
+    def meets(self, wanted: TokenRequest) -> Credential | None:
         """Return the token in use, if it is what is wanted by now."""
         current = self.spare()
         if current is None or current.token == wanted.used:
@@ -251,7 +251,7 @@ class AuthSession:
                 return None
         return current
 
-    def take(self, obtained: Obtained) -> Credential:
+    def take(self, obtained: TokenResult) -> Credential:
         """Use that from now on."""
         current = self.current
         record = obtained.record
@@ -315,7 +315,7 @@ class AuthSession:
         fields: dict[bytes, bytes],
         credential: Credential | None,
         attempt: Attempt,
-    ) -> Wanted | None:
+    ) -> TokenRequest | None:
         """Say what token the request is to be tried with next; ``None``: no other."""
         attempt.tries += 1
         if attempt.tries >= TRIES + attempt.step_ups:
@@ -437,7 +437,7 @@ class Filtered:
         self.attempt = attempt
         self.data: Callable[[bytes], None] = reply.data
         self.end: Callable[[], None] = reply.end
-        self.wanted: Wanted | None = None
+        self.wanted: TokenRequest | None = None
         self.error: MCPError | None = None
         self._is_last = is_last
 

@@ -41,7 +41,7 @@ def shown():
 
 def test_what_shows_a_secret_is_found():
     """Otherwise what follows would show nothing."""
-    from mcpwire.auth.model import Tokens
+    from mcpwire.auth.records import Tokens
 
     class Open(Tokens):
         __module__ = "mcpwire.somewhere"

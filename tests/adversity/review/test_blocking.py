@@ -114,53 +114,6 @@ def program(source: str, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-CLOSES_TWICE = """
-import os, signal, sys, threading, mcpwire.sync
-from mcpwire import Stdio
-from mcpwire.limits import Limits
-client = mcpwire.sync.Client(
-    Stdio(sys.executable, ["-S", "-c", sys.argv[1]]),
-    limits=Limits(close_grace=1.0, terminate_grace=0.2), mode="2025-11-25")
-client.connect()
-signal.signal(signal.SIGTERM, lambda *_: (client.close(), print("handled", flush=True)))
-threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
-client.close()
-print("closed", flush=True)
-"""
-
-
-def test_a_signal_handler_may_close_what_its_thread_is_closing_already():
-    done = program(CLOSES_TWICE, PRELUDE + STUBBORN)
-    assert sorted(done.stdout.split()) == ["closed", "handled"], done.stderr
-
-
-STARTS_IN_HANDLER = """
-import os, signal, sys, mcpwire.sync
-from mcpwire import Stdio
-client = mcpwire.sync.Client(
-    Stdio(sys.executable, ["-S", "-c", sys.argv[1]]), mode="2025-11-25")
-client.connect()
-def handle(*_):
-    try:
-        print(client.start_call("x").result(5).text, flush=True)
-    except mcpwire.LocalProtocolError:
-        print("refused", flush=True)
-signal.signal(signal.SIGTERM, handle)
-print(client.call_tool("x").text, flush=True)
-client.close()
-"""
-
-
-def test_start_call_in_a_signal_handler_never_waits_for_its_own_thread():
-    body = (
-        "handshake()\n"
-        "m = recv(); os.kill(os.getppid(), signal.SIGTERM); time.sleep(0.1)\n"
-        "text(m, 'hi')\nrecv()"
-    )
-    done = program(STARTS_IN_HANDLER, PRELUDE + body)
-    assert done.stdout.split() == ["refused", "hi"], done.stderr
-
-
 ASKS = """
 handshake()
 m = recv()
@@ -246,23 +199,6 @@ def test_subscribing_beside_one_that_takes_long_keeps_to_its_own_timeout():
         assert isinstance(quick.error, mcpwire.RequestTimeout) or quick.error is None
         client.close()
         assert slow.ended()
-
-
-def test_waiting_in_a_fork_for_a_call_of_the_parent_raises():
-    with mcpwire.sync.Client(
-        scripted("handshake()\nrecv()\nrecv()\n"), limits=QUICK, mode="2025-11-25"
-    ) as client:
-        call = client.start_call("x")
-        child = os.fork()
-        if child == 0:
-            signal.alarm(30)
-            try:
-                call.result()
-            except mcpwire.LocalProtocolError:
-                os._exit(0)
-            os._exit(1)
-        assert os.waitpid(child, 0)[1] == 0
-        call.cancel()
 
 
 EXITS = """

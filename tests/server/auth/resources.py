@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from mcpwire.auth.discovery.challenges import read_denial
+from mcpwire.auth.discovery import read_denial
 from mcpwire.server.auth import Principal, ResourceServer, StaticTokens
 
 RESOURCE = "https://mcp.example/mcp"

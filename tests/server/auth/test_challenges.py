@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.auth.discovery.challenges import parse_challenges, read_denial
-from mcpwire.auth.serving.challenge import format_challenge
+from mcpwire.auth.discovery import parse_challenges, read_denial
+from mcpwire.auth.resource_server import format_challenge
 from mcpwire.server.auth.challenges import (
     AuthenticationRefused,
     HttpRefusal,

@@ -22,8 +22,8 @@ from issuing import (
 from joserfc.jws import JWSRegistry
 from resources import ISSUER, NOW, RESOURCE
 
-from mcpwire.auth.exchange.jwt import import_secret
-from mcpwire.auth.serving.compact import read_signed
+from mcpwire.auth.jwt import import_secret
+from mcpwire.auth.resource_server import read_signed
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.auth import InvalidToken, JwtVerifier, Principal
 from mcpwire.transports.http.target import Http

@@ -15,8 +15,8 @@ from resources import (
     resource,
 )
 
-from mcpwire.auth.exchange.dpop import Prover, new_key
-from mcpwire.auth.serving.proof import PROOF_ALGORITHMS, Replays
+from mcpwire.auth.jwt import Prover, new_key
+from mcpwire.auth.resource_server import PROOF_ALGORITHMS, Replays
 from mcpwire.server.auth import AuthenticationRefused
 
 TOKEN = "the-token"

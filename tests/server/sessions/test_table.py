@@ -399,7 +399,7 @@ async def test_a_store_is_in_memory_if_none_is_given_and_is_switched_off_by_fals
 
 
 @pytest.mark.attack("X07")
-@pytest.mark.parametrize(("is_used", "most"), [(False, 3_300), (True, 4_000)])
+@pytest.mark.parametrize(("is_used", "most"), [(False, 4_500), (True, 5_000)])
 async def test_an_idle_session_takes_little_memory(is_used, most):
     async with Bench(echo) as bench:
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -65,38 +63,6 @@ def test_handlers_answer_while_a_call_waits(blocking):
     assert "file:///srv/a" in roots.text
 
 
-@pytest.mark.fault("F18")
-@pytest.mark.parametrize("mode", ["session", "stateless"])
-def test_threads_that_share_a_client_are_asked_at_once(blocking, mode):
-    """Each handler waits until as many run as threads call."""
-    meeting = threading.Barrier(4, timeout=PATIENCE_S)
-
-    def meet(request):
-        meeting.wait()
-        return sample(request)
-
-    with (
-        blocking("sdk_interactive", mode=mode, sampling=meet) as client,
-        ThreadPoolExecutor(4) as threads,
-    ):
-        results = threads.map(
-            lambda topic: client.call_tool("haiku", {"topic": topic}), "abcd"
-        )
-        texts = [each.structured_content["content"]["text"] for each in results]
-    assert texts == [f"A HAIKU ON {topic}" for topic in "ABCD"]
-
-
-def test_what_was_told_between_calls_is_heard_with_the_next(blocking):
-    with blocking("everything") as client, client.listen([FIRST]) as changes:
-        client.call_tool(UPDATES)
-        change = next(changes)
-        client.call_tool(UPDATES)
-    assert (change.method, change.params.uri) == (
-        "notifications/resources/updated",
-        FIRST,
-    )
-
-
 def test_a_watch_and_a_restart(blocking):
     others = children()
     with blocking("everything") as client, client.watch(FIRST) as contents:
@@ -108,24 +74,6 @@ def test_a_watch_and_a_restart(blocking):
         third = next(contents)
     for content in (first, second, third):
         assert content.text.startswith("Resource 1: ")
-
-
-@pytest.mark.pain("P09")
-def test_a_started_call_is_cancelled_from_another_thread(blocking):
-    running = threading.Event()
-    with blocking("sdk_interactive") as client:
-        call = client.start_call(
-            "hang", {"name": "one"}, on_progress=lambda *_: running.set()
-        )
-        assert running.wait(PATIENCE_S)
-        threading.Thread(target=call.cancel, args=("enough",)).start()
-        with pytest.raises(mcpwire.CallCancelled, match="enough"):
-            call.result(PATIENCE_S)
-        for _ in range(200):
-            names = client.call_tool("cancelled").structured_content["result"]
-            if names:
-                break
-    assert names == ["one"]
 
 
 @pytest.mark.parametrize("mode", ["session", "stateless"])

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import selectors
+import socket
 import sys
 from contextvars import ContextVar
 from time import monotonic
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.destination import Destination
     from mcpwire.transports.http.over_httpx.errors import Facts
 
-__all__ = ["Owner", "Tap", "abort_transport", "close_socket"]
+__all__ = ["Owner", "Tap", "abort_transport", "close_socket", "current_tap"]
 
 _CANCEL: Final = 8
 """RFC 9113, 7: the stream is no longer needed."""
@@ -34,6 +36,9 @@ RESET_S: Final = 1.0
 
 LOOK_S: Final = 0.05
 """How often a large body that does not leave looks for an answer that came early."""
+
+SLICE_S: Final = 1.0
+"""How soon a thread notices that another one has closed its connection."""
 
 _EVENTS: Final = frozenset({"connect_tcp.complete", "connect_unix_socket.complete"})
 
@@ -53,12 +58,19 @@ _current: ContextVar[Tap] = ContextVar("_current")
 """Whose task this is."""
 
 
+def current_tap() -> Tap:
+    """Return the tap of the exchange that runs in this context."""
+    return _current.get()
+
+
 class Line:
     """One connection: reads and writes for its stream, and tells whoever does."""
 
     def __init__(self, stream: Any, owner: Owner) -> None:
         self.stream = stream
         self.guard = Guard(owner.limits, is_strict=owner.client is None)
+        self.tap: Tap | None = None
+        """Which exchange has written last."""
         self._turn = asyncio.Lock()
         self._read, self._write = stream.read, stream.write
         stream.read, stream.write = self.read, self.write
@@ -72,6 +84,10 @@ class Line:
         """Return how many bytes the peer's system says it has."""
         sock = self.stream.get_extra_info("socket")
         return 0 if sock is None else acknowledged(sock)
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self.stream.aclose()
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Read for the stream."""
@@ -125,6 +141,55 @@ class Line:
             raise library_of(self.stream).WriteError("answered early")
 
 
+class ThreadedLine(Line):
+    """One connection of a blocking client, for the threads of exchanges."""
+
+    async def aclose(self) -> None:
+        """Close the connection; that does not block."""
+        self.stream.close()
+
+    def read(  # type: ignore[override]  # its stream is not asynchronous
+        self, max_bytes: int, timeout: float | None = None
+    ) -> bytes:
+        """Read for the stream."""
+        tap = _current.get(None)
+        if tap is None:
+            return bytes(self._read(max_bytes, timeout))
+        tap.check(self)
+        while True:
+            with contextlib.suppress(library_of(self.stream).ReadTimeout):
+                data: bytes = self._read(max_bytes, SLICE_S)
+                tap.note_read(self, data)
+                return data
+
+    def write(  # type: ignore[override]  # as above
+        self, buffer: bytes, timeout: float | None = None
+    ) -> None:
+        """Write for the stream."""
+        tap = _current.get(None)
+        if tap is not None:
+            tap.note_write(self, len(buffer))
+        if tap is None or len(buffer) <= FIRST_BYTES or self.is_secure or tap.shares:
+            self._write(buffer, timeout)
+        else:
+            self._write_unanswered(memoryview(buffer))
+
+    def _write_unanswered(self, left: memoryview) -> None:
+        """Write while no answer comes: a server may refuse a body it has not read."""
+        sock: socket.socket = self.stream.get_extra_info("socket")
+        try:
+            sock.settimeout(0)
+            with selectors.DefaultSelector() as selector:
+                selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE)
+                while left:
+                    selector.select(SLICE_S)
+                    self._check_unanswered()
+                    with contextlib.suppress(BlockingIOError):
+                        left = left[sock.send(left) :]
+        except (OSError, ValueError) as error:  # ValueError: closed meanwhile
+            raise library_of(self.stream).WriteError(error) from error
+
+
 class Tap:
     """What one exchange does to the connection it gets.
 
@@ -140,7 +205,8 @@ class Tap:
         self._owner = owner
         self._facts = facts
         self._line: Line | None = None
-        self._opening: Any = None
+        self._opening: Line | None = None
+        self._loop = asyncio.get_running_loop()
         self._begun_at: int | None = None
         self._has_answer = self._is_spoilt = False
         self.destination: Destination | None = None
@@ -151,12 +217,16 @@ class Tap:
 
     async def trace(self, event: str, info: dict[str, Any]) -> None:
         """Take note of a step of httpcore's."""
+        self.note_step(event, info)
+
+    def note_step(self, event: str, info: dict[str, Any]) -> None:
+        """Take note of a step of httpcore's; from the thread that takes it."""
         self._facts.is_traced = True
         step = event.partition(".")[2]
         if step in _EVENTS:
             self._opened(info["return_value"])
         elif step == "start_tls.started":
-            self._opening = None if self._line is None else self._line.stream
+            self._opening = self._line
         elif step == "start_tls.complete":
             self._opened(info["return_value"])
         elif step == "send_connection_init.started":
@@ -179,9 +249,15 @@ class Tap:
             self._owner.connections += 1
 
     def _opened(self, stream: Any) -> None:
-        self._opening = stream
-        self._line = Line(stream, self._owner)
-        self._owner.streams.add(stream)
+        add = self._owner.streams.add
+        if hasattr(stream, "aclose"):
+            self._line = Line(stream, self._owner)
+            add(stream)
+        else:
+            self._line = ThreadedLine(stream, self._owner)
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(add, stream)
+        self._opening = self._line
 
     # ... what passes ...
 
@@ -209,8 +285,12 @@ class Tap:
 
         Raises:
             StaleError: It must not.
+            UnwantedError: The exchange was given up.
         """
         self._line = line
+        line.tap = self
+        if self._is_http1 and self._facts.is_unwanted:
+            raise UnwantedError
         if self._is_http1 and self._begun_at is None:
             line.guard.begin(monotonic())
             self._begun_at = line.acknowledged()
@@ -246,7 +326,17 @@ class Tap:
         line = self._line
         # Not asked now: another exchange may have the connection already.
         if line is not None and self._is_spoilt:
-            await line.stream.aclose()
+            await line.aclose()
+
+    def give_up(self) -> None:
+        """Let no request begin any more, and wake the thread that waits for an answer.
+
+        Not where others use the connection, too.
+        """
+        self._facts.is_unwanted = True
+        line = self._line
+        if line is not None and line.tap is self and not self.shares:
+            wake_thread(line.stream)
 
     async def hang_up(self, response: Any, *, cancels: bool) -> None:
         """Let go of the connection of an exchange that has failed.
@@ -315,6 +405,9 @@ def _http2_connections(owner: Owner) -> list[tuple[Any, Any]]:
 
 def abort_transport(stream: Any) -> None:
     """Close a connection now, whether or not its loop runs here or ever again."""
+    if not hasattr(stream, "aclose"):
+        wake_thread(stream)
+        return
     # httpcore wraps a stream of anyio, which may be one of TLS over another.
     inner = stream
     for name in ("_stream", "transport_stream"):
@@ -327,6 +420,15 @@ def abort_transport(stream: Any) -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         close_socket(stream)
+
+
+def wake_thread(stream: Any) -> None:
+    """End a connection for the thread that waits for it, which closes it."""
+    sock = stream.get_extra_info("socket")
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            # Not the method of `SSLSocket`, which turns it into a plain one.
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def close_socket(stream: Any) -> None:

@@ -55,15 +55,16 @@ def failures_of(library: ModuleType) -> tuple[type[Exception], ...]:
     return found if h2 is None else (*found, h2.H2Error)
 
 
-def check_client(client: Any, *, asynchronous: bool) -> None:
-    """Check that a client awaits where it must and nowhere else.
+def check_client(client: Any) -> None:
+    """Check that a client is asynchronous.
 
     Raises:
-        ValueError: It is of the other kind.
+        ValueError: It is not.
     """
-    if hasattr(client, "aclose") is not asynchronous:
-        wanted = "AsyncClient" if asynchronous else "Client"
-        raise ValueError(f"http_client must be an httpx.{wanted}, got {_kind(client)}")
+    if not hasattr(client, "aclose"):
+        raise ValueError(
+            f"http_client must be an httpx.AsyncClient, got {_kind(client)}"
+        )
 
 
 def _kind(client: Any) -> str:

@@ -30,10 +30,10 @@ from mcpwire.auth.config import (
     WorkloadIdentity,
 )
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError, UrlRefused
-from mcpwire.auth.exchange.token_endpoint import ID_JAG
 from mcpwire.auth.flow import obtain
-from mcpwire.auth.model import Identity, Record, Tokens
-from mcpwire.auth.steps import Answer, Ask, Draw, Fetch, Lease, Listen, Supply
+from mcpwire.auth.records import Identity, Record, Tokens
+from mcpwire.auth.steps import Answer, Ask, Fetch, Lease, Listen, RandomBytes, Supply
+from mcpwire.auth.tokens import ID_JAG
 
 KEY = ECKey.generate_key("P-256")
 PEM = KEY.as_pem(private=True).decode()
@@ -148,7 +148,7 @@ def test_a_signature_is_for_this_issuer_alone_and_never_the_same():
         "client_assertion_type",
         "client_assertion",
     }
-    assert len(world.of(Draw)) == 2
+    assert len(world.of(RandomBytes)) == 2
     assert PEM not in repr(world.ledger)
 
 

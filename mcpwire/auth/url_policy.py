@@ -1,10 +1,11 @@
-"""Where credentials may go, and where a user may be sent: rules about URLs.
+"""The rules for URLs that receive credentials, and for those a user is sent to.
 
-A server names whom it trusts, and whoever it names is asked by us, from where we stand:
-behind a firewall, beside a cloud's metadata service. So what it names is https, spelled
-so that everybody reads it alike, and leads into no network that the server itself is
-not in (2026-07-28 security best practices, "Server-Side Request Forgery"). Names are
-judged twice: as they stand, and by each address they resolve to.
+An MCP server names its authorization servers, and this machine asks each of them from
+its own place: behind a firewall, beside a cloud's metadata service. So a named URL must
+be https, spelled in the one way that every reader understands alike, and must not lead
+into a network that the server itself is not in (2026-07-28 security best practices,
+"Server-Side Request Forgery"). A host is checked twice: by its name, and by each
+address that it resolves to.
 """
 
 from __future__ import annotations
@@ -32,17 +33,18 @@ __all__ = [
     "check_server_url",
     "check_url",
     "class_of_server",
+    "parse_named",
+    "refused",
 ]
 
-LONGEST_URL: Final = 8_000
-"""As much as any server must take in a request line (RFC 9110, 4.1)."""
+LONGEST_URL: Final = 8_000  # each server must accept it (RFC 9110 section 4.1)
 
 _EVERYWHERE: Final[frozenset[AddressClass]] = frozenset({"public", "name"})
 
+# Networks that a server may be in by the addresses of its name. Link-local is none of
+# them: clouds keep the keys of their machines there, and the owner of a name could
+# choose it. A server is there only if it is configured by its address.
 _BY_NAME: Final[frozenset[AddressClass]] = frozenset({"loopback", "private", "cgnat"})
-"""Networks that a server may be in by what its name resolves to. Whoever rules its name
-could say link-local as well, which is where clouds keep the keys of their machines; to
-be there a server must have been configured by its address."""
 
 _WHERE: Final[dict[AddressClass, str]] = {
     "loopback": "to this machine",
@@ -55,19 +57,14 @@ _WHERE: Final[dict[AddressClass, str]] = {
     "invalid": "to no address at all",
 }
 
-# Legal in a URL, and what shells act upon. Nobody here uses one: who is handed the URL
-# might.
+# Legal in a URL, and special to a shell, which a user's own function may run.
 _FOR_SHELLS: Final = re.compile(r"[$'();]")
 
 
 def check_server_url(url: Url, *, allow_insecure: bool) -> None:
-    """Check that tokens may be sent to a server.
-
-    Raises:
-        UrlRefused: They would travel unencrypted to another machine.
-    """
+    """Refuse a server if tokens would travel to it unencrypted."""
     if not (url.is_secure or allow_insecure):
-        raise _refused(
+        raise refused(
             "the server's URL",
             url.unmasked,
             "tokens would travel unencrypted: use https, or say allow_insecure=True",
@@ -75,25 +72,25 @@ def check_server_url(url: Url, *, allow_insecure: bool) -> None:
 
 
 def check_url(text: str, *, what: str, server: Url, allow_insecure: bool) -> Url:
-    """Return the parts of a URL that an authorization server or a resource named.
+    """Return the parts of a URL that a resource or an authorization server named.
 
     Args:
-        text: The URL as it stands there.
-        what: What it is, as the noun of messages: "the token endpoint".
-        server: The MCP server; what is in its own network may be named by it.
-        allow_insecure: Whether http will do where the server itself is asked by http.
+        text: The URL as it is spelled there.
+        what: The noun of messages: "the token endpoint".
+        server: The MCP server; it may name URLs in its own network.
+        allow_insecure: Whether http is allowed if the server's own URL is http.
 
     Raises:
-        UrlRefused: It must not be asked; says which rule it breaks.
+        UrlRefused: It must not be asked; names the rule that it breaks.
     """
-    url = _parse(text, what)
+    url = parse_named(text, what)
     # 2025-11-25 basic/authorization, "Communication Security". Credentials that came by
     # https never leave by http, whatever is allowed.
     may_be_plain = (is_loopback(url.host) and is_loopback(server.host)) or (
         allow_insecure and server.scheme == "http"
     )
     if url.scheme != "https" and not may_be_plain:
-        raise _refused(what, text, "it must be https")
+        raise refused(what, text, "it must be https")
     _check_class(address_class(url.host), address_class(server.host), what, text)
     return url
 
@@ -103,15 +100,9 @@ def check_address(
 ) -> None:
     """Check an address that the host of a URL resolved to, before connecting to it.
 
-    Args:
-        address: The address.
-        server_class: Which network the server is in, by `class_of_server`.
-        what: What the URL is, as the noun of messages.
-        host: The host as the URL has it.
-
     Raises:
-        UrlRefused: It is in a network that the server is not in, or the host promised
-            to be this machine and is not.
+        UrlRefused: It is in a network that the server is not in (`class_of_server`), or
+            a loopback name leads to another machine.
     """
     found = address_class(address)
     shown = mask_url(host)
@@ -133,10 +124,7 @@ def check_address(
 
 
 def class_of_server(server: Url, addresses: Sequence[str]) -> AddressClass:
-    """Return which network a server is in, by the addresses that its host resolves to.
-
-    It is a network of its own only where all of them are in it.
-    """
+    """Return the network of a server; private only if all its addresses are there."""
     by_name = address_class(server.host)
     if by_name != "name":
         return by_name
@@ -145,43 +133,37 @@ def class_of_server(server: Url, addresses: Sequence[str]) -> AddressClass:
 
 
 def check_authorization_url(text: str, *, server: Url | None) -> str:
-    """Return a URL to which the user may be sent, as it is.
+    """Return the URL unchanged if a browser may be sent there, or raise `UrlRefused`.
 
-    It is checked before anything opens, prints or passes it on (2026-07-28 security
-    best practices, "OAuth Authorization URL Validation").
-
-    Args:
-        text: The URL.
-        server: The MCP server; ``None`` where it was checked against that already.
-
-    Raises:
-        UrlRefused: No browser must be sent there; says which rule it breaks.
+    It is checked before it is opened, printed or passed on (2026-07-28 security best
+    practices, "OAuth Authorization URL Validation"). Without a server it was checked
+    against that before.
     """
     what = "the authorization URL"
-    url = _parse(text, what)
+    url = parse_named(text, what)
     if url.scheme != "https" and not (
         is_loopback(url.host) and (server is None or is_loopback(server.host))
     ):
-        raise _refused(what, text, "it must be https")
+        raise refused(what, text, "it must be https")
     if server is not None:
         _check_class(address_class(url.host), address_class(server.host), what, text)
     if _FOR_SHELLS.search(text) or "&" in url.path:
-        raise _refused(what, text, "it holds characters that a shell would act upon")
+        raise refused(what, text, "it holds characters that a shell would act upon")
     return text
 
 
-def _parse(text: str, what: str) -> Url:
+def parse_named(text: str, what: str) -> Url:
+    """Return the parts of a URL; raise `UrlRefused` if it is too long, or not sound."""
     if len(text) > LONGEST_URL:
-        raise _refused(what, text, f"it is longer than {LONGEST_URL} characters")
+        raise refused(what, text, f"it is longer than {LONGEST_URL} characters")
     try:
         url = parse_url(text)
     except ValueError as error:
-        # The reason stands behind the masked text, which is shown already. The cause
-        # holds nothing more.
+        # The reason follows the masked text, which is shown already.
         rule = str(error).rpartition("': ")[2]
-        raise _refused(what, text, rule) from None
+        raise refused(what, text, rule) from None
     if url.fragment is not None:
-        raise _refused(what, text, "it must not hold a fragment")
+        raise refused(what, text, "it must not hold a fragment")
     return url
 
 
@@ -190,9 +172,10 @@ def _check_class(
 ) -> None:
     if found not in _EVERYWHERE and found != server_class:
         rule = f"it leads {_WHERE[found]}, and the server is not there"
-        raise _refused(what, text, rule)
+        raise refused(what, text, rule)
 
 
-def _refused(what: str, text: str, rule: str) -> UrlRefused:
+def refused(what: str, text: str, rule: str) -> UrlRefused:
+    """Build the error of a URL that breaks a rule; its secrets are masked."""
     shown = mask_url(text)
     return UrlRefused(f"{what} '{shown}' is refused: {rule}", url=shown, rule=rule)

@@ -1,9 +1,9 @@
-"""Who this client is to an authorization server, and how it becomes somebody.
+"""The identity of this client at an authorization server, and dynamic registration.
 
-In the order of 2026-07-28 basic/authorization/client-registration: what the user gave,
-what is stored for this very issuer, a metadata document at a URL of ours, dynamic
-registration (RFC 7591). Credentials are of one issuer and are never shown to another;
-only a metadata document is good anywhere.
+In the order of 2026-07-28 basic/authorization/client-registration: the client that the
+user gave, the one stored for this very issuer, a metadata document at a URL of ours,
+dynamic registration (RFC 7591). Credentials belong to one issuer and are never shown to
+another; only a metadata document is good anywhere.
 """
 
 from __future__ import annotations
@@ -11,22 +11,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth.errors import RegistrationError
-from mcpwire.auth.exchange.answers import (
+from mcpwire.auth.records import Identity
+from mcpwire.auth.steps import (
+    Fetch,
+    Now,
     check_available,
     describe,
     read_code,
     read_object,
 )
-from mcpwire.auth.guard import check_url
-from mcpwire.auth.model import Identity
-from mcpwire.auth.steps import Fetch, Now
+from mcpwire.auth.url_policy import check_url
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.auth.config import OAuth
-    from mcpwire.auth.model import ClientAuth, ServerMetadata
+    from mcpwire.auth.records import ClientAuth, ServerMetadata
     from mcpwire.auth.steps import Answer, Steps
     from mcpwire.wire.urls import Url
 
@@ -40,26 +41,19 @@ __all__ = [
 
 _WHAT: Final = "the registration endpoint"
 
+# The methods of a client of this type, best first.
 _WANTED_METHODS: Final[Mapping[str, tuple[ClientAuth, ...]]] = {
-    # RFC 8252 section 8.4: what is installed with everybody keeps no secret.
+    # RFC 8252 section 8.4: an installed program keeps no secret.
     "native": ("none", "client_secret_basic", "client_secret_post"),
     "web": ("client_secret_basic", "client_secret_post", "none"),
 }
-"""How a client of this type would authenticate, best first."""
-
-_METHODS: Final = frozenset(_WANTED_METHODS["web"])
-
-_DOT_SEGMENTS: Final = frozenset({".", ".."})
 
 
 def check_document_url(url: str) -> str:
-    """Return the URL of a client-id metadata document, as it is.
+    """Return the URL of a client-id metadata document unchanged, or raise `ValueError`.
 
-    It is compared as a string with what stands in the document, so it must be the only
-    way to spell itself.
-
-    Raises:
-        ValueError: It is no URL that can be a client id; says which rule it breaks.
+    It is compared as a string with the one in the document, so it must have a single
+    spelling.
     """
     parsed = parse_url(url)
     segments = parsed.path.lower().replace("%2e", ".").split("/")
@@ -68,7 +62,7 @@ def check_document_url(url: str) -> str:
         (parsed.path == "/", "it must have a path"),
         (parsed.query is not None, "it must not hold a query"),
         (parsed.fragment is not None, "it must not hold a fragment"),
-        (not _DOT_SEGMENTS.isdisjoint(segments), "its path must not hold dot segments"),
+        ({".", ".."} & {*segments}, "its path must not hold dot segments"),
     ):
         if breaks:
             raise ValueError(f"cannot use client_metadata_url '{parsed}': {rule}")
@@ -84,10 +78,10 @@ def identify(
     server: Url,
     allow_insecure: bool = False,
 ) -> Steps[Identity]:
-    """Find out who this client is to an authorization server; register if need be.
+    """Return this client's identity at an authorization server; register if needed.
 
     Raises:
-        RegistrationError: It is nobody there; says what to give.
+        RegistrationError: It has none there; says what to give.
         UrlRefused: The registration endpoint must not be asked.
         AuthTemporarilyUnavailable: The server cannot register it now.
     """
@@ -111,22 +105,30 @@ def choose(
     redirect_uri: str,
     now: float,
 ) -> Identity | None:
-    """Return who this client is already; ``None``: it has to register.
+    """Return the identity that this client has already; ``None``: it has to register.
 
     Raises:
-        RegistrationError: It is nobody there and cannot register; or it is somebody
-            with another authorization server only.
+        RegistrationError: It has none there and cannot register, or belongs to another
+            authorization server.
     """
     if config.client_id is not None:
         return _given(config, config.client_id, metadata, stored)
     if stored is not None and _is_usable(stored, metadata.issuer, redirect_uri, now):
         return stored
     url = config.client_metadata_url
-    if url is not None and metadata.client_id_metadata_document_supported:
+    takes_documents = metadata.client_id_metadata_document_supported
+    if url is not None and takes_documents:
         return Identity(url, kind="document", auth_method="none")
-    if metadata.registration_endpoint is None:
-        raise _nobody(config, metadata)
-    return None
+    if metadata.registration_endpoint is not None:
+        return None
+    ways = ["client_id= of a client that is registered there"]
+    if takes_documents:
+        ways.append("client_metadata_url= of a document that describes this client")
+    raise RegistrationError(
+        f"the authorization server '{mask_url(metadata.issuer)}' does not register "
+        f"clients that ask: pass {', or '.join(ways)}"
+        + ("; it does not support client_metadata_url=" if url is not None else "")
+    )
 
 
 def _given(
@@ -136,24 +138,19 @@ def _given(
     is_named = config.issuer == issuer
     if config.issuer not in {None, "discovered", issuer}:
         raise _of_another(config.issuer, issuer)
-    # "Authorization Server Binding": whoever was trusted first stays the one.
-    known = _issuer_of(stored, client_id)
+    # "Authorization Server Binding": the issuer of its first use stays the one.
+    known = None
+    if stored is not None and (stored.kind, stored.client_id) == ("given", client_id):
+        known = stored.issuer
     if known not in {None, issuer} and not is_named:
         raise _of_another(known, issuer)
-    # Nothing says that who answers at the server's origin is an authorization server.
+    # Nothing says that there is an authorization server at the MCP server's origin.
     if config.client_secret is not None and metadata.is_assumed and not is_named:
         raise RegistrationError(
             f"nothing says that '{mask_url(issuer)}' is an authorization server: a "
             "client_secret goes there only with issuer= naming it"
         )
     return Identity(client_id, config.client_secret, issuer)
-
-
-def _issuer_of(stored: Identity | None, client_id: str) -> str | None:
-    """Return where a client that was given has been used before."""
-    if stored is None or (stored.kind, stored.client_id) != ("given", client_id):
-        return None
-    return stored.issuer
 
 
 def _of_another(known: str | None, named: str) -> RegistrationError:
@@ -165,7 +162,7 @@ def _of_another(known: str | None, named: str) -> RegistrationError:
 
 
 def _is_usable(stored: Identity, issuer: str, redirect_uri: str, now: float) -> bool:
-    """Tell whether a stored identity is good at this issuer, as a string, and now."""
+    """Tell whether a stored identity is good at this very issuer, and now."""
     if stored.kind == "document" or stored.issuer != issuer:
         return False
     if stored.secret_expires_at is not None and stored.secret_expires_at <= now:
@@ -174,31 +171,21 @@ def _is_usable(stored: Identity, issuer: str, redirect_uri: str, now: float) -> 
     return stored.redirect_uri in {None, redirect_uri}
 
 
-def _nobody(config: OAuth, metadata: ServerMetadata) -> RegistrationError:
-    ways = ["client_id= of a client that is registered there"]
-    if metadata.client_id_metadata_document_supported:
-        ways.append("client_metadata_url= of a document that describes this client")
-    text = (
-        f"the authorization server '{mask_url(metadata.issuer)}' does not register "
-        f"clients that ask: pass {', or '.join(ways)}"
-    )
-    if config.client_metadata_url is not None:
-        text += "; it does not support client_metadata_url="
-    return RegistrationError(text)
-
-
 # Dynamic registration...
 
 
 def registration_document(
     config: OAuth, metadata: ServerMetadata, *, redirect_uri: str
 ) -> dict[str, Any]:
-    """Return what this client says of itself (RFC 7591 section 2)."""
-    kind = config.application_type or _application_type(redirect_uri)
+    """Return the metadata of this client (RFC 7591 section 2)."""
+    # 2026-07-28 basic/authorization/client-registration, "Application Type and Redirect
+    # URI Constraints": a redirect to this machine makes a client native.
+    is_native = is_loopback(parse_url(redirect_uri).host)
+    kind = config.application_type or ("native" if is_native else "web")
     grants = ["authorization_code"]
     supported = metadata.grant_types_supported
     if supported is None or "refresh_token" in supported:
-        grants.append("refresh_token")  # 2026-07-28: whoever wants them asks for them
+        grants.append("refresh_token")  # 2026-07-28: a client has to ask for them
     document: dict[str, Any] = {
         "client_name": config.client_name,
         "application_type": kind,
@@ -212,46 +199,47 @@ def registration_document(
     return document
 
 
-def _application_type(redirect_uri: str) -> str:
-    # 2026-07-28 basic/authorization/client-registration, "Application Type and Redirect
-    # URI Constraints": who comes back to this machine is native.
-    return "native" if is_loopback(parse_url(redirect_uri).host) else "web"
-
-
 def _wanted_method(kind: str, metadata: ServerMetadata) -> ClientAuth:
     supported = metadata.token_endpoint_auth_methods_supported
     if supported is None:
         return "client_secret_basic"  # RFC 8414 section 2: the default
     wanted = _WANTED_METHODS[kind]
-    # Lists are not always complete: who supports none of ours is asked all the same.
+    # Lists are not always complete: without a common method our best one is tried.
     return next((method for method in wanted if method in supported), wanted[0])
 
 
 def read_registration(
     answer: Answer, issuer: str, now: float, *, asked: Mapping[str, Any]
 ) -> Identity:
-    """Return who this client has become (RFC 7591 section 3.2).
+    """Return the registered identity (RFC 7591 section 3.2).
 
     Raises:
-        RegistrationError: Nobody; the code says why, where the server did.
+        RegistrationError: There is none; holds the server's code.
         AuthTemporarilyUnavailable: The server cannot register it now.
     """
     check_available(answer, _WHAT, now)
     document = read_object(answer)
-    if answer.status not in {200, 201}:
-        raise _refusal(answer, document or {}, issuer)
+    error = read_code((document or {}).get("error"))
+    shown, status = mask_url(issuer), answer.status
+    if status not in {200, 201}:
+        raise RegistrationError(
+            f"the authorization server '{shown}' refused to register this client: "
+            f"{error or describe(answer)}; where it is registered there by hand, pass "
+            "client_id=",
+            error=error,
+            status=status,
+        )
     if document is None:
         raise RegistrationError(
-            f"{_WHAT} of '{mask_url(issuer)}' answered with no JSON object: "
-            f"{describe(answer)}",
-            status=answer.status,
+            f"{_WHAT} of '{shown}' answered with no JSON object: {describe(answer)}",
+            status=status,
         )
     client_id = _text(document.get("client_id"))
     if client_id is None:
         raise RegistrationError(
-            f"{_WHAT} of '{mask_url(issuer)}' answered without a client_id",
-            error=read_code(document.get("error")),
-            status=answer.status,
+            f"{_WHAT} of '{shown}' answered without a client_id",
+            error=error,
+            status=status,
         )
     secret = _text(document.get("client_secret"))
     return Identity(
@@ -265,26 +253,13 @@ def read_registration(
     )
 
 
-def _refusal(
-    answer: Answer, document: Mapping[str, Any], issuer: str
-) -> RegistrationError:
-    error = read_code(document.get("error"))
-    return RegistrationError(
-        f"the authorization server '{mask_url(issuer)}' refused to register this "
-        f"client: {error or describe(answer)}; where it is registered there by hand, "
-        "pass client_id=",
-        error=error,
-        status=answer.status,
-    )
-
-
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
 def _expiry(value: object, secret: str | None) -> float | None:
-    # RFC 7591 section 3.2.1: 0 means never. What is no time is taken for that too: an
-    # expired secret is refused, and then the client registers anew.
+    # RFC 7591 section 3.2.1: 0 means never. A value that is not a time is taken for
+    # that too: an expired secret is refused, and then the client registers anew.
     if secret is None or isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if value > 0 else None
@@ -297,7 +272,7 @@ def _settled_method(
     # RFC 7591 section 3.2.1: the server may settle on another than was asked for.
     for source in (document, asked):
         method = source.get("token_endpoint_auth_method")
-        for known in _METHODS:
+        for known in _WANTED_METHODS["web"]:
             if method == known and (has_secret or known == "none"):
                 return known
     return None

@@ -1,33 +1,44 @@
-"""The way through the browser: where the user is sent, and what they come back with.
+"""The authorization URL, PKCE, and the response that the browser brings back.
 
-Authorization code with PKCE (OAuth 2.1 section 4.1), resource indicators (RFC 8707) and
-issuer identification (RFC 9207). Anybody can make a browser come back with anything: a
-response counts only if it has the state of the request, and says nothing, not even what
-went wrong, unless it is of the issuer that was asked.
+Authorization code with PKCE (OAuth 2.1 section 4.1, RFC 7636 with S256 only), resource
+indicators (RFC 8707) and issuer identification (RFC 9207). A browser can be made to
+bring back anything: a response counts only if it has the state of the request, and none
+of it is shown, its error included, unless it comes from the issuer that was asked.
 """
 
 from __future__ import annotations
 
+from hashlib import sha256
 from hmac import compare_digest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_plus
 
-from mcpwire.auth.errors import (
-    ConsentDenied,
-    DiscoveryError,
-    ResponseRefused,
-    UrlRefused,
-)
-from mcpwire.auth.exchange.answers import read_code, read_description
-from mcpwire.auth.exchange.pkce import METHOD
-from mcpwire.wire.urls import mask_url, parse_url
+from mcpwire.auth.errors import ConsentDenied, DiscoveryError, ResponseRefused
+from mcpwire.auth.jwt import base64url
+from mcpwire.auth.steps import read_code, read_description
+from mcpwire.auth.url_policy import parse_named
+from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mcpwire.auth.model import Identity, ServerMetadata
+    from mcpwire.auth.records import Identity, ServerMetadata
 
-__all__ = ["authorization_url", "read_response"]
+__all__ = ["authorization_url", "code_challenge", "code_verifier", "read_response"]
+
+# Bytes: RFC 7636 section 7.1 asks for 32, its section 4.1 for 128 characters at most.
+_ENTROPY: Final = range(32, 97)
+
+
+def code_verifier(entropy: bytes) -> str:
+    """Return the secret half of PKCE, made of 32 to 96 random bytes."""
+    assert len(entropy) in _ENTROPY, "a code verifier has 43 to 128 characters"
+    return base64url(entropy)
+
+
+def code_challenge(verifier: str) -> str:
+    """Return the public half of a verifier (RFC 7636 section 4.2)."""
+    return base64url(sha256(verifier.encode("ascii")).digest())
 
 
 def authorization_url(
@@ -42,25 +53,16 @@ def authorization_url(
 ) -> str:
     """Return the URL to send the user to.
 
-    Args:
-        metadata: Whom to ask.
-        identity: Who asks.
-        redirect_uri: Where the user comes back to.
-        state: By which the response is known.
-        challenge: The public half of PKCE.
-        scopes: What is asked for; nothing: whatever the server thinks right.
-        resource: The MCP server as its metadata spells it, byte for byte.
-
     Raises:
         DiscoveryError: The server has no authorization endpoint.
-        UrlRefused: The endpoint is no URL, or holds a fragment.
+        UrlRefused: The endpoint is not a URL, or holds a fragment.
     """
     parameters = {
         "response_type": "code",
         "client_id": identity.client_id,
         "redirect_uri": redirect_uri,
         "code_challenge": challenge,
-        "code_challenge_method": METHOD,
+        "code_challenge_method": "S256",
         "state": state,
     }
     if scopes:
@@ -70,51 +72,32 @@ def authorization_url(
         parameters["prompt"] = "consent"
     if resource is not None:
         parameters["resource"] = resource
-    base, query = _endpoint(metadata)
-    kept = [part for part in query.split("&") if part and _name(part) not in parameters]
-    # RFC 3986: every reader knows %20, and only forms know "+".
-    ours = [f"{name}={quote(value, safe='')}" for name, value in parameters.items()]
-    return f"{base}?{'&'.join(kept + ours)}"
-
-
-def _endpoint(metadata: ServerMetadata) -> tuple[str, str]:
-    """Return the endpoint without its query, and the query."""
-    text = metadata.authorization_endpoint
-    if text is None:
+    endpoint = metadata.authorization_endpoint
+    if endpoint is None:
         raise DiscoveryError(
             f"the authorization server '{mask_url(metadata.issuer)}' names no "
             "authorization endpoint: no user can log in there"
         )
-    try:
-        url = parse_url(text)
-    except ValueError as error:
-        rule = str(error).rpartition("': ")[2]
-        raise _refused(text, rule) from None
-    if url.fragment is not None:  # RFC 6749 section 3.1
-        raise _refused(text, "it must not hold a fragment")
-    return url.origin + url.path, url.query or ""
-
-
-def _refused(text: str, rule: str) -> UrlRefused:
-    shown = mask_url(text)
-    return UrlRefused(
-        f"the authorization endpoint '{shown}' is refused: {rule}", url=shown, rule=rule
-    )
-
-
-def _name(part: str) -> str:
-    # RFC 6749 section 3.1: an endpoint's own query is kept, and nothing stands twice.
-    return unquote_plus(part.partition("=")[0])
+    url = parse_named(endpoint, "the authorization endpoint")
+    # RFC 6749 section 3.1: an endpoint's own query is kept, and no name stands twice.
+    parts = [
+        part
+        for part in (url.query or "").split("&")
+        if part and unquote_plus(part.partition("=")[0]) not in parameters
+    ]
+    # RFC 3986: every reader knows %20, and only forms know "+".
+    parts += [f"{name}={quote(value, safe='')}" for name, value in parameters.items()]
+    return f"{url.origin}{url.path}?{'&'.join(parts)}"
 
 
 def read_response(
     params: Mapping[str, str], *, state: str, metadata: ServerMetadata
 ) -> str:
-    """Return the code that the user came back with.
+    """Return the code of a response.
 
     Raises:
-        ResponseRefused: It is no answer to our request, or not of the issuer asked.
-        ConsentDenied: The authorization server says no.
+        ResponseRefused: It does not answer our request, or comes from another issuer.
+        ConsentDenied: The authorization server refused.
     """
     _check_state(params.get("state"), state)
     _check_issuer(params.get("iss"), metadata)
@@ -137,7 +120,7 @@ def read_response(
 
 def _check_state(given: str | None, state: str) -> None:
     # 2026-07-28 basic/authorization/security-considerations, "Open Redirection": a
-    # response whose state is another is discarded.
+    # response with another state is discarded.
     if given is None or not compare_digest(_bytes(given), _bytes(state)):
         raise ResponseRefused(
             "the browser came back with another state than it was sent with"
@@ -153,8 +136,7 @@ def _bytes(text: str) -> bytes:
 
 def _check_issuer(given: str | None, metadata: ServerMetadata) -> None:
     # 2026-07-28 basic/authorization, "Authorization Response Validation": compared as
-    # strings, whether or not it was announced; nothing of a response of somebody else
-    # is shown, not even its error.
+    # strings, whether or not the issuer announced to send it.
     if given is not None:
         if given != metadata.issuer:
             raise ResponseRefused(

@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.auth.model import Identity, Pending, Record, ServerMetadata, Tokens
-from mcpwire.auth.record import (
+from mcpwire.auth.records import (
+    Identity,
+    Pending,
+    Record,
+    ServerMetadata,
+    Tokens,
     credential_key,
     dump,
-    dump_pending,
     load,
     load_pending,
     pending_key,
@@ -26,7 +29,43 @@ RECORD = Record(
     Tokens("some-token", expires_at=1_800_000_000.5, refresh_token="some-refresh"),
     dpop_key={"kty": "EC", "x": "1"},
 )
-PENDING = Pending(RECORD, "some-state", "some-verifier", "http://localhost/", (), 1.5)
+METADATA = ServerMetadata(
+    issuer=ISSUER,
+    authorization_endpoint="https://as.example/authorize",
+    token_endpoint="https://as.example/token",
+    registration_endpoint="https://as.example/register",
+    revocation_endpoint="https://as.example/revoke",
+    scopes_supported=("a", "b"),
+    grant_types_supported=("authorization_code",),
+    token_endpoint_auth_methods_supported=("none",),
+    token_endpoint_auth_signing_alg_values_supported=("ES256",),
+    code_challenge_methods_supported=("S256",),
+    dpop_signing_alg_values_supported=("ES256",),
+    client_id_metadata_document_supported=True,
+    authorization_response_iss_parameter_supported=True,
+    is_assumed=True,
+)
+IDENTITY = Identity(
+    client_id="some-client",
+    client_secret="some-secret",
+    issuer=ISSUER,
+    kind="registered",
+    auth_method="client_secret_post",
+    secret_expires_at=1_800_000_000.5,
+    redirect_uri="http://127.0.0.1:1/callback",
+)
+TOKENS = Tokens("some-token", "DPoP", 1_800_000_000.25, "some-refresh-token", ("a",))
+FULL = Record(
+    issuer=ISSUER,
+    resource="https://mcp.example/mcp",
+    metadata=METADATA,
+    identity=IDENTITY,
+    tokens=TOKENS,
+    asked_scopes=("a", "b"),
+    dpop_key={"kty": "EC", "crv": "P-256"},
+    registered=Identity("other-client", issuer=ISSUER, kind="registered"),
+)
+PENDING = Pending(FULL, "some-state", "some-verifier", "http://localhost/", (), 1.5)
 
 
 def edited(path, value):
@@ -50,6 +89,7 @@ def edited(path, value):
     "record",
     [
         RECORD,
+        FULL,
         attrs.evolve(RECORD, tokens=None),
         attrs.evolve(RECORD, resource=None),
         attrs.evolve(RECORD, asked_scopes=("a",), dpop_key=None),
@@ -60,8 +100,22 @@ def test_a_record_comes_back_as_it_was(record):
     assert load(dump(record)) == record
 
 
+@pytest.mark.parametrize("part", [METADATA, IDENTITY, TOKENS, FULL])
+def test_the_example_leaves_no_member_at_its_default(part):
+    for field in attrs.fields(type(part)):
+        assert getattr(part, field.name) != field.default, field.name
+
+
+@pytest.mark.parametrize(
+    "method", ["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]
+)
+def test_a_registration_is_remembered_with_each_way_to_authenticate(method):
+    record = attrs.evolve(FULL, identity=attrs.evolve(IDENTITY, auth_method=method))
+    assert load(dump(record)) == record
+
+
 def test_a_login_that_was_begun_comes_back_as_it_was():
-    assert load_pending(dump_pending(PENDING)) == PENDING
+    assert load_pending(dump(PENDING)) == PENDING
 
 
 text = st.text(
@@ -218,12 +272,12 @@ def test_what_may_be_missing_may_be_null_and_the_unknown_is_ignored(path, value)
 @pytest.mark.parametrize("name", ["state", "verifier"])
 @pytest.mark.parametrize("value", ["", None, 1, ["text"]])
 def test_a_begun_login_without_its_secrets_is_nothing(name, value):
-    document = json.loads(dump_pending(PENDING)) | {name: value}
+    document = json.loads(dump(PENDING)) | {name: value}
     assert load_pending(json.dumps(document).encode()) is None
 
 
 def test_a_begun_login_and_a_record_are_not_taken_for_each_other():
-    assert load(dump_pending(PENDING)) is None
+    assert load(dump(PENDING)) is None
     assert load_pending(dump(RECORD)) is None
 
 

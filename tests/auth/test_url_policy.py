@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.auth.errors import UrlRefused
-from mcpwire.auth.guard import (
+from mcpwire.auth.url_policy import (
     LONGEST_URL,
     check_address,
     check_authorization_url,

@@ -1,0 +1,615 @@
+"""From the denial of an MCP server to the metadata of its authorization server.
+
+::
+
+    challenge, well-known URIs ──► resource ──► issuer ──► its well-known URIs ──► use
+       │ nothing there, at none of them (RFC 9728)           (RFC 8414, OIDC)
+       └► 2025-03-26: the server's own origin ──► metadata, or the paths of old
+
+A document is believed if it is about the one that was asked for: a resource that covers
+the server, and the very issuer that led to it, byte for byte. If a place is empty, the
+next one is asked; if it holds something wrong, the discovery ends.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+
+import attrs
+
+from mcpwire.auth.errors import DiscoveryError, UrlRefused
+from mcpwire.auth.records import ResourceMetadata, ServerMetadata
+from mcpwire.auth.scopes import is_scope, parse_scopes
+from mcpwire.auth.steps import Answer, Fetch, Now, check_available
+from mcpwire.auth.url_policy import check_url, refused
+from mcpwire.wire.json import JSONDecodeError, loads
+from mcpwire.wire.urls import Url, mask_url, parse_url, same_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mcpwire.auth.steps import Steps
+
+__all__ = [
+    "Challenge",
+    "Denial",
+    "assumed_metadata",
+    "canonical_uri",
+    "check_pkce",
+    "covers",
+    "discover",
+    "parse_challenges",
+    "read_denial",
+    "read_document",
+    "read_resource_metadata",
+    "read_server_metadata",
+    "resource_metadata_urls",
+    "server_metadata_urls",
+]
+
+T = TypeVar("T")
+
+# Challenges: the field ``WWW-Authenticate`` (RFC 9110 section 11.6.1) is a list of
+# challenges, each with a list of parameters, separated by the same comma; several
+# fields make one. Earlier text decides how later text is read, so it is read from the
+# left, and only as far as it is sound.
+
+Scheme: TypeAlias = Literal["bearer", "dpop"]
+
+
+@attrs.frozen
+class Challenge:
+    """One way to authenticate that a server accepts."""
+
+    scheme: str  # in lower case
+    token68: str | None  # in place of parameters, with schemes such as Negotiate
+    params: Mapping[str, str]  # by name in lower case; the first of one name
+
+
+# Possessive throughout: no character is read twice, so time is linear.
+_BETWEEN: Final = re.compile(r"[ \t,]*+")
+_SPACE: Final = re.compile(r"[ \t]*+")
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++")
+_EQUALS: Final = re.compile(r"[ \t]*+=[ \t]*+")
+_TOKEN68: Final = re.compile(r"([0-9A-Za-z\-._~+/]++=*+)[ \t]*+(?:,|\Z)")
+_QUOTED: Final = re.compile(
+    r'"((?:[^"\\\x00-\x08\x0a-\x1f\x7f]++|\\[^\x00-\x08\x0a-\x1f\x7f])*+)"'
+)
+_ESCAPED: Final = re.compile(r"\\(.)")
+# A token, and all else that servers leave without quotes: URLs above all.
+_UNQUOTED: Final = re.compile(r'[^\s",\\\x00-\x1f\x7f]*+')
+_END_OF_ITEM: Final = re.compile(r"[ \t,]|\Z")
+
+
+def parse_challenges(value: str) -> list[Challenge]:
+    """Return the challenges of a ``WWW-Authenticate`` field, or of several joined.
+
+    Never raises: a text is read up to its first fault. Extra commas, parameters without
+    a comma between them, and URLs without quotes are not faults.
+    """
+    challenges: list[Challenge] = []
+    params: dict[str, str] | None = None  # of the last challenge, if it takes some
+    may_begin = True  # a challenge: only a comma, or nothing, stands before it
+    position = _end(_BETWEEN, value, 0)
+    while name := _TOKEN.match(value, position):
+        equals = _EQUALS.match(value, name.end())
+        if equals is not None:
+            text, position = _read_param(value, equals.end())
+            if params is None or text is None:
+                break
+            params.setdefault(name[0].lower(), text)
+        elif may_begin and _END_OF_ITEM.match(value, name.end()):
+            token68, position = _read_token68(value, name.end())
+            challenge_params: dict[str, str] = {}
+            challenges.append(Challenge(name[0].lower(), token68, challenge_params))
+            params = challenge_params if token68 is None else None
+        else:
+            break
+        start, position = position, _end(_BETWEEN, value, position)
+        may_begin = "," in value[start:position]
+    return challenges
+
+
+def _end(pattern: re.Pattern[str], value: str, position: int) -> int:
+    match = pattern.match(value, position)
+    return position if match is None else match.end()
+
+
+def _read_param(value: str, position: int) -> tuple[str | None, int]:
+    """Return a parameter's value (``None``: unsound), and where it ends."""
+    quoted = _QUOTED.match(value, position)
+    if quoted is not None:
+        return _ESCAPED.sub(r"\1", quoted[1]), quoted.end()
+    end = _end(_UNQUOTED, value, position)
+    # A quotation mark that opens and never closes, for one.
+    text = value[position:end] if _END_OF_ITEM.match(value, end) else None
+    return text, end
+
+
+def _read_token68(value: str, position: int) -> tuple[str | None, int]:
+    match = _TOKEN68.match(value, _end(_SPACE, value, position))
+    return (None, position) if match is None else (match[1], match.end(1))
+
+
+@attrs.frozen
+class Denial:
+    """The head of a refused request, as far as it concerns tokens."""
+
+    status: int
+    scheme: Scheme | None = None  # of the most detailed challenge; None: not for tokens
+    error: str | None = None  # of RFC 6750 section 3.1 or RFC 9449
+    scopes: tuple[str, ...] | None = None  # that the request needs
+    resource_metadata: str | None = (
+        None  # the URL of the resource's metadata, unchecked
+    )
+    has_bearer: bool = False  # whether plain tokens are accepted at all
+    has_dpop: bool = False  # whether tokens that are bound to a key are accepted
+    dpop_nonce: str | None = None  # for the next proof (RFC 9449 section 9)
+
+
+_SCHEMES: Final[Mapping[str, Scheme]] = {"bearer": "bearer", "dpop": "dpop"}
+_DETAILS: Final = frozenset({"error", "scope", "resource_metadata"})
+
+# RFC 6750, 3 and RFC 9449, 8.1 have the same alphabets, one with the space.
+_ERROR: Final = re.compile(r"[ !#-\[\]-~]{1,100}")
+_NONCE: Final = re.compile(r"[!#-\[\]-~]+")
+
+
+def read_denial(status: int, fields: Mapping[str, str]) -> Denial:
+    """Return the part of a 401, 403 or 400 that concerns tokens.
+
+    Of several challenges for tokens the most detailed counts, of equal ones the first.
+    Names of fields are in lower case, several fields of one name are joined.
+    """
+    challenges = parse_challenges(fields.get("www-authenticate", ""))
+    found = [challenge for challenge in challenges if challenge.scheme in _SCHEMES]
+    nonce = fields.get("dpop-nonce", "")
+    denial = Denial(
+        status,
+        has_bearer=any(challenge.scheme == "bearer" for challenge in found),
+        has_dpop=any(challenge.scheme == "dpop" for challenge in found),
+        dpop_nonce=nonce if _NONCE.fullmatch(nonce) else None,
+    )
+    if not found:
+        return denial
+    best = max(found, key=lambda challenge: len(_DETAILS & challenge.params.keys()))
+    error = best.params.get("error", "")
+    return attrs.evolve(
+        denial,
+        scheme=_SCHEMES[best.scheme],
+        error=error if _ERROR.fullmatch(error) else None,
+        scopes=parse_scopes(best.params.get("scope", "")) or None,
+        resource_metadata=best.params.get("resource_metadata") or None,
+    )
+
+
+# The metadata of a resource (RFC 9728). A token is good for the resource that it names,
+# so before the rest is believed, that must be the server, or include it.
+
+_WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+_RESOURCE: Final = "the metadata of the resource"
+
+# RFC 3986, 5.2.4; an encoded dot is a dot (2.3) to most readers of paths.
+_DOT: Final = frozenset({".", "%2e"})
+_TWO_DOTS: Final = frozenset({"..", ".%2e", "%2e.", "%2e%2e"})
+
+
+def canonical_uri(server: Url) -> str:
+    """Return the ``resource`` of a server without metadata.
+
+    It has no fragment, and no slash if the path is nothing else (2026-07-28
+    basic/authorization, "Canonical Server URI"); any other slash may mean something. A
+    query stays: it may say which of several servers is meant (RFC 8707, 2).
+    """
+    return server.origin + ("" if server.target == "/" else server.target)
+
+
+def covers(resource: str, server: Url) -> bool:
+    """Tell whether a resource is the server, or includes it.
+
+    Scheme, host and port must be the same, and its path the server's, or a beginning of
+    that up to the end of a segment; a slash at the end makes no difference. A resource
+    with a query, even an empty one, covers no server with another.
+    """
+    try:
+        url = parse_url(resource)
+    except ValueError:
+        return False
+    if url.fragment is not None or not same_origin(url, server):
+        return False
+    if url.query is not None and url.query != server.query:
+        return False
+    inner = _resolve_dots(server.path).removesuffix("/") + "/"
+    return inner.startswith(_resolve_dots(url.path).removesuffix("/") + "/")
+
+
+def _resolve_dots(path: str) -> str:
+    segments: list[str] = []
+    *leading, last = path.split("/")[1:]
+    for segment in leading:
+        if segment.lower() in _TWO_DOTS:
+            del segments[-1:]
+        elif segment.lower() not in _DOT:
+            segments.append(segment)
+    if last.lower() in _TWO_DOTS:
+        del segments[-1:]
+    is_folder = last.lower() in _DOT | _TWO_DOTS
+    return "/" + "/".join([*segments, "" if is_folder else last])
+
+
+def resource_metadata_urls(server: Url, challenged: str | None) -> list[str]:
+    """Return the URLs of a resource's metadata, in the order to ask.
+
+    Raises:
+        UrlRefused: The challenge named a URL outside the server's origin.
+    """
+    path = _resolve_dots(server.path).removeprefix("/")
+    query = "" if server.query is None else f"?{server.query}"
+    # RFC 9728, 3.1: between the host and the rest; MCP adds the root. Some servers
+    # leave out the query, or the slash at the end.
+    inserted = f"{server.origin}{_WELL_KNOWN}" + (f"/{path}" if path else "")
+    urls = [inserted + query, inserted.removesuffix("/"), server.origin + _WELL_KNOWN]
+    if challenged is not None:
+        urls.insert(0, _check_challenged(challenged, server))
+    return list(dict.fromkeys(urls))
+
+
+def _check_challenged(text: str, server: Url) -> str:
+    # RFC 9728 does not ask for the same origin. But an author of a challenge would
+    # choose what this machine asks, and the rule costs no server anything.
+    try:
+        url = parse_url(text)
+    except ValueError:
+        rule = "it is no URL"
+    else:
+        if same_origin(url, server):
+            return text
+        rule = f"it is not at {server.origin}"
+    raise refused(f"{_RESOURCE}, as the challenge names it,", text, rule)
+
+
+def read_resource_metadata(body: bytes, server: Url) -> ResourceMetadata:
+    """Return the metadata of a resource.
+
+    Raises:
+        NotJson: The body is not JSON.
+        DiscoveryError: It is another document, names no authorization server, or is
+            about a resource that does not cover the server.
+    """
+    document = read_document(body, _RESOURCE)
+    resource = document.get("resource")
+    if not isinstance(resource, str):
+        raise DiscoveryError(f"{_RESOURCE} names no resource")
+    # RFC 9728, 3.3: otherwise it must not be used.
+    if not covers(resource, server):
+        raise DiscoveryError(
+            f"{_RESOURCE} is about '{mask_url(resource)}', which is not '{server}'"
+        )
+    issuers = read_texts(document, "authorization_servers")
+    if not issuers:
+        raise DiscoveryError(f"{_RESOURCE} names no authorization server")
+    scopes = read_texts(document, "scopes_supported")
+    return ResourceMetadata(
+        resource,
+        issuers,
+        None if scopes is None else tuple(filter(is_scope, scopes)),
+        document.get("dpop_bound_access_tokens_required") is True,
+    )
+
+
+class NotJson(DiscoveryError):
+    """Something else stands in place of a document, such as a web page."""
+
+
+def read_document(body: bytes, what: str) -> Mapping[str, Any]:
+    """Return the JSON object of a document; raise `NotJson`, or `DiscoveryError`."""
+    try:
+        document = loads(body)
+    except JSONDecodeError:
+        raise NotJson(f"{what} is not JSON") from None
+    if not isinstance(document, dict):
+        raise DiscoveryError(f"{what} must be a JSON object")
+    return document
+
+
+def read_texts(document: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
+    """Return the texts of a list, each once; ``None`` if the member is not a list.
+
+    Neither RFC 8414 nor RFC 9728 gives a meaning to another type, so such a member
+    counts as missing.
+    """
+    value = document.get(name)
+    if not isinstance(value, list):
+        return None
+    return tuple(dict.fromkeys(item for item in value if isinstance(item, str)))
+
+
+# The metadata of an authorization server (RFC 8414, OpenID Discovery)...
+
+_SERVER: Final = "the metadata of the authorization server"
+
+_OAUTH: Final = "/.well-known/oauth-authorization-server"
+_OPENID: Final = "/.well-known/openid-configuration"
+
+_ENDPOINTS: Final[Mapping[str, str]] = {
+    "authorization_endpoint": "the authorization endpoint",
+    "token_endpoint": "the token endpoint",
+    "registration_endpoint": "the registration endpoint",
+    "revocation_endpoint": "the revocation endpoint",
+}
+_LISTS: Final = (
+    "scopes_supported",
+    "grant_types_supported",
+    "token_endpoint_auth_methods_supported",
+    "token_endpoint_auth_signing_alg_values_supported",
+    "code_challenge_methods_supported",
+    "dpop_signing_alg_values_supported",
+)
+_CLAIMS: Final = (
+    "client_id_metadata_document_supported",
+    "authorization_response_iss_parameter_supported",
+)
+
+
+def server_metadata_urls(issuer: str) -> list[str]:
+    """Return the URLs of an authorization server's metadata, in the order to ask.
+
+    Raises:
+        DiscoveryError: The text cannot be an issuer.
+    """
+    try:
+        url = parse_url(issuer)
+    except ValueError as error:
+        raise DiscoveryError(str(error)) from None
+    # RFC 8414, 2.
+    if (url.query, url.fragment) != (None, None):
+        raise DiscoveryError(f"the issuer '{url}' has a query or a fragment")
+    # 2026-07-28 basic/authorization, "Authorization Server Metadata Discovery".
+    path = url.path.rstrip("/")
+    urls = [url.origin + _OAUTH + path, url.origin + _OPENID + path]
+    return [*urls, url.origin + path + _OPENID] if path else urls
+
+
+def assumed_metadata(server: Url) -> ServerMetadata:
+    """Return the defaults of a server of 2025-03-26 without metadata."""
+    # 2025-03-26 basic/authorization, "Fallbacks for Servers without Metadata
+    # Discovery".
+    return ServerMetadata(
+        server.origin,
+        authorization_endpoint=f"{server.origin}/authorize",
+        token_endpoint=f"{server.origin}/token",
+        registration_endpoint=f"{server.origin}/register",
+        is_assumed=True,
+    )
+
+
+def check_pkce(metadata: ServerMetadata) -> None:
+    """Raise `DiscoveryError` if an authorization server does not protect codes."""
+    # 2026-07-28 basic/authorization/security-considerations, "Authorization Code
+    # Protection": without the member there is no support.
+    methods = metadata.code_challenge_methods_supported or ()
+    if not metadata.is_assumed and "S256" not in methods:
+        raise DiscoveryError(
+            f"the authorization server '{mask_url(metadata.issuer)}' does not support "
+            "PKCE by S256: without it anybody who sees a code can use it"
+        )
+
+
+def read_server_metadata(
+    body: bytes, issuer: str, *, relaxed: bool = False
+) -> ServerMetadata:
+    """Return the metadata of the authorization server of an issuer.
+
+    With `relaxed` it may name another issuer at the same origin: for servers of
+    2025-03-26 alone, where no issuer led here but the origin.
+
+    Raises:
+        NotJson: The body is not JSON.
+        DiscoveryError: It is another document, is about another issuer, or says too
+            little.
+    """
+    document = read_document(body, _SERVER)
+    found = document.get("issuer")
+    if not isinstance(found, str):
+        raise DiscoveryError(f"{_SERVER} names no issuer")
+    # RFC 8414, 3.3; the MCP rule is the same: identical, or it must not be used.
+    if found != issuer and not (relaxed and _is_at_origin(found, issuer)):
+        raise DiscoveryError(
+            f"{_SERVER} at '{mask_url(issuer)}' says that it is of '{mask_url(found)}'"
+        )
+    members: dict[str, Any] = {
+        **{name: _read_endpoint(document, name) for name in _ENDPOINTS},
+        **{name: read_texts(document, name) for name in _LISTS},
+        # Anything but true is no claim.
+        **{name: document.get(name) is True for name in _CLAIMS},
+    }
+    if members["token_endpoint"] is None:
+        raise DiscoveryError(f"{_SERVER} names no token endpoint")
+    return ServerMetadata(found, **members)
+
+
+def _is_at_origin(issuer: str, origin: str) -> bool:
+    try:
+        url = parse_url(issuer)
+    except ValueError:
+        return False
+    is_issuer = (url.query, url.fragment) == (None, None)
+    return is_issuer and same_origin(url, parse_url(origin))
+
+
+def _read_endpoint(document: Mapping[str, Any], name: str) -> str | None:
+    value = document.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    raise DiscoveryError(f"{_SERVER} has {name} that is no text")
+
+
+# The search...
+
+_ACCEPT: Final = (("accept", "application/json"),)
+# 2025-03-26 basic/authorization, "Server Metadata Discovery".
+_ACCEPT_OF_OLD: Final = (*_ACCEPT, ("mcp-protocol-version", "2025-03-26"))
+
+_SERVERS_MAX: Final = 8  # asked for one resource; real ones name one
+_SHOWN_MAX: Final = 4  # URLs in the message of an error
+
+
+def discover(
+    server: Url,
+    denial: Denial | None,
+    known: str | None,
+    *,
+    allow_insecure: bool = False,
+) -> Steps[tuple[ResourceMetadata | None, ServerMetadata]]:
+    """Find the authorization server of an MCP server.
+
+    The resource is ``None`` with servers of 2025-03-26, which are their own
+    authorization servers.
+
+    Args:
+        server: The URL of the MCP server.
+        denial: Its refusal of a request.
+        known: The issuer of stored or configured credentials; if the resource names it,
+            no other is asked.
+        allow_insecure: Whether http is allowed if the server's own URL is http.
+
+    Raises:
+        AuthTemporarilyUnavailable: One that must be asked cannot answer now.
+        DiscoveryError: There is none, or it must not be believed; holds what was tried.
+        UrlRefused: A named URL must not be asked.
+    """
+    search = _Search(server, allow_insecure)
+    try:
+        resource = yield from search.find_resource(denial)
+        if resource is not None:
+            metadata = yield from search.choose_server(resource, known)
+        else:
+            metadata = yield from search.find_old_server()
+    except DiscoveryError as error:
+        error.tried = tuple(search.tried)
+        raise
+    return resource, metadata
+
+
+@attrs.define
+class _Search:
+    """One discovery, and what it has tried so far."""
+
+    server: Url
+    allow_insecure: bool
+    tried: list[tuple[str, str]] = attrs.Factory(list)
+    is_empty: bool = True  # whether no place held anything at all
+
+    def check(self, url: str, what: str) -> None:
+        check_url(
+            url, what=what, server=self.server, allow_insecure=self.allow_insecure
+        )
+
+    def note(self, url: str, outcome: str) -> None:
+        self.tried.append((mask_url(url).partition("?")[0], outcome))
+
+    def failure(self, reason: str) -> DiscoveryError:
+        shown = [f"{url} ({outcome})" for url, outcome in self.tried[:_SHOWN_MAX]]
+        left = len(self.tried) - len(shown)
+        shown += [f"{left} more"] if left else []
+        return DiscoveryError(f"{reason}; tried {', '.join(shown)}")
+
+    def fetch(
+        self, url: str, what: str, headers: tuple[tuple[str, str], ...]
+    ) -> Steps[bytes | None]:
+        """Return the document at a URL; ``None``: there is none."""
+        self.check(url, what)
+        answer: Answer = yield Fetch(what, url, headers=headers, may_redirect=True)
+        if 200 <= answer.status < 300:
+            return answer.body
+        if answer.status >= 400:
+            check_available(answer, what, (yield Now()))
+        else:
+            self.is_empty = False  # a redirect, to a login for one
+        # Any status below 500: unknown paths are often answered by another than 404.
+        self.note(url, f"HTTP {answer.status}")
+        return None
+
+    def find(
+        self,
+        urls: Sequence[str],
+        what: str,
+        read: Callable[[bytes], T],
+        headers: tuple[tuple[str, str], ...] = _ACCEPT,
+    ) -> Steps[T | None]:
+        """Return the first document that is there, read; ``None``: there is none."""
+        for url in urls:
+            body = yield from self.fetch(url, what, headers)
+            if body is None:
+                continue
+            try:
+                found = read(body)
+            except NotJson:
+                self.is_empty = False
+                self.note(url, "not JSON")
+            except (DiscoveryError, UrlRefused) as error:
+                self.note(url, str(error))
+                raise
+            else:
+                self.note(url, "found")
+                return found
+        return None
+
+    def find_resource(self, denial: Denial | None) -> Steps[ResourceMetadata | None]:
+        challenged = None if denial is None else denial.resource_metadata
+        urls = resource_metadata_urls(self.server, challenged)
+        return (
+            yield from self.find(
+                urls, _RESOURCE, lambda body: read_resource_metadata(body, self.server)
+            )
+        )
+
+    def find_server(
+        self, issuer: str, *, is_old: bool = False
+    ) -> Steps[ServerMetadata | None]:
+        def read(body: bytes) -> ServerMetadata:
+            metadata = read_server_metadata(body, issuer, relaxed=is_old)
+            for name, what in _ENDPOINTS.items():
+                url = getattr(metadata, name)
+                if url is not None:
+                    self.check(url, what)
+            return metadata
+
+        self.check(issuer, "the authorization server")
+        headers = _ACCEPT_OF_OLD if is_old else _ACCEPT
+        urls = server_metadata_urls(issuer)
+        return (yield from self.find(urls, _SERVER, read, headers))
+
+    def choose_server(
+        self, resource: ResourceMetadata, known: str | None
+    ) -> Steps[ServerMetadata]:
+        """Return the known one, or else the first that is usable.
+
+        RFC 9728 section 7.6 leaves the choice to the client.
+        """
+        issuers = resource.authorization_servers[:_SERVERS_MAX]
+        if known is not None and known in resource.authorization_servers:
+            issuers = (known,)
+        first: DiscoveryError | UrlRefused | None = None
+        for issuer in issuers:
+            try:
+                metadata = yield from self.find_server(issuer)
+            except (DiscoveryError, UrlRefused) as error:
+                first = first or error
+                continue
+            if metadata is not None:
+                return metadata
+        # Never the server's own origin: it named others.
+        raise first or self.failure(
+            f"no authorization server that '{self.server}' names describes itself"
+        )
+
+    def find_old_server(self) -> Steps[ServerMetadata]:
+        """Return the metadata of a server of 2025-03-26, or its defaults."""
+        metadata = yield from self.find_server(self.server.origin, is_old=True)
+        if metadata is not None:
+            return metadata
+        if not self.is_empty:
+            raise self.failure(f"cannot find out who gives tokens for '{self.server}'")
+        return assumed_metadata(self.server)

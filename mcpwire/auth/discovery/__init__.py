@@ -1,1 +1,0 @@
-"""Finding out who gives tokens for a server, and which to ask for."""

@@ -1,1 +1,0 @@
-"""What is said to an authorization server, and what it answers."""

@@ -1,0 +1,430 @@
+"""JSON web tokens: assertions and proofs that we sign, signatures that we check, seals.
+
+joserfc does the work; it is optional, and imported on use. No message holds a key.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.wire.json import encode
+from mcpwire.wire.urls import parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import ModuleType
+
+    from joserfc.jwk import ECKey, RSAKey
+
+__all__ = [
+    "ALGORITHMS",
+    "CHECKED_ALGORITHMS",
+    "SHARED_ALGORITHMS",
+    "CheckingKey",
+    "Prover",
+    "SigningKey",
+    "base64url",
+    "check_crypto",
+    "check_signing_key",
+    "client_assertion",
+    "import_checking_jwk",
+    "import_checking_pem",
+    "import_sealing_key",
+    "import_secret",
+    "is_signed",
+    "masked",
+    "new_key",
+    "seal",
+    "token_hash",
+    "unseal",
+]
+
+# To sign with, and the kind of key (RFC 7518 section 3.1). ``none`` signs nothing, and
+# with ``HS256`` the server could sign as well as the client.
+ALGORITHMS: Final[Mapping[str, str]] = {
+    "ES256": "P-256",
+    "ES384": "P-384",
+    "ES512": "P-521",
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
+}
+# Of foreign signatures. RFC 9864 has a name of its own for the last one.
+CHECKED_ALGORITHMS: Final[Mapping[str, str]] = {
+    **ALGORITHMS,
+    "EdDSA": "Ed25519",
+    "Ed25519": "Ed25519",
+}
+# With a shared secret: a resource that can check can sign as well.
+SHARED_ALGORITHMS: Final = dict.fromkeys(("HS256", "HS384", "HS512"), "oct")
+
+SHORTEST_RSA: Final = 2_048  # bits; RFC 7518 section 3.3
+LONGEST_RSA: Final = 8_192  # no issuer uses longer ones, and each bit costs time
+SHORTEST_SECRET: Final = 32  # bytes
+LIFETIME_S: Final = 300  # of an assertion; enough for clocks that differ a little
+
+
+def masked(_: object) -> str:
+    """Return the repr of a secret."""
+    return "'***'"
+
+
+def base64url(data: bytes) -> str:
+    """Return bytes as Base64 of the URL alphabet, without padding."""
+    return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def _load(what: str = "signing with a key") -> ModuleType:
+    try:
+        from joserfc import jwk
+    except ImportError as error:
+        text = f"{what} needs joserfc: pip install joserfc"
+        raise LocalProtocolError(text) from error
+    return jwk
+
+
+def _import(kind: Any, value: Any) -> Any:
+    """Return a key, or ``None``; an error's text may show some of the key."""
+    from joserfc.errors import JoseError
+
+    try:
+        return kind.import_key(value)
+    except (JoseError, LookupError, TypeError, ValueError):
+        return None
+
+
+# Signing...
+
+
+@attrs.frozen
+class SigningKey:
+    """A private key (PKCS #8 or its type's own PEM, not encrypted), its algorithm."""
+
+    pem: str = attrs.field(repr=masked)
+    algorithm: str = "ES256"
+
+
+def check_signing_key(pem: str, algorithm: str) -> None:
+    """Check that a key can sign with an algorithm.
+
+    Raises:
+        ValueError: It cannot, or is not a private key; says why and shows none of it.
+        LocalProtocolError: joserfc is not installed.
+    """
+    _import_pem(pem, algorithm)
+
+
+def client_assertion(
+    key: SigningKey, *, client_id: str, audience: str, now: float, jti: str
+) -> str:
+    """Return a JWT that authenticates a client (RFC 7523) to the issuer `audience`."""
+    claims = {
+        "iss": client_id,
+        "sub": client_id,
+        "aud": audience,
+        "jti": jti,
+        "iat": int(now),
+        "exp": int(now) + LIFETIME_S,
+    }
+    header = {"typ": "JWT", "alg": key.algorithm}
+    return sign(header, claims, _import_pem(key.pem, key.algorithm))
+
+
+def sign(header: Mapping[str, Any], claims: Mapping[str, Any], key: Any) -> str:
+    """Return claims as a signed JWT; the header names the algorithm."""
+    from joserfc import jwt
+
+    return jwt.encode(dict(header), dict(claims), key, algorithms=[header["alg"]])
+
+
+def _import_pem(pem: str, algorithm: str) -> ECKey | RSAKey:
+    kind = ALGORITHMS.get(algorithm)
+    if kind is None:
+        raise ValueError(
+            f"cannot sign with {algorithm!r}: use one of {', '.join(ALGORITHMS)}"
+        )
+    jwk = _load()
+    key: ECKey | RSAKey | None = _import(
+        jwk.RSAKey if kind == "RSA" else jwk.ECKey, pem
+    )
+    if key is None or not key.is_private:
+        raise ValueError(
+            f"{algorithm} cannot sign with this key: it must be a private key of type "
+            f"{kind} as PEM, not encrypted"
+        )
+    if kind == "RSA":
+        bits = key.raw_value.key_size
+        if bits < SHORTEST_RSA:
+            raise ValueError(
+                f"the private key must have {SHORTEST_RSA} bits, it has {bits}"
+            )
+    elif key.curve_name != kind:  # type: ignore[union-attr] # no RSA key gets here
+        raise ValueError(f"{algorithm} signs with the curve {kind}, not with the key's")
+    return key
+
+
+# Proofs of possession (RFC 9449)...
+
+_PROOF_ALGORITHM: Final = "ES256"
+_NONCE: Final = re.compile(r"[!#-\[\]-~]{1,1024}")  # RFC 9449 section 8.1: 1*NQCHAR
+_ORIGINS: Final = 16  # two are in use: an authorization server and a resource
+
+
+def new_key() -> dict[str, Any]:
+    """Return a new private key for proofs, as a JWK; it draws the system's randomness.
+
+    Raises:
+        LocalProtocolError: joserfc is not installed.
+    """
+    return dict(_load().ECKey.generate_key("P-256").as_dict(private=True))
+
+
+def token_hash(token: str) -> str:
+    """Return the hash that binds a proof to a token (RFC 9449 section 4.2, ``ath``)."""
+    return base64url(sha256(token.encode()).digest())
+
+
+class Prover:
+    """Makes proofs with one key, and remembers the newest nonce of each origin.
+
+    A proof is for one request: method, URL, time, a fresh id, and the hash of a token.
+
+    Raises:
+        ValueError: The key is not a private key for ES256; shows none of it.
+        LocalProtocolError: joserfc is not installed.
+    """
+
+    def __init__(self, key: Mapping[str, Any]) -> None:
+        self._key = _import(_load().ECKey, dict(key))
+        if self._key is None:
+            raise ValueError("the key is no elliptic curve key")
+        if not self._key.is_private or self._key.curve_name != "P-256":
+            raise ValueError("the key is no private key of the curve P-256")
+        public = self._key.as_dict(private=False)
+        self._header = {
+            "typ": "dpop+jwt",
+            "alg": _PROOF_ALGORITHM,
+            # These members only: neither a private one nor our name of the key.
+            "jwk": {name: public[name] for name in ("kty", "crv", "x", "y")},
+        }
+        self._nonces: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return "<Prover>"
+
+    def proof(
+        self,
+        method: str,
+        url: str,
+        *,
+        now: float,
+        jti: str,
+        access_token: str | None = None,
+        nonce: str | None = None,
+    ) -> str:
+        """Return the field ``DPoP`` of one request; a given nonce replaces ours."""
+        target = parse_url(url)
+        claims = {
+            "jti": jti,
+            "htm": method,
+            "htu": target.origin + target.path,  # section 4.2: no query, no fragment
+            "iat": int(now),
+        }
+        if access_token is not None:
+            claims["ath"] = token_hash(access_token)
+        nonce = nonce or self._nonces.get(target.origin)
+        if nonce is not None:
+            claims["nonce"] = nonce
+        return sign(self._header, claims, self._key)
+
+    def remember(self, url: str, fields: Mapping[str, str]) -> bool:
+        """Take the nonce of an answer, of any status; return whether it is new.
+
+        RFC 9449 section 8.2.
+        """
+        nonce = fields.get("dpop-nonce", "")
+        origin = parse_url(url).origin
+        if not _NONCE.fullmatch(nonce) or self._nonces.get(origin) == nonce:
+            return False
+        if origin not in self._nonces and len(self._nonces) >= _ORIGINS:
+            self._nonces.clear()
+        self._nonces[origin] = nonce
+        return True
+
+
+# Checking...
+
+
+@attrs.frozen
+class CheckingKey:
+    """A key that checks signatures."""
+
+    kind: str  # "RSA", "oct", or the name of its curve
+    kid: str | None  # its name
+    algorithm: str | None  # the only one it is for; None: any of its kind
+    key: Any = attrs.field(repr=masked, eq=False)
+
+
+# The public members by type of key (RFC 7518 section 6).
+_PUBLIC: Final[Mapping[str, tuple[str, ...]]] = {
+    "RSA": ("n", "e"),
+    "EC": ("crv", "x", "y"),
+    "OKP": ("crv", "x"),
+}
+_CHECKING: Final = "checking a signature"
+
+
+def check_crypto() -> None:
+    """Raise `LocalProtocolError` if joserfc is not installed."""
+    _load(_CHECKING)
+
+
+def import_checking_jwk(jwk: Mapping[str, Any]) -> CheckingKey:
+    """Return a public key that checks signatures.
+
+    Raises:
+        ValueError: It cannot; shows none of it.
+        LocalProtocolError: joserfc is not installed.
+    """
+    kind = str(jwk.get("kty"))
+    members = _PUBLIC.get(kind)
+    operations = jwk.get("key_ops", ["verify"])
+    if (
+        members is None
+        or jwk.get("use", "sig") != "sig"
+        or not isinstance(operations, list)
+        # Private halves may stand where public ones should.
+        or not {"verify", "sign"} & {str(name) for name in operations}
+    ):
+        raise ValueError("the key is none that checks signatures")
+    loaded = _load(_CHECKING)
+    if kind == "RSA":
+        # Before it is imported: joserfc warns of short ones, and long ones take long.
+        modulus = jwk.get("n")
+        bits = len(modulus) * 6 if isinstance(modulus, str) else 0
+        if not SHORTEST_RSA <= bits <= LONGEST_RSA + 8:
+            raise ValueError(
+                f"an RSA key must have {SHORTEST_RSA} to {LONGEST_RSA} bits, "
+                f"it has {bits}"
+            )
+    public = {name: jwk[name] for name in members if name in jwk}
+    key = _import(loaded.JWKRegistry, {"kty": kind, **public})
+    if key is None:
+        raise ValueError(f"the key is no valid key of type {kind}")
+    kid, algorithm = jwk.get("kid"), jwk.get("alg")
+    return CheckingKey(
+        getattr(key, "curve_name", kind),
+        kid if isinstance(kid, str) else None,
+        algorithm if isinstance(algorithm, str) else None,
+        key,
+    )
+
+
+def import_checking_pem(pem: str) -> CheckingKey:
+    """Return the public key of a PEM; raises like `import_checking_jwk`."""
+    loaded = _load(_CHECKING)
+    for kind in (loaded.RSAKey, loaded.ECKey, loaded.OKPKey):
+        key = _import(kind, pem)
+        if key is not None:
+            return import_checking_jwk(key.as_dict(private=False))
+    raise ValueError("the key must be a public key of type RSA, EC or OKP as PEM")
+
+
+def import_secret(secret: bytes) -> CheckingKey:
+    """Return a shared secret that checks signatures; `ValueError`: it is too short."""
+    # RFC 7518 section 3.2: as long as the hash; a shorter one may be a password.
+    if len(secret) < SHORTEST_SECRET:
+        raise ValueError(
+            f"a shared secret must have {SHORTEST_SECRET} bytes or more, it has "
+            f"{len(secret)}"
+        )
+    return CheckingKey("oct", None, None, _load(_CHECKING).OctKey.import_key(secret))
+
+
+def is_signed(
+    key: CheckingKey, algorithm: str, signed: bytes, signature: bytes
+) -> bool:
+    """Tell whether the signature is the key's, by that algorithm; never raises."""
+    kind = CHECKED_ALGORITHMS.get(algorithm) or SHARED_ALGORITHMS.get(algorithm)
+    # The algorithm must suit the kind of key: the text of an RSA key is not a secret.
+    if kind != key.kind or key.algorithm not in {None, algorithm}:
+        return False
+    from joserfc import jws
+    from joserfc.errors import JoseError
+
+    # joserfc 1.0 knows one of the two names only.
+    name = "EdDSA" if kind == "Ed25519" else algorithm
+    try:
+        return jws.JWSRegistry.algorithms[name].verify(signed, signature, key.key)
+    except (JoseError, TypeError, ValueError):
+        return False
+
+
+# Sealing (RFC 7516): one form only, compact, ``dir`` and ``A256GCM``, so that a sealed
+# text cannot choose how it is opened.
+
+KEY_BYTES: Final = 32  # of A256GCM (RFC 7518 section 5.3)
+_PART: Final = re.compile(r"[A-Za-z0-9_-]*")
+
+
+def import_sealing_key(key: object) -> Any:
+    """Return a key that seals and opens.
+
+    Raises:
+        ValueError: It does not have 32 bytes; shows none of it.
+        LocalProtocolError: joserfc is not installed.
+    """
+    if type(key) is not bytes or len(key) != KEY_BYTES:
+        raise ValueError(
+            f"a sealing key must be {KEY_BYTES} random bytes, such as "
+            f"secrets.token_bytes({KEY_BYTES}) makes"
+        )
+    return _load("sealing session ids").OctKey.import_key(key)
+
+
+def seal(plaintext: bytes, key: Any, *, kind: str) -> str:
+    """Return a text that only the key opens, each time another; the kind is legible."""
+    from joserfc import jwe
+
+    return jwe.encrypt_compact(_sealing_header(kind), plaintext, key)
+
+
+def unseal(sealed: str, keys: Sequence[Any], *, kind: str) -> bytes | None:
+    """Return the sealed plaintext; ``None``: none of the keys sealed it for that kind.
+
+    Each text has one spelling: another one is refused, even if Base64 reads it alike.
+    Never raises.
+    """
+    start = f"{base64url(encode(_sealing_header(kind)))}.."
+    parts = sealed.removeprefix(start).split(".")
+    if (
+        not sealed.startswith(start)
+        or len(parts) != 3
+        or not all(map(_is_canonical, parts))
+    ):
+        return None
+    from joserfc import jwe
+    from joserfc.errors import JoseError
+
+    for key in keys:
+        try:
+            opened = jwe.decrypt_compact(sealed, key, algorithms=["dir", "A256GCM"])
+        except (JoseError, ValueError):
+            continue
+        return opened.plaintext
+    return None
+
+
+def _sealing_header(kind: str) -> dict[str, Any]:
+    return {"alg": "dir", "enc": "A256GCM", "typ": kind}
+
+
+def _is_canonical(part: str) -> bool:
+    """Tell whether a part has our spelling: its last character may have spare bits."""
+    if _PART.fullmatch(part) is None or len(part) % 4 == 1:
+        return False
+    return base64url(urlsafe_b64decode(part + "=" * (-len(part) % 4))) == part

@@ -1,0 +1,300 @@
+"""The metadata, identity and tokens of one server, and how they are stored as JSON.
+
+Each record belongs to the issuer it came from: credentials of one authorization server
+never go to another (2026-07-28 basic/authorization/client-registration, "Authorization
+Server Binding"). No repr shows a secret. Stored text is checked like foreign text: a
+file may be old, cut off or edited by hand. Text that does not fit counts as not stored.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from types import NoneType
+from typing import (
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import attrs
+
+from mcpwire.wire.json import JSONDecodeError, encode, loads
+
+__all__ = [
+    "ClientAuth",
+    "Identity",
+    "Login",
+    "LoginStatus",
+    "Pending",
+    "Record",
+    "ResourceMetadata",
+    "ServerMetadata",
+    "Tokens",
+    "credential_key",
+    "dump",
+    "load",
+    "load_pending",
+    "masked",
+    "pending_key",
+]
+
+ClientAuth: TypeAlias = Literal[
+    "none", "client_secret_basic", "client_secret_post", "private_key_jwt"
+]
+"""How a client authenticates at the token endpoint."""
+
+
+def masked(value: object) -> str:
+    """Return the repr of a secret."""
+    return "None" if value is None else "'***'"
+
+
+@attrs.frozen
+class ResourceMetadata:
+    """The metadata of a protected resource (RFC 9728 section 2)."""
+
+    resource: str  # as the document spells it: the value of the parameter ``resource``
+    authorization_servers: tuple[str, ...]  # the issuers, as the document spells them
+    scopes_supported: tuple[str, ...] | None = None
+    dpop_bound_access_tokens_required: bool = False
+
+
+@attrs.frozen
+class ServerMetadata:
+    """The metadata of an authorization server (RFC 8414, OpenID Discovery)."""
+
+    issuer: str
+    authorization_endpoint: str | None = None
+    token_endpoint: str | None = None
+    registration_endpoint: str | None = None
+    revocation_endpoint: str | None = None
+    scopes_supported: tuple[str, ...] | None = None
+    grant_types_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] | None = None
+    code_challenge_methods_supported: tuple[str, ...] | None = None
+    dpop_signing_alg_values_supported: tuple[str, ...] | None = None
+    client_id_metadata_document_supported: bool = False
+    authorization_response_iss_parameter_supported: bool = False
+    is_assumed: bool = False  # no document was found: the defaults of 2025-03-26
+
+
+@attrs.frozen
+class Identity:
+    """This client as one authorization server knows it."""
+
+    client_id: str
+    client_secret: str | None = attrs.field(default=None, repr=masked)
+    issuer: str | None = None  # None for a metadata document, which is good anywhere
+    kind: Literal["given", "document", "registered"] = "given"
+    auth_method: ClientAuth | None = None  # if registration settled it
+    secret_expires_at: float | None = None  # in seconds since 1970; None: never
+    redirect_uri: str | None = None  # the one it was registered with
+
+
+@attrs.frozen
+class Tokens:
+    """The tokens of one answer of a token endpoint."""
+
+    access_token: str = attrs.field(repr=masked)
+    token_type: Literal["Bearer", "DPoP"] = "Bearer"  # noqa: S105 - a type of token
+    expires_at: float | None = None  # in seconds since 1970; None: unknown
+    refresh_token: str | None = attrs.field(default=None, repr=masked)
+    # Granted, as far as it is known: those asked for if the answer names none (RFC 6749
+    # section 5.1).
+    scopes: tuple[str, ...] | None = None
+
+
+@attrs.frozen
+class Record:
+    """All that is stored for one server, profile and grant."""
+
+    issuer: str
+    # The value of the parameter ``resource``; None with servers of 2025-03-26 alone.
+    resource: str | None
+    metadata: ServerMetadata
+    identity: Identity
+    tokens: Tokens | None = None
+    asked_scopes: tuple[str, ...] = ()  # all ever asked for: a step-up adds its own
+    # The private key of the proofs as a JWK, if the token is bound to one.
+    dpop_key: dict[str, Any] | None = attrs.field(default=None, repr=masked)
+    # The client of the next login, while the tokens belong to an earlier one: they stay
+    # good if that login is given up.
+    registered: Identity | None = None
+
+
+@attrs.frozen
+class Pending:
+    """A login that is finished later, perhaps by another process.
+
+    The issuer is recorded before the user is sent there (2026-07-28
+    basic/authorization, "Authorization Response Validation").
+    """
+
+    record: Record  # to be stored, as far as it is known
+    state: str = attrs.field(repr=masked)
+    verifier: str = attrs.field(repr=masked)  # of PKCE
+    redirect_uri: str
+    scopes: tuple[str, ...]
+    begun_at: float  # in seconds since 1970
+
+
+@attrs.frozen
+class Login:
+    """A login that has begun and waits for a user."""
+
+    url: str = attrs.field(repr=False)
+    """The URL to log in at. It shows what is asked for, and nothing in it lets a reader
+    take the tokens."""
+
+    scopes: tuple[str, ...]
+    """The scopes that are asked for."""
+
+
+@attrs.frozen
+class LoginStatus:
+    """The stored login to one server; nothing of it is secret."""
+
+    server: str
+    """The server's URL, without its query."""
+
+    profile: str
+    issuer: str
+    client_id: str
+
+    scopes: tuple[str, ...] | None
+    """The granted scopes, as far as they are known."""
+
+    expires_at: float | None
+    """The end of the access token, in seconds since 1970."""
+
+    can_refresh: bool
+    """Whether it is renewed without asking a user."""
+
+
+# Storing: one JSON object per server, profile and kind of grant.
+
+T = TypeVar("T")
+
+FORMAT: Final = 1  # an object of another format counts as not stored
+
+_NEVER_EMPTY: Final = frozenset(
+    {"access_token", "client_id", "issuer", "refresh_token", "state", "verifier"}
+)
+
+
+def credential_key(server: str, profile: str, grant: str) -> str:
+    """Return the key of a server's tokens in a store; only the profile has spaces."""
+    return f"{server} {grant} {profile}"
+
+
+def pending_key(server: str, profile: str, grant: str) -> str:
+    """Return the key of a pending login; no profile makes it the key of tokens."""
+    return credential_key(server, profile, f"{grant}:pending")
+
+
+def dump(value: Record | Pending) -> bytes:
+    """Return a record, or a pending login, as it is stored."""
+    stored = attrs.asdict(value, filter=lambda _, member: member is not None)
+    return encode({"format": FORMAT, **stored})
+
+
+def load(data: bytes) -> Record | None:
+    """Return the stored record; ``None`` if it is unusable, or names no issuer."""
+    return _load(Record, data)
+
+
+def load_pending(data: bytes) -> Pending | None:
+    """Return the stored pending login; ``None`` if it is unusable."""
+    return _load(Pending, data)
+
+
+def _load(kind: type[T], data: bytes) -> T | None:
+    try:
+        stored = loads(data)
+        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+            return None
+        built: T = _build(kind, stored)
+    except (JSONDecodeError, _Misfit):
+        return None
+    return built
+
+
+class _Misfit(Exception):
+    """The stored value does not fit its class."""
+
+
+def _build(kind: Any, stored: Any) -> Any:
+    if type(stored) is not dict:
+        raise _Misfit
+    members = {}
+    for name, (annotation, is_needed) in _members(kind).items():
+        if name in stored:
+            value = _read(annotation, stored[name])
+            if value == "" and name in _NEVER_EMPTY:
+                raise _Misfit
+            members[name] = value
+        elif is_needed:  # None is not written
+            members[name] = _read(annotation, None)
+    made = kind(**members)
+    check = _CHECKS.get(kind)
+    if check is not None and not check(made):
+        raise _Misfit
+    return made
+
+
+@cache
+def _members(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
+    """Return the type of each member of a class, and whether it has no default."""
+    types = get_type_hints(kind)
+    return {
+        field.name: (types[field.name], field.default is attrs.NOTHING)
+        for field in attrs.fields(kind)
+    }
+
+
+def _read(annotation: Any, value: Any) -> Any:
+    kinds = get_args(annotation)
+    if NoneType in kinds:
+        if value is None:
+            return None
+        [annotation] = [kind for kind in kinds if kind is not NoneType]
+    origin = get_origin(annotation) or annotation
+    if attrs.has(origin):
+        return _build(origin, value)
+    if origin is Literal:
+        fits = value in get_args(annotation)
+    elif origin is tuple:
+        fits = type(value) is list and all(type(item) is str for item in value)
+        value = tuple(value) if fits else None
+    elif origin is float:
+        fits = type(value) in {int, float}
+    else:
+        fits = type(value) is origin
+    if not fits:
+        raise _Misfit
+    return value
+
+
+def _is_whole(record: Record) -> bool:
+    """Tell whether all of it belongs to its issuer, and a bound token has its key."""
+    identity, tokens = record.identity, record.tokens
+    if identity.issuer is None and identity.client_secret is not None:
+        return False
+    if tokens is not None and tokens.token_type == "DPoP" and record.dpop_key is None:  # noqa: S105 - a type of token
+        return False
+    return {record.metadata.issuer, identity.issuer or record.issuer} == {record.issuer}
+
+
+def _can_travel(tokens: Tokens) -> bool:
+    """Tell whether the token can stand in a header (RFC 6750 section 2.1)."""
+    token = tokens.access_token
+    return token.isascii() and token.isprintable() and " " not in token
+
+
+_CHECKS: Final[dict[type[Any], Any]] = {Record: _is_whole, Tokens: _can_travel}

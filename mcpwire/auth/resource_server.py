@@ -1,0 +1,395 @@
+"""The rules of a protected resource: its metadata, challenges, tokens and proofs.
+
+The time and all fetched documents are arguments.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from hashlib import sha256
+from itertools import islice
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.auth.jwt import import_checking_jwk, is_signed, masked, token_hash
+from mcpwire.auth.scopes import OFFLINE_ACCESS, is_scope
+from mcpwire.wire.json import JSONDecodeError, loads
+from mcpwire.wire.urls import parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from mcpwire.auth.jwt import CheckingKey
+    from mcpwire.wire.urls import Url
+
+__all__ = [
+    "PROOF_ALGORITHMS",
+    "ClaimsError",
+    "Replays",
+    "SignedToken",
+    "UnsoundToken",
+    "binding_of",
+    "check_proof",
+    "check_times",
+    "format_challenge",
+    "parse_resource",
+    "read_claims",
+    "read_object",
+    "read_signed",
+    "resource_document",
+    "well_known_paths",
+]
+
+# Metadata (RFC 9728)...
+
+_WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+
+
+def parse_resource(
+    text: str, *, allow_insecure: bool = False, what: str = "resource"
+) -> Url:
+    """Return the parts of the URI of a resource, or of an issuer.
+
+    Raises:
+        ValueError: No token can be for it, or from it.
+    """
+    url = parse_url(text)
+    # RFC 9728, 1.2 and RFC 8414, 2; 2026-07-28 basic/authorization, "Canonical Server
+    # URI".
+    if (url.query, url.fragment) != (None, None):
+        raise ValueError(f"the {what} '{url}' must have no query and no fragment")
+    if not (url.is_secure or allow_insecure):
+        raise ValueError(
+            f"the {what} '{url}' must be https: tokens would travel unencrypted"
+        )
+    return url
+
+
+def well_known_paths(resource: Url) -> tuple[str, ...]:
+    """Return the paths of a resource's metadata on its host, its own one first."""
+    # 2026-07-28 basic/authorization, "Protected Resource Metadata Discovery".
+    path = "" if resource.path == "/" else resource.path
+    return tuple(dict.fromkeys((_WELL_KNOWN + path, _WELL_KNOWN)))
+
+
+def resource_document(
+    resource: str,
+    authorization_servers: Sequence[str],
+    *,
+    scopes: Iterable[str],
+    texts: Mapping[str, str | None],
+    proof_algorithms: Sequence[str] = (),
+    are_proofs_required: bool = False,
+) -> dict[str, Any]:
+    """Return the metadata of a resource; members of `texts` may be None."""
+    document: dict[str, Any] = {
+        "resource": resource,
+        "authorization_servers": list(authorization_servers),
+        "bearer_methods_supported": ["header"],
+    }
+    # 2026-07-28 basic/authorization, "Refresh Tokens": no resource needs that scope.
+    named = [scope for scope in dict.fromkeys(scopes) if scope != OFFLINE_ACCESS]
+    if named:
+        document["scopes_supported"] = named
+    document |= {name: text for name, text in texts.items() if text is not None}
+    if proof_algorithms:
+        document["dpop_signing_alg_values_supported"] = list(proof_algorithms)
+    if are_proofs_required:
+        document["dpop_bound_access_tokens_required"] = True
+    return document
+
+
+# The field ``WWW-Authenticate`` (RFC 9110 section 11.6.1)...
+
+_UNQUOTABLE: Final = re.compile(r"[^ -~]")
+_ESCAPED: Final = re.compile(r'(["\\])')
+
+
+def format_challenge(scheme: str, params: Mapping[str, str | None]) -> str:
+    """Return one challenge; parameters without a value are left out.
+
+    Characters that a quoted text cannot hold become question marks.
+    """
+    written = [f'{name}="{_quote(value)}"' for name, value in params.items() if value]
+    return f"{scheme} {', '.join(written)}" if written else scheme
+
+
+def _quote(value: str) -> str:
+    return _ESCAPED.sub(r"\\\1", _UNQUOTABLE.sub("?", value))
+
+
+# Signed tokens (RFC 7515 section 7.1), read once and strictly: the checked bytes are
+# those that are used...
+
+_COMPACT: Final = re.compile(r"([A-Za-z0-9_-]++)\.([A-Za-z0-9_-]++)\.([A-Za-z0-9_-]++)")
+_TO_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
+
+
+class UnsoundToken(ValueError):
+    """The text is not a signed token, or must not be believed; never quotes it."""
+
+
+@attrs.frozen
+class SignedToken:
+    """The parts of a token, not believed yet."""
+
+    header: Mapping[str, Any] = attrs.field(repr=masked)
+    algorithm: str
+    kid: str | None
+    payload: bytes = attrs.field(repr=masked)
+    signed: bytes = attrs.field(repr=masked)
+    signature: bytes = attrs.field(repr=masked)
+
+
+def read_signed(token: str) -> SignedToken:
+    """Return the parts of a signed token; raise `UnsoundToken` if it is none."""
+    match = _COMPACT.fullmatch(token)
+    if match is None:
+        raise UnsoundToken("it is no signed token")
+    header = read_object(_decode(match[1]), "header")
+    # RFC 7515, 4.1.11: an extension that is critical and unknown makes a token invalid,
+    # and we know none.
+    if "crit" in header or "b64" in header:
+        raise UnsoundToken("its header needs an extension")
+    algorithm, kid = header.get("alg"), header.get("kid")
+    if not isinstance(algorithm, str):
+        raise UnsoundToken("its header names no algorithm")
+    if kid is not None and not isinstance(kid, str):
+        raise UnsoundToken("its header names no key by text")
+    signed = token.encode("ascii")[: match.end(2)]
+    return SignedToken(
+        header, algorithm, kid, _decode(match[2]), signed, _decode(match[3])
+    )
+
+
+def read_object(data: bytes, what: str) -> dict[str, Any]:
+    """Return the JSON object of a part; raise `UnsoundToken` if it is none."""
+    try:
+        found = loads(data)
+    except JSONDecodeError:
+        raise UnsoundToken(f"its {what} is not JSON") from None
+    if type(found) is not dict:
+        raise UnsoundToken(f"its {what} is no object")
+    return found
+
+
+def _decode(part: str) -> bytes:
+    padded = part.encode("ascii").translate(_TO_STANDARD) + b"=" * (-len(part) % 4)
+    try:
+        return binascii.a2b_base64(padded, strict_mode=True)
+    except binascii.Error:
+        raise UnsoundToken("a part of it is no Base64") from None
+
+
+# Claims, of a token or of introspection: those of RFC 7519, RFC 9068 and RFC 7662 are
+# the same, and issuers differ in the spelling of scopes and clients...
+
+
+class ClaimsError(ValueError):
+    """The claims do not make a token good now; never quotes them."""
+
+
+@attrs.frozen(kw_only=True)
+class TokenFacts:
+    """The claims that matter, in one spelling."""
+
+    issuer: str | None
+    client_id: str | None
+    subject: str | None
+    audience: frozenset[str]
+    scopes: frozenset[str]
+    expires_at: float | None
+
+
+def read_claims(claims: Mapping[str, Any]) -> TokenFacts:
+    """Return the claims that matter; raise `ClaimsError` if one has a wrong type."""
+    return TokenFacts(
+        issuer=_text(claims, "iss"),
+        # RFC 9068, 2.2; OpenID Connect's name for it comes second.
+        client_id=_text(claims, "client_id") or _text(claims, "azp"),
+        subject=_text(claims, "sub"),
+        audience=_texts(claims, "aud"),
+        scopes=_scopes(claims),
+        expires_at=_date(claims, "exp"),
+    )
+
+
+def check_times(claims: Mapping[str, Any], *, now: float, leeway: float) -> None:
+    """Raise `ClaimsError` if a token is not good any more, or not yet.
+
+    `now` is in seconds since 1970; `leeway`, in seconds, allows for clocks that differ.
+    """
+    # RFC 7519, 4.1.4 and 4.1.5: before the one, and not before the other.
+    expires_at, begins_at = _date(claims, "exp"), _date(claims, "nbf")
+    if expires_at is not None and now - leeway >= expires_at:
+        raise ClaimsError("it is good no more")
+    if begins_at is not None and now + leeway < begins_at:
+        raise ClaimsError("it is not good yet")
+
+
+def _text(claims: Mapping[str, Any], name: str) -> str | None:
+    value = claims.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ClaimsError(f"its {name} is no text")
+    return value
+
+
+def _texts(claims: Mapping[str, Any], name: str) -> frozenset[str]:
+    value = claims.get(name)
+    items = [] if value is None else [value] if isinstance(value, str) else value
+    if not isinstance(items, list) or any(not isinstance(item, str) for item in items):
+        raise ClaimsError(f"its {name} is neither a text nor a list of texts")
+    return frozenset(items)
+
+
+def _date(claims: Mapping[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if type(value) not in {int, float} or not isfinite(value):
+        raise ClaimsError(f"its {name} is no time")
+    return float(value)
+
+
+def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
+    # RFC 9068, 2.2.3 has words in one text; Okta and Entra have `scp`, also as a list.
+    name = "scope" if claims.get("scope") is not None else "scp"
+    words = (word for text in _texts(claims, name) for word in text.split(" "))
+    return frozenset(filter(is_scope, words))
+
+
+# Proofs of possession (RFC 9449): for one request, its method, URL, token and moment.
+# Each is accepted once, and remembered until it would be too old anyway...
+
+# The key is the client's own choice.
+PROOF_ALGORITHMS: Final = ("ES256", "ES384", "ES512", "EdDSA", "RS256", "PS256")
+# Twice the length of one with an RSA key of 4,096 bits: an unknown client chose the
+# key, and checking it must not take long.
+LONGEST_PROOF: Final = 4_096
+MAX_AGE_S: Final = 60.0  # and by how much clocks may differ
+LONGEST_ID: Final = 1_024
+
+_PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+
+
+class Replays:
+    """Remembers accepted proofs for as long as they could be replayed.
+
+    Above `most` of them, the oldest could be.
+    """
+
+    def __init__(self, most: int = 100_000) -> None:
+        self._until: dict[bytes, float] = {}
+        self._most = most
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def is_first(self, id: str, owner: str, *, now: float, until: float) -> bool:
+        """Remember a proof; tell whether it is new."""
+        key = sha256(f"{owner} {id}".encode("utf-8", "surrogatepass")).digest()
+        if self._until.get(key, now) > now:
+            return False
+        # The oldest stand first; they are good about as long as each other.
+        for oldest in list(islice(self._until, 2)):
+            if self._until[oldest] <= now or len(self._until) >= self._most:
+                del self._until[oldest]
+        self._until[key] = until
+        return True
+
+
+def binding_of(claims: Mapping[str, Any]) -> str | None:
+    """Return the thumbprint of the key that a token is bound to, or ``None``.
+
+    Raises:
+        UnsoundToken: The binding cannot be checked here.
+    """
+    # RFC 7800, 3.1; RFC 9449, 6.1. With a token that is bound to a certificate a client
+    # proves nothing to us.
+    if "cnf" not in claims:
+        return None
+    bound = claims["cnf"]
+    if type(bound) is not dict or list(bound) != ["jkt"]:
+        raise UnsoundToken("it is bound to a key in a way that is not known")
+    thumbprint = bound["jkt"]
+    if not isinstance(thumbprint, str):
+        raise UnsoundToken("it is bound to a key that is not named by text")
+    return thumbprint
+
+
+def check_proof(
+    values: Sequence[str],
+    *,
+    token: str,
+    thumbprint: str,
+    verb: str,
+    urls: Collection[str],
+    now: float,
+    replays: Replays,
+) -> None:
+    """Check the proof of one request.
+
+    Args:
+        values: Each ``DPoP`` field of the request.
+        token: The access token.
+        thumbprint: Of the key that the token is bound to.
+        verb: The request's HTTP method.
+        urls: The spellings of the request's URL, without query.
+        now: Seconds since 1970.
+        replays: The accepted proofs.
+
+    Raises:
+        UnsoundToken: It proves nothing.
+        LocalProtocolError: joserfc is not installed.
+    """
+    if len(values) != 1 or len(values[0]) > LONGEST_PROOF:
+        raise UnsoundToken("there is no proof, or more than one")
+    proof = read_signed(values[0].strip(" \t"))
+    key = _key_of(proof)
+    if not is_signed(key, proof.algorithm, proof.signed, proof.signature):
+        raise UnsoundToken("its signature is wrong")
+    if key.key.thumbprint() != thumbprint:
+        raise UnsoundToken("it is of another key")
+    claims = read_object(proof.payload, "payload")
+    issued_at, id = claims.get("iat"), claims.get("jti")
+    # RFC 9449, 4.3.
+    if claims.get("htm") != verb or _target(claims.get("htu")) not in urls:
+        raise UnsoundToken("it is for another request")
+    if claims.get("ath") != token_hash(token):
+        raise UnsoundToken("it is for another token")
+    if not isinstance(issued_at, (int, float)) or abs(now - issued_at) > MAX_AGE_S:
+        raise UnsoundToken("it is not of this moment")
+    if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
+        raise UnsoundToken("it cannot be told from others")
+    until = issued_at + MAX_AGE_S + 1  # whole seconds, on both sides
+    if not replays.is_first(id, thumbprint, now=now, until=until):
+        raise UnsoundToken("it has been here before")
+
+
+def _key_of(proof: SignedToken) -> CheckingKey:
+    jwk = proof.header.get("jwk")
+    if (
+        proof.header.get("typ") != "dpop+jwt"
+        or proof.algorithm not in PROOF_ALGORITHMS
+        or type(jwk) is not dict
+        or _PRIVATE & jwk.keys()
+    ):
+        raise UnsoundToken("it is no proof")
+    try:
+        return import_checking_jwk(jwk)
+    except ValueError:
+        raise UnsoundToken("it shows no key") from None
+
+
+def _target(url: object) -> str | None:
+    """Return a URL without its query and fragment, in its one spelling."""
+    if not isinstance(url, str):
+        return None
+    try:
+        parsed = parse_url(url)
+    except ValueError:
+        return None
+    return parsed.origin + parsed.path

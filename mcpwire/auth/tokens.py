@@ -1,0 +1,505 @@
+"""The token endpoint: requests, client authentication and answers; and revocation.
+
+RFC 6749 sections 2.3 and 4 to 6, OAuth 2.1, with resource indicators (RFC 8707), JWTs
+as grants and as client authentication (RFC 7523), token exchange (RFC 8693), proofs of
+possession (RFC 9449) and revocation (RFC 7009). A request is sent once, and a second
+time only if the server asks for a nonce in the proof: nothing else allows a repeat.
+
+Accepted in an answer: an expiry that is a string or a fraction, scopes as a list, a
+blank refresh token. Refused: a token without a type, of an unknown type or another than
+was asked for, and one that cannot stand in a header.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import quote
+
+from mcpwire.auth.errors import (
+    AuthTemporarilyUnavailable,
+    DiscoveryError,
+    RegistrationError,
+    TokenError,
+)
+from mcpwire.auth.jwt import Prover, base64url, client_assertion
+from mcpwire.auth.records import Tokens
+from mcpwire.auth.steps import (
+    Fetch,
+    Now,
+    RandomBytes,
+    check_available,
+    describe,
+    read_code,
+    read_description,
+    read_object,
+)
+from mcpwire.auth.url_policy import check_url
+from mcpwire.wire.urls import mask_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from mcpwire.auth.jwt import SigningKey
+    from mcpwire.auth.records import ClientAuth, Identity, Record, ServerMetadata
+    from mcpwire.auth.steps import Answer, Steps
+    from mcpwire.wire.urls import Url
+
+__all__ = [
+    "ID_JAG",
+    "ID_TOKEN",
+    "Form",
+    "authenticate",
+    "client_credentials_form",
+    "code_form",
+    "decide_method",
+    "exchange_token",
+    "jwt_bearer_form",
+    "read_exchange",
+    "read_tokens",
+    "refresh_form",
+    "request_tokens",
+    "revoke_tokens",
+    "token_exchange_form",
+]
+
+Form = list[tuple[str, str]]
+
+ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - its name
+# An identity assertion for another domain's authorization server.
+ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
+
+_WHAT: Final = "the token endpoint"
+_ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+_JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+_JTI_BYTES: Final = 16
+_SECRET_FIELDS: Final = frozenset(
+    {
+        "assertion",
+        "client_assertion",
+        "client_secret",
+        "code",
+        "code_verifier",
+        "refresh_token",
+        "subject_token",
+    }
+)
+_TYPES: Final[Mapping[str, Literal["Bearer", "DPoP"]]] = {
+    "bearer": "Bearer",
+    "dpop": "DPoP",
+}
+_VISIBLE: Final = re.compile(r"[!-~]+")
+_SECONDS: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?")
+# A longer lifetime is as good as none, and this expiry is still a date.
+_LONGEST_S: Final = 10.0 * 365 * 86_400
+
+
+# Forms...
+
+
+def code_form(
+    code: str, *, verifier: str, redirect_uri: str, resource: str | None
+) -> Form:
+    """Return the form that exchanges a code for tokens."""
+    form = [
+        ("grant_type", "authorization_code"),
+        ("code", code),
+        ("code_verifier", verifier),
+        ("redirect_uri", redirect_uri),
+    ]
+    return form + _for((), resource)
+
+
+def refresh_form(
+    refresh_token: str, *, resource: str | None, scopes: Sequence[str] = ()
+) -> Form:
+    """Return the form that refreshes tokens; without scopes they keep theirs."""
+    form = [("grant_type", "refresh_token"), ("refresh_token", refresh_token)]
+    return form + _for(scopes, resource)
+
+
+def client_credentials_form(*, resource: str | None, scopes: Sequence[str]) -> Form:
+    """Return the form that asks for tokens of the client itself."""
+    return [("grant_type", "client_credentials"), *_for(scopes, resource)]
+
+
+def jwt_bearer_form(
+    assertion: str, *, resource: str | None, scopes: Sequence[str]
+) -> Form:
+    """Return the form that trades a foreign JWT for tokens (RFC 7523)."""
+    form = [("grant_type", _JWT_BEARER), ("assertion", assertion)]
+    return form + _for(scopes, resource)
+
+
+def token_exchange_form(
+    subject_token: str,
+    *,
+    audience: str,
+    resource: str,
+    scopes: Sequence[str],
+    subject_token_type: str = ID_TOKEN,
+) -> Form:
+    """Return the form that asks an identity provider for an ID-JAG (RFC 8693).
+
+    The audience is the issuer that takes the assertion, the resource the MCP server.
+    """
+    form = [
+        ("grant_type", _EXCHANGE),
+        ("requested_token_type", ID_JAG),
+        ("audience", audience),
+        ("subject_token", subject_token),
+        ("subject_token_type", subject_token_type),
+    ]
+    return form + _for(scopes, resource)
+
+
+def _for(scopes: Sequence[str], resource: str | None) -> Form:
+    form = [] if resource is None else [("resource", resource)]
+    return [*form, ("scope", " ".join(scopes))] if scopes else form
+
+
+# Client authentication...
+
+
+def decide_method(
+    identity: Identity, metadata: ServerMetadata, *, can_sign: bool = False
+) -> ClientAuth:
+    """Return how the client authenticates: as registered, else as both sides can."""
+    if identity.auth_method is not None:
+        return identity.auth_method
+    ways: tuple[ClientAuth, ...] = ("none",)
+    if can_sign:
+        ways = ("private_key_jwt",)
+    elif identity.client_secret is not None:
+        ways = ("client_secret_basic", "client_secret_post", "none")
+    supported = metadata.token_endpoint_auth_methods_supported
+    # RFC 8414 section 2: the default is client_secret_basic. A client with one way only
+    # has to try it, because lists are not always complete.
+    if supported is None or len(ways) == 1:
+        return ways[0]
+    for way in ways:
+        if way in supported:
+            return way
+    raise TokenError(f"{_WHAT} of '{mask_url(metadata.issuer)}' takes no client_secret")
+
+
+def authenticate(
+    identity: Identity,
+    metadata: ServerMetadata,
+    form: Form,
+    *,
+    assertion: str | None = None,
+) -> tuple[Form, list[tuple[str, str]]]:
+    """Return the form, and headers, that authenticate the client.
+
+    Raises:
+        TokenError: No method is known to both sides, or its secret or key is missing.
+    """
+    method = decide_method(identity, metadata, can_sign=assertion is not None)
+    client_id, secret = identity.client_id, identity.client_secret
+    if method == "none":
+        return [*form, ("client_id", client_id)], []
+    if method == "private_key_jwt":
+        if assertion is None:
+            raise TokenError(f"the client {client_id!r} needs a key to authenticate")
+        # RFC 7523 section 2.2: the client_id is the subject of the assertion.
+        pairs = [
+            ("client_assertion_type", _ASSERTION_TYPE),
+            ("client_assertion", assertion),
+        ]
+        return form + pairs, []
+    if secret is None:
+        raise TokenError(f"the client {client_id!r} needs a secret to authenticate")
+    if method == "client_secret_post":
+        return [*form, ("client_id", client_id), ("client_secret", secret)], []
+    # RFC 6749 section 2.3.1: both parts are encoded as in a form first. Some servers
+    # (Authlib) decode percent signs and leave a plus; a space as %20 is read by all.
+    text = f"{quote(client_id, safe='')}:{quote(secret, safe='')}"
+    return form, [("authorization", f"Basic {b64encode(text.encode()).decode()}")]
+
+
+def check_bound(identity: Identity, metadata: ServerMetadata) -> None:
+    """Raise `RegistrationError` if a client belongs to another authorization server."""
+    # 2026-07-28 basic/authorization/client-registration, "Authorization Server
+    # Binding".
+    if identity.kind != "document" and identity.issuer != metadata.issuer:
+        known = mask_url(identity.issuer or "nobody known")
+        raise RegistrationError(
+            f"the client is of the authorization server '{known}': nothing of it is "
+            f"sent to '{mask_url(metadata.issuer)}'"
+        )
+
+
+# Requests...
+
+
+def request_tokens(
+    metadata: ServerMetadata,
+    identity: Identity,
+    form: Form,
+    *,
+    server: Url,
+    allow_insecure: bool = False,
+    asked: Sequence[str] = (),
+    previous: Tokens | None = None,
+    dpop_key: Mapping[str, Any] | None = None,
+    signing_key: SigningKey | None = None,
+) -> Steps[Tokens]:
+    """Ask an authorization server for tokens.
+
+    Args:
+        metadata: The authorization server.
+        identity: The client; it must belong to this very issuer.
+        form: The request.
+        server: The MCP server that the tokens are for.
+        allow_insecure: Whether http is allowed if the server's own URL is http.
+        asked: The scopes that are asked for.
+        previous: The tokens that are refreshed.
+        dpop_key: The private key to bind the token to, as a JWK.
+        signing_key: The key to authenticate with in place of a secret.
+
+    Raises:
+        TokenError: It refused, or its answer holds no usable token.
+        RegistrationError: The client belongs to another issuer: nothing was sent.
+        DiscoveryError: The server has no token endpoint.
+        UrlRefused: The token endpoint must not be asked.
+        AuthTemporarilyUnavailable: It cannot answer now.
+    """
+    url = _endpoint(metadata, server, allow_insecure=allow_insecure)
+    prover = None
+    if dpop_key is not None:
+        try:
+            prover = Prover(dpop_key)
+        except ValueError as error:
+            raise TokenError(
+                f"what tokens are bound to cannot be used: {error}"
+            ) from error
+    now, answer = yield from _ask(
+        metadata, identity, form, url, prover=prover, signing_key=signing_key
+    )
+    return read_tokens(
+        answer,
+        now=now,
+        asked=asked,
+        previous=previous,
+        is_bound=prover is not None,
+        secrets=_secrets(identity, form),
+    )
+
+
+def exchange_token(
+    metadata: ServerMetadata,
+    identity: Identity,
+    form: Form,
+    *,
+    server: Url,
+    allow_insecure: bool = False,
+) -> Steps[str]:
+    """Ask an identity provider for an assertion; compare `request_tokens`."""
+    url = _endpoint(metadata, server, allow_insecure=allow_insecure)
+    now, answer = yield from _ask(metadata, identity, form, url)
+    return read_exchange(answer, now=now, secrets=_secrets(identity, form))
+
+
+def _endpoint(metadata: ServerMetadata, server: Url, *, allow_insecure: bool) -> str:
+    url = metadata.token_endpoint
+    if url is None:
+        raise DiscoveryError(
+            f"the authorization server '{mask_url(metadata.issuer)}' names no token "
+            "endpoint"
+        )
+    check_url(url, what=_WHAT, server=server, allow_insecure=allow_insecure)
+    return url
+
+
+def _ask(
+    metadata: ServerMetadata,
+    identity: Identity,
+    form: Form,
+    url: str,
+    *,
+    prover: Prover | None = None,
+    signing_key: SigningKey | None = None,
+) -> Steps[tuple[float, Answer]]:
+    """Send the request; return its time, and the answer."""
+    check_bound(identity, metadata)
+    may_go_again = prover is not None
+    while True:
+        now = yield Now()
+        assertion = None
+        if signing_key is not None:
+            assertion = client_assertion(
+                signing_key,
+                client_id=identity.client_id,
+                audience=metadata.issuer,
+                now=now,
+                jti=base64url((yield RandomBytes(_JTI_BYTES))),
+            )
+        pairs, headers = authenticate(identity, metadata, form, assertion=assertion)
+        if prover is not None:
+            jti = base64url((yield RandomBytes(_JTI_BYTES)))
+            headers = [*headers, ("dpop", prover.proof("POST", url, now=now, jti=jti))]
+        answer = yield Fetch(_WHAT, url, form=tuple(pairs), headers=tuple(headers))
+        has_nonce = prover is not None and prover.remember(url, answer.fields)
+        if not (may_go_again and has_nonce and _wants_nonce(answer)):
+            return now, answer
+        may_go_again = False
+
+
+def _wants_nonce(answer: Answer) -> bool:
+    """Tell whether a nonce was missing (RFC 9449 section 8)."""
+    return (
+        answer.status in {400, 401}
+        and (read_object(answer) or {}).get("error") == "use_dpop_nonce"
+    )
+
+
+def _secrets(identity: Identity, form: Form) -> list[str]:
+    found = [value for name, value in form if name in _SECRET_FIELDS]
+    return found if identity.client_secret is None else [*found, identity.client_secret]
+
+
+# Answers (RFC 6749 section 5, RFC 8693 section 2.2)...
+
+
+def read_tokens(
+    answer: Answer,
+    *,
+    now: float,
+    asked: Sequence[str] = (),
+    previous: Tokens | None = None,
+    is_bound: bool = False,
+    secrets: Iterable[str] = (),
+) -> Tokens:
+    """Return the tokens of an answer; its own texts show none of the secrets.
+
+    Members that it leaves out stay as in `previous`. With `is_bound` the token must be
+    bound to a key.
+    """
+    document = _read(answer, now, secrets)
+    kind = document.get("token_type")
+    token_type = _TYPES.get(kind.lower()) if isinstance(kind, str) else None
+    # RFC 6749 section 7.1: a token of an unknown type is not used.
+    if token_type is None:
+        raise TokenError(
+            f"{_WHAT} gave a token of no type"
+            if kind is None
+            else f"{_WHAT} gave a token of an unknown type, {read_code(kind)!r}",
+            status=answer.status,
+        )
+    # RFC 9449 section 5: a token that should be bound and is not is discarded.
+    if (token_type == "DPoP") != is_bound:  # noqa: S105 - a type of token
+        raise TokenError(
+            f"{_WHAT} gave a token of type {token_type!r}, and a proof of possession "
+            f"{'went' if is_bound else 'did not go'} along",
+            status=answer.status,
+        )
+    refreshed = document.get("refresh_token")
+    if not isinstance(refreshed, str) or not refreshed.strip():
+        refreshed = previous.refresh_token if previous is not None else None
+    return Tokens(
+        _access_token(document, answer.status),
+        token_type,
+        _expiry(document.get("expires_in"), now),
+        refreshed,
+        _granted(document.get("scope"), asked, previous),
+    )
+
+
+def read_exchange(answer: Answer, *, now: float, secrets: Iterable[str] = ()) -> str:
+    """Return the assertion of an identity provider (RFC 8693 section 2.2.1)."""
+    document = _read(answer, now, secrets)
+    issued = document.get("issued_token_type")
+    if issued != ID_JAG:
+        raise TokenError(
+            f"the identity provider gave a token of type {read_code(issued)!r} "
+            f"instead of {ID_JAG!r}",
+            status=answer.status,
+        )
+    return _access_token(document, answer.status)
+
+
+def _read(answer: Answer, now: float, secrets: Iterable[str]) -> dict[str, Any]:
+    check_available(answer, _WHAT, now)
+    document = read_object(answer)
+    # Some servers refuse with status 200.
+    error = document.get("error") if document is not None else None
+    if 200 <= answer.status < 300 and error is None:
+        if document is None:
+            raise TokenError(
+                f"{_WHAT} answered with no JSON object: {describe(answer)}",
+                status=answer.status,
+            )
+        return document
+    code = read_code(error)
+    if code == "temporarily_unavailable":
+        raise AuthTemporarilyUnavailable(
+            f"{_WHAT} cannot answer now", status=answer.status
+        )
+    described = (document or {}).get("error_description")
+    raise TokenError(
+        f"{_WHAT} refused: {code or describe(answer)}",
+        error=code,
+        description=read_description(described, secrets),
+        status=answer.status,
+    )
+
+
+def _access_token(document: Mapping[str, Any], status: int) -> str:
+    token = document.get("access_token")
+    # It travels in a header, and must not be able to end one.
+    if not isinstance(token, str) or not _VISIBLE.fullmatch(token):
+        reason = "without an access_token" if token is None else "with no access_token"
+        raise TokenError(f"{_WHAT} answered {reason} that can be sent", status=status)
+    return token
+
+
+def _expiry(value: object, now: float) -> float | None:
+    if isinstance(value, str) and _SECONDS.fullmatch(value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    # Zero and less cannot be meant: such a token would be of no use.
+    return now + min(float(value), _LONGEST_S) if value > 0 else None
+
+
+def _granted(
+    value: object, asked: Sequence[str], previous: Tokens | None
+) -> tuple[str, ...] | None:
+    # RFC 6749 section 5.1: left out if it is what was asked for; section 6: and as
+    # before if nothing was asked for.
+    if isinstance(value, list):
+        value = " ".join(item for item in value if isinstance(item, str))
+    if isinstance(value, str) and value.strip():
+        return tuple(dict.fromkeys(value.split()))
+    if asked:
+        return tuple(asked)
+    return previous.scopes if previous is not None else None
+
+
+# Revocation (RFC 7009)...
+
+_REVOCATION: Final = "the revocation endpoint"
+
+
+def revoke_tokens(record: Record, server: Url, *, allow_insecure: bool) -> Steps[None]:
+    """Ask the authorization server to forget the tokens, and ignore its answer.
+
+    A refresh token should take its access tokens along (RFC 7009 section 2.1), but not
+    every server does that. Raises like `authenticate`, `check_bound` and `check_url`.
+    """
+    url, tokens = record.metadata.revocation_endpoint, record.tokens
+    if url is None or tokens is None:
+        return
+    check_bound(record.identity, record.metadata)
+    check_url(url, what=_REVOCATION, server=server, allow_insecure=allow_insecure)
+    for token, hint in (
+        (tokens.refresh_token, "refresh_token"),
+        (tokens.access_token, "access_token"),
+    ):
+        if token is not None:
+            form = [("token", token), ("token_type_hint", hint)]
+            pairs, headers = authenticate(record.identity, record.metadata, form)
+            yield Fetch(_REVOCATION, url, form=tuple(pairs), headers=tuple(headers))

@@ -1,0 +1,8 @@
+"""Installs `watched` in each Python that has this folder in its path at the start."""
+
+import os
+from pathlib import Path
+
+import watched
+
+watched.install(Path(os.environ[watched.VARIABLE]))

@@ -1,0 +1,52 @@
+"""Sees what clients send and get while an example runs, and shows it for the record.
+
+`sitecustomize` installs it in each Python that the examples start.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from mcpwire.client.connection import Connection
+from mcpwire.transports.http.streamable.channel import HttpChannel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VARIABLE = "WATCHED_FOLDER"
+KEPT = frozenset({"send", "receive", "status"})
+
+
+def install(folder: Path, set_attribute: Any = setattr) -> None:
+    """Let each client of this process write what it sends and gets to a folder."""
+    make, heard = Connection.__init__, HttpChannel.heard_head
+    numbers = itertools.count()
+
+    def watched_make(self, opener, settings):
+        name, hook = f"{os.getpid()}-{next(numbers)}", settings.trace
+
+        def trace(event, data):
+            if event in KEPT:
+                text = data if event == "status" else data.decode(errors="replace")
+                with (folder / name).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([event, text]) + "\n")
+            if hook is not None and event != "status":
+                hook(event, data)
+
+        make(self, opener, attrs.evolve(settings, trace=trace))
+
+    @functools.wraps(heard)
+    def watched_head(self, reply):
+        # Where nobody waits for the server's own stream, it may not be opened in time.
+        if reply.what != "GET":
+            self._trace("status", f"{reply.what} {reply.status}")
+        heard(self, reply)
+
+    set_attribute(Connection, "__init__", watched_make)
+    set_attribute(HttpChannel, "heard_head", watched_head)

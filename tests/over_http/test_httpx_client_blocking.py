@@ -1,0 +1,200 @@
+"""A blocking client of the user's, `httpx.Client`, under our blocking client."""
+
+import ssl
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import httpx2
+import pytest
+from ctrl_c import interrupting
+from http2_server import AUTHORITY
+from mcp_server import scripted_mcp
+from raw_server import reply
+
+import mcpwire
+import mcpwire.sync
+
+BOUND_S = 30.0
+
+
+def until(condition):
+    deadline = time.monotonic() + BOUND_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not become true"
+        time.sleep(0.002)  # nothing tells
+
+
+def no_thread():
+    return all(each.name != "mcpwire-httpx" for each in threading.enumerate())
+
+
+@pytest.fixture(autouse=True)
+def every_thread_ends():
+    yield
+    until(no_thread)
+
+
+def opened(url, http_client, *, auth=None, **options):
+    target = mcpwire.Http(url, http_client=http_client, auth=auth)
+    return mcpwire.sync.Client(target, **options)
+
+
+def echo(client, text="here"):
+    return client.call_tool("echo", {"text": text}, timeout=BOUND_S).text
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+def test_all_that_the_client_has_is_used_and_it_is_not_closed(library):
+    statuses = []
+    with (
+        scripted_mcp() as server,
+        library.Client(
+            auth=("me", "secret"),
+            headers={"x-mine": "1", "accept": "never"},
+            cookies={"kept": "2"},
+            event_hooks={
+                "request": [lambda request: request.headers.update({"x-hook": "3"})],
+                "response": [lambda response: statuses.append(response.status_code)],
+            },
+        ) as http_client,
+    ):
+        with opened(server.url, http_client) as client:
+            assert [echo(client, text) for text in "abc"] == ["a", "b", "c"]
+        headers = server.requests[0].headers
+        assert headers["authorization"].startswith("Basic ")
+        assert headers["cookie"] + headers["x-mine"] + headers["x-hook"] == "kept=213"
+        assert headers["accept"] != "never"
+        assert len(statuses) == len(server.requests)
+        assert server.connections <= 2  # a GET may be under way
+        with opened(server.url, http_client) as client:
+            assert not http_client.is_closed
+            http_client.close()
+            with pytest.raises(mcpwire.LocalProtocolError, match="is closed"):
+                echo(client)
+
+
+def test_an_asynchronous_client_does_too():
+    # No connection may be left: their loop ends with our client.
+    http_client = httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0))
+    with scripted_mcp() as server, opened(server.url, http_client) as client:
+        assert echo(client) == "here"
+
+
+def test_streams_are_read_while_calls_go_on():
+    steps, told = [], []
+    with (
+        scripted_mcp(replies="sse") as server,
+        httpx.Client() as http_client,
+        opened(server.url, http_client, on_notification=told.append) as client,
+    ):
+        server.push({"method": "notifications/tools/list_changed"})
+        client.call_tool("notify", {"steps": 2}, on_progress=lambda *s: steps.append(s))
+        until(lambda: told)
+        with ThreadPoolExecutor(8) as pool:
+            texts = [str(number) for number in range(40)]
+            assert list(pool.map(lambda text: echo(client, text), texts)) == texts
+    assert len(steps) == 2
+
+
+def test_no_redirect_is_followed_and_no_token_goes_where_a_hook_sends_it():
+    def move(request):
+        request.url = request.url.copy_with(path="/other")
+
+    with (
+        scripted_mcp() as server,
+        httpx.Client(follow_redirects=True) as http_client,
+        opened(server.url, http_client, auth="a-long-token") as client,
+    ):
+        elsewhere = reply(307, location=f"{server.raw.origin}/other")
+        server.on["tools/call"] = lambda _, conn: conn.send(elsewhere) or True
+        with pytest.raises(mcpwire.HTTPError):
+            echo(client)
+        http_client.event_hooks = {"request": [move]}
+        with pytest.raises(mcpwire.UrlRefused):
+            echo(client)
+        http_client.event_hooks = {}  # for the end of the session
+        assert {request.target for request in server.requests} == {"/mcp"}
+
+
+def test_large_bodies_pass_and_may_be_refused_unread():
+    large, answered = "x" * 20_000_000, threading.Event()
+
+    def refuse(conn):
+        if not answered.is_set():
+            conn.read_some()
+            conn.send(reply(413))
+            conn.wait_for(answered)
+
+    with (
+        scripted_mcp(get_stream=False) as server,
+        httpx.Client() as http_client,
+        opened(server.url, http_client) as client,
+    ):
+        assert echo(client, large) == large
+        server.raw.close_connections()
+        server.raw.script = refuse
+        with pytest.raises(mcpwire.HTTPError, match="413"):
+            echo(client, large)
+        answered.set()
+
+
+@pytest.mark.parametrize("closed", ["ours", "theirs"])
+def test_closing_either_client_ends_the_calls_of_other_threads(closed):
+    with (
+        scripted_mcp() as server,
+        httpx.Client() as http_client,
+        opened(server.url, http_client) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        call = pool.submit(client.call_tool, "slow", timeout=BOUND_S)
+        until(lambda: server.executed)
+        (client if closed == "ours" else http_client).close()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            call.result(BOUND_S)
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize(
+    ("error", "limit"), [(mcpwire.RequestTimeout, 0.1), (KeyboardInterrupt, BOUND_S)]
+)
+def test_a_call_that_is_given_up_ends_its_connection(tls, error, limit):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
+    trust = ssl.create_default_context()
+    AUTHORITY.configure_trust(trust)
+    with (
+        interrupting() as interrupt,
+        scripted_mcp("stateless", ssl_context=context if tls else None) as server,
+        httpx.Client(verify=trust) as http_client,
+        opened(server.url, http_client) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        if error is KeyboardInterrupt:
+            pool.submit(lambda: until(lambda: server.executed) or interrupt())
+        with pytest.raises(error):
+            client.call_tool("slow", timeout=limit)
+        until(lambda: server.cancelled)
+        assert echo(client) == "here"
+
+
+def test_what_was_given_up_before_it_was_sent_is_never_sent():
+    may_go_on = threading.Event()
+
+    def wait(request):
+        if b'"slow"' in request.content:
+            assert may_go_on.wait(BOUND_S)
+
+    with (
+        scripted_mcp(get_stream=False) as server,
+        httpx.Client(event_hooks={"request": [wait]}) as http_client,
+        opened(server.url, http_client) as client,
+    ):
+        echo(client)
+        with pytest.raises(mcpwire.RequestTimeout):
+            client.call_tool("slow", timeout=0.1)
+        may_go_on.set()
+        client.close()
+        until(no_thread)
+        assert [name for name, *_ in server.executed] == ["echo"]

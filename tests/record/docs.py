@@ -1,0 +1,146 @@
+"""The record of the documents' examples: what their clients send and get, as last run.
+
+`tests/docs` keeps what it sees of each example in `.build`, and compares it with the
+record. What several examples get as a result is written once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from record import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TESTS: Final = Path(__file__).parents[1]
+LAST: Final = TESTS.parent / ".build" / "record-docs"
+AREA: Final = "docs"
+SHARED: Final = "results of several examples"
+LONG: Final = 200
+
+POLLS: Final = "how often a task is asked for depends on time"
+
+PARTS: Final = {"send": "sent", "receive": "received", "status": "statuses"}
+CHANGING: Final = (
+    (re.compile(r'(?<="taskId": ")[^"]+|(?<="requestState": ")[^"]+'), "*"),
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
+    (re.compile(r'(?<="version": ")\d+\.\d+\.\d+(?=")'), "*"),
+)
+METHODS_ONLY: Final = {
+    "docs/client.md Being asked 1": "after a while that server asks for roots",
+    "docs/client.md Calls that become tasks 1": POLLS,
+    "docs/sync.md Threads 1": "threads send in any order",
+    "docs/tasks.md A tool that runs as a task 1": POLLS,
+    "docs/tasks.md Asking meanwhile 1": POLLS,
+}
+"""Examples whose messages depend on time, and why: only the methods sent are kept."""
+
+
+def names() -> set[str]:
+    """Return what the examples are called here."""
+    sys.path.insert(0, str(TESTS / "docs"))
+    from documents import DOCUMENTS, EXAMPLES, pairs, record_name
+
+    blocks = [block for document in DOCUMENTS for block, _ in pairs(document)]
+    return {*map(record_name, blocks), *(path.name for path in EXAMPLES)}
+
+
+def seen(case: str, folder: Path) -> dict[str, Any]:
+    """Return what was written to a folder while an example ran, and keep it for `make`.
+
+    Order is promised within a direction of a connection only.
+    """
+    connections = []
+    for path in folder.iterdir():
+        found: dict[str, list[Any]] = {}
+        for line in path.read_text(encoding="utf-8").splitlines():
+            event, text = json.loads(line)
+            found.setdefault(PARTS[event], []).append(_shown(text))
+        found.get("statuses", []).sort()  # those of concurrent calls come as they may
+        connections.append(found)
+    connections.sort(key=json.dumps)
+    if case in METHODS_ONLY:
+        lines = [line for each in connections for line in each.get("sent", ())]
+        methods = {line["method"] for line in lines if "method" in line}
+        connections = [{"methods": sorted(methods)}]
+    record = {
+        f"{number} {part}": messages
+        for number, found in enumerate(connections, 1)
+        for part, messages in found.items()
+    }
+    LAST.mkdir(parents=True, exist_ok=True)
+    file = LAST / (re.sub(r"\W+", "-", case) + ".json")
+    file.write_text(json.dumps([case, record]), encoding="utf-8")
+    return record
+
+
+def _shown(text: str) -> Any:
+    """Show a message, or what is no JSON as it is."""
+    try:
+        text = json.dumps(json.loads(text))
+    except ValueError:
+        return shown.blank(text)
+    for pattern, instead in CHANGING:
+        text = pattern.sub(instead, text)
+    message = json.loads(text)
+    if isinstance(message, dict):
+        message.pop("jsonrpc", None)
+    return shown.blank(message)
+
+
+def make() -> dict[str, Any]:
+    """Return what was seen of the examples that were run last."""
+    files = LAST.glob("*.json")
+    return dict(json.loads(path.read_text(encoding="utf-8")) for path in files)
+
+
+def part(kept: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
+    """Return what is kept of the examples that were run."""
+    return {case: each for case, each in kept.items() if case in made}
+
+
+def fold(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the record with each long result that comes again in one place."""
+    counts = Counter[str]()
+    _each(record, lambda message: counts.update([_result(message)]))
+    shared = {}
+
+    def change(message: Any) -> Any:
+        text = _result(message)
+        if len(text) < LONG or counts[text] == 1:
+            return message
+        key = hashlib.sha256(text.encode()).hexdigest()[:8]
+        shared[key] = [message["result"]]
+        return message | {"result": key}
+
+    return _each(record, change) | {SHARED: dict(sorted(shared.items()))}
+
+
+def unfold(record: dict[str, Any]) -> dict[str, Any]:
+    """Return what `fold` was given."""
+    shared = record.pop(SHARED)
+
+    def change(message: Any) -> Any:
+        key = message.get("result") if isinstance(message, dict) else None
+        return message | {"result": shared[key][0]} if type(key) is str else message
+
+    return _each(record, change)
+
+
+def _each(record: dict[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    return {
+        case: {part: [*map(change, messages)] for part, messages in parts.items()}
+        for case, parts in record.items()
+    }
+
+
+def _result(message: Any) -> str:
+    result = message.get("result") if isinstance(message, dict) else None
+    return json.dumps(result, sort_keys=True)
