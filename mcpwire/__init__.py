@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from mcpwire.auth.records import Login, LoginStatus
     from mcpwire.client import CallOptions, Client
+    from mcpwire.client.connection import ClientStats
     from mcpwire.client.links import resolve_links
     from mcpwire.client.login import (
         begin_login,
@@ -44,7 +45,13 @@ if TYPE_CHECKING:
         login_status,
         logout,
     )
+    from mcpwire.client.requests import PendingCall
     from mcpwire.client.skills import LoadedSkill
+    from mcpwire.client.streams import (
+        EventStream,
+        ResourceWatch,
+        Subscription,
+    )
     from mcpwire.client.tasks import (
         cancel_task,
         get_task,
@@ -116,15 +123,7 @@ if TYPE_CHECKING:
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.tools import ToolCall, ToolLock, ToolSet, ToolTransform, ToolView
     from mcpwire.tools.names import NamePolicy
-    from mcpwire.transports.client.calls import PendingCall
-    from mcpwire.transports.client.stats import ClientStats
-    from mcpwire.transports.client.streams import (
-        EventStream,
-        ResourceWatch,
-        Subscription,
-    )
-    from mcpwire.transports.custom.reverse import Reverse
-    from mcpwire.transports.custom.targets import Messages, Stream
+    from mcpwire.transports.custom.targets import Messages, Reverse, Stream
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.storage import (
         FileStorage,
@@ -230,9 +229,9 @@ _EXPORTS: Final = {
     "mcpwire.server.authoring.injection": ("Depends",),
     "mcpwire.server.extensions.skills": ("Skills",),
     "mcpwire.server.extensions.tasks": ("Tasks",),
-    "mcpwire.transports.client.calls": ("PendingCall",),
-    "mcpwire.transports.client.stats": ("ClientStats",),
-    "mcpwire.transports.client.streams": (
+    "mcpwire.client.requests": ("PendingCall",),
+    "mcpwire.client.connection": ("ClientStats",),
+    "mcpwire.client.streams": (
         "EventStream",
         "ResourceWatch",
         "Subscription",
@@ -250,8 +249,7 @@ _EXPORTS: Final = {
     "mcpwire.client.links": ("resolve_links",),
     "mcpwire.gateway": ("Gateway",),
     "mcpwire.group": ("Backoff", "Group", "GroupEvent", "Member", "NotConnected"),
-    "mcpwire.transports.custom.reverse": ("Reverse",),
-    "mcpwire.transports.custom.targets": ("Messages", "Stream"),
+    "mcpwire.transports.custom.targets": ("Messages", "Reverse", "Stream"),
     "mcpwire.versions": ("REVISIONS", "Era", "Revision"),
 }
 

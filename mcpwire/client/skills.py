@@ -6,113 +6,28 @@ read; which rule it breaks is for `mcpwire.protocol.results.skills` to say.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from mcpwire.client.lists import ListVerbs
-from mcpwire.errors import InvalidMessage, LocalProtocolError, RemoteProtocolError
+from mcpwire.errors import LocalProtocolError, RemoteProtocolError
 from mcpwire.types import decode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from typing import Unpack
 
-    from mcpwire.client.base import CallOptions
-    from mcpwire.transports.client.asking.requests import Requests
-    from mcpwire.types import ListSkillsResult, Resource, Skill
+    from mcpwire.client.client import CallOptions
+    from mcpwire.client.requests import Requests
+    from mcpwire.types import Skill
 
-__all__ = ["LoadedSkill", "SkillVerbs"]
-
-_DIRECTORY: Final = "resources/directory/read"
+__all__ = ["LoadedSkill", "load"]
 
 
-class SkillVerbs(ListVerbs):
-    """The requests of the extension `io.modelcontextprotocol/skills`.
+async def load(requests: Requests, skill: Skill, options: CallOptions) -> LoadedSkill:
+    """Check the server's entry of a skill; read its `SKILL.md` and check that too."""
+    from mcpwire.protocol.results.skills import check_entry, split_document
 
-    They need a client that was made with it (``extensions=[...]``) and a server that
-    declares it; otherwise `LocalProtocolError` says what is missing.
-    """
-
-    async def list_skills(self, **options: Unpack[CallOptions]) -> list[Skill]:
-        """Return all skills, all pages; none of their files is read."""
-        return await self._list("skills/list", options)
-
-    async def list_skills_page(
-        self, cursor: str | None = None, **options: Unpack[CallOptions]
-    ) -> ListSkillsResult:
-        """Return one page of the skills and the cursor of the next."""
-        page: ListSkillsResult = await self._page("skills/list", cursor, options)
-        return page
-
-    def iter_skills(self, **options: Unpack[CallOptions]) -> AsyncIterator[Skill]:
-        """Iterate over all skills, fetching pages as they are needed."""
-        return self._iterate("skills/list", options)
-
-    async def get_skill(self, uri: str, **options: Unpack[CallOptions]) -> Skill:
-        """Return what the server says of one skill; none of its files is read.
-
-        Raises:
-            InvalidParams: The server has no such skill.
-            InvalidMessage: The answer is about another skill.
-        """
-        from mcpwire.types import GetSkillResult
-
-        raw = await self._requests.request("skills/get", {"uri": uri}, options)
-        skill = decode(GetSkillResult, raw).skill
-        if skill.uri != uri:
-            raise InvalidMessage(
-                "GetSkillResult.skill.uri", expected=repr(uri), got=repr(skill.uri)
-            )
-        return skill
-
-    async def load_skill(
-        self, skill: Skill | str, **options: Unpack[CallOptions]
-    ) -> LoadedSkill:
-        """Read the `SKILL.md` of a skill, and nothing else, and check it.
-
-        Args:
-            skill: As it was listed, or its URI, which is then asked for.
-            options: As every request takes; each request has its own timeout.
-
-        Raises:
-            SkillError: What the server says of it breaks a rule, and nothing was read;
-                or the file has another size, digest or frontmatter.
-            LocalProtocolError: PyYAML is not installed; nothing was
-                sent.
-        """
-        from mcpwire.protocol.results.frontmatter import load_yaml
-        from mcpwire.protocol.results.skills import check_entry, split_document
-
-        load_yaml()
-        profile = self._connection.profile
-        if "skills/get" in profile.refused:
-            raise profile.refusal("skills/get")
-        if isinstance(skill, str):
-            skill = await self.get_skill(skill, **options)
-        check_entry(skill)
-        document = await _read(self._requests, skill, skill.uri, options)
-        return LoadedSkill(self._requests, skill, split_document(document))
-
-    async def read_directory(
-        self, uri: str, **options: Unpack[CallOptions]
-    ) -> list[Resource]:
-        """Return what a directory holds, all pages, and not what its directories hold.
-
-        Those have the MIME type ``inode/directory``. The server has to declare
-        ``directoryRead``.
-
-        Raises:
-            InvalidParams: There is no such directory.
-        """
-        from mcpwire.protocol.paging import PageWalk
-
-        limit = self._connection.settings.limits.pages
-        walk = PageWalk(_DIRECTORY, {"uri": uri}, limit=limit)
-        found: list[Resource] = []
-        while walk.params is not None:
-            page = await self._requests.request(_DIRECTORY, dict(walk.params), options)
-            walk.receive(page)
-            found += self._items(_DIRECTORY, page)
-        return found
+    check_entry(skill)
+    document = await _read(requests, skill, skill.uri, options)
+    return LoadedSkill(requests, skill, split_document(document))
 
 
 async def _read(

@@ -1,4 +1,4 @@
-"""Calls that run as tasks, for who wants the task and not only what comes of it.
+"""Calls that run as tasks, for programs that want the task and not only its result.
 
 `Client.call_tool` needs none of this: where a call becomes a task, it waits for it. A
 task's id may be kept, and another process may go on with it. Both dialects, that of
@@ -7,14 +7,15 @@ task's id may be kept, and another process may go on with it. Both dialects, tha
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.client import as_object
-from mcpwire.errors import LocalProtocolError
+from mcpwire.client.client import as_object
+from mcpwire.errors import ConnectionClosed, LocalProtocolError, TransportError
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.methods import available
 from mcpwire.protocol.results import tasks
-from mcpwire.transports.client.asking.following import walk
+from mcpwire.transports.base import CallHandle
 from mcpwire.types import (
     UNSET,
     CallToolResult,
@@ -31,19 +32,24 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from mcpwire.client import CallOptions, Client
-    from mcpwire.transports.client.asking.requests import Requests
-    from mcpwire.transports.client.connection import Connection
+    from mcpwire.client.connection import Connection
+    from mcpwire.client.requests import Requests
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.steps import Steps
     from mcpwire.types import InputResponse, Tool
     from mcpwire.versions import Revision
 
 __all__ = [
     "cancel_task",
+    "follow",
     "get_task",
     "list_tasks",
     "start_task",
     "update_task",
     "wait_for_task",
 ]
+
+logger = logging.getLogger("mcpwire")
 
 
 async def start_task(
@@ -229,3 +235,110 @@ def _revision(client: Client, method: str) -> Revision:
     if available(method, revision, "client", profile.extensions) is None:
         raise LocalProtocolError(f"there is no {method} at {revision}")
     return revision
+
+
+# Calls that became tasks...
+
+
+class Withdrawal:
+    """Tells the server, once, that nobody waits for a task any more."""
+
+    def __init__(
+        self, connection: Connection, task_id: str, headers: Mapping[str, str] | None
+    ) -> None:
+        self._connection = connection
+        self._task_id = task_id
+        self._headers = headers
+        self._is_sent = False
+
+    def send(self) -> None:
+        """Send `tasks/cancel`, and wait for nothing.
+
+        The extension, "Task Cancellation": never `notifications/cancelled`, which is
+        about requests.
+        """
+        channel = self._connection.channel
+        if self._is_sent or channel is None or channel.lost is not None:
+            return
+        self._is_sent = True
+        fields = self._connection.profile.stamp_fields
+        self._connection.open_call(
+            channel,
+            "tasks/cancel",
+            {"taskId": self._task_id, "_meta": dict(fields or {})},
+            handle=CallHandle(),
+            on_end=_note,
+            headers=self._headers,
+        )
+
+
+def _note(outcome: dict[str, Any] | Exception) -> None:
+    if isinstance(outcome, Exception):
+        logger.debug("a task was not cancelled: %s", outcome)
+
+
+async def follow(
+    connection: Connection,
+    requests: Requests,
+    begun: dict[str, Any],
+    deadline: Deadline | None,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Carry a call that became a task to its raw result.
+
+    Giving up the call cancels the task. A lost connection does not: the task goes on
+    without it.
+
+    Raises:
+        MCPError: As the call would have.
+    """
+    agreement = connection.profile.agreement
+    assert agreement is not None
+    withdrawal = Withdrawal(connection, tasks.read_id(begun), options.get("headers"))
+    handle: CallHandle | None = options.get("handle")
+    if handle is not None:
+        handle.on_cancel = withdrawal.send
+    steps = tasks.follow(
+        begun,
+        revision=agreement.revision,
+        limit=connection.settings.limits.input_rounds,
+        most=connection.settings.limits.questions,
+    )
+    try:
+        task = await walk(connection, requests, steps, deadline, options)
+    except TransportError:
+        raise
+    except BaseException:
+        withdrawal.send()
+        raise
+    finally:
+        if handle is not None:
+            handle.on_cancel = None
+    return tasks.outcome(task)
+
+
+async def walk(
+    connection: Connection,
+    requests: Requests,
+    steps: Steps[dict[str, Any]],
+    deadline: Deadline | None,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Perform what follows a task, within one deadline.
+
+    Raises:
+        ConnectionClosed: The client was closed meanwhile; the task goes on.
+        MCPError: As any request.
+    """
+    # Tasks have no progress, and what may be repeated of the call says nothing of
+    # looking at its task.
+    options = {**options, "on_progress": None, "idempotent": None}
+    try:
+        result: dict[str, Any] = await requests.drive(
+            "tools/call", steps, deadline, options
+        )
+    except LocalProtocolError as error:
+        if connection.is_wanted:
+            raise
+        raise ConnectionClosed("closed by this side", sent=True) from error
+    return result

@@ -18,7 +18,7 @@ from mcpwire.group.logs import relay, warn
 from mcpwire.group.reports import GroupEvent
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.notifications import typed_notification
-from mcpwire.transports.callbacks import Delivery
+from mcpwire.transports.handlers import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from mcpwire.client import Client, as_object
+from mcpwire.client.client import Client, as_object
 from mcpwire.errors import (
     ConnectionClosed,
     LocalProtocolError,
@@ -41,7 +41,7 @@ from mcpwire.group.managed_server import CLOSE_S, ManagedServer
 from mcpwire.group.member import Member
 from mcpwire.group.source import GroupSource
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
-from mcpwire.transports.callbacks import invoke
+from mcpwire.transports.handlers import invoke
 from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
-    from mcpwire.client.base import CallOptions
+    from mcpwire.client import CallOptions
     from mcpwire.group.backoff import Backoff
     from mcpwire.group.member import ClientOptions, GroupOptions, OnError
     from mcpwire.group.reports import GroupEvent, Report

@@ -243,7 +243,7 @@ class ManagedServer:
         self._use()
         self._group.server_changed(self.name)
 
-    # What the client tells (`transports.client.inbound.Observer`)...
+    # What the client tells (`client.inbound.Observer`)...
 
     def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
         """Hand a notification on, with where it is from."""

@@ -24,7 +24,7 @@ from mcpwire.protocol.deadline import Deadline
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import IN_MEMORY, Facts
 from mcpwire.server.routes import INITIALIZE
-from mcpwire.transports.inbound_tasks import InboundTasks
+from mcpwire.transports.handlers import InboundTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.server.connection import ServerConnection
-from mcpwire.transports.custom.channel import LinkChannel
+from mcpwire.transports.custom.links import LinkChannel
 from mcpwire.transports.custom.targets import Custom, Messages, Stream
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from mcpwire.client.base import CallOptions
+    from mcpwire.client import CallOptions
     from mcpwire.sync._facade import PendingCall
     from mcpwire.sync._functions import *
     from mcpwire.sync._made import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mcpwire.sync._made_group import Group, ToolSet
 
 _ELSEWHERE: Final = {
-    "CallOptions": "mcpwire.client.base",
+    "CallOptions": "mcpwire.client",
     "Group": "mcpwire.sync._made_group",
     "PendingCall": "mcpwire.sync._facade",
     "ToolSet": "mcpwire.sync._made_group",

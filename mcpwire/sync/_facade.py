@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import NoReturn, Self
 
-    from mcpwire.transports.client.calls import PendingCall as AsyncPendingCall
+    from mcpwire.client.requests import PendingCall as AsyncPendingCall
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["Facade", "Owner", "PendingCall", "Reader", "Stream", "run_with"]

@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Literal, Unpack
 
-    from mcpwire.client import Client as AsyncClient
-    from mcpwire.client.base import CallOptions, ProgressFn
+    from mcpwire.client.client import CallOptions
+    from mcpwire.client.client import Client as AsyncClient
+    from mcpwire.client.connection import ClientStats
+    from mcpwire.client.requests import ProgressFn
     from mcpwire.client.skills import LoadedSkill as AsyncLoadedSkill
+    from mcpwire.client.streams import EventStream as AsyncEventStream
+    from mcpwire.client.streams import ResourceWatch as AsyncResourceWatch
+    from mcpwire.client.streams import Subscription as AsyncSubscription
     from mcpwire.errors import MCPError
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
@@ -25,10 +30,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.notices.interests import Filter
     from mcpwire.protocol.notifications import Notification
     from mcpwire.protocol.results.cache import ResponseCache
-    from mcpwire.transports.client.stats import ClientStats
-    from mcpwire.transports.client.streams import EventStream as AsyncEventStream
-    from mcpwire.transports.client.streams import ResourceWatch as AsyncResourceWatch
-    from mcpwire.transports.client.streams import Subscription as AsyncSubscription
     from mcpwire.transports.targets import Target
     from mcpwire.types import (
         CompleteResult,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal, Unpack
 
-    from mcpwire.client.base import CallOptions
+    from mcpwire.client import CallOptions
     from mcpwire.group.backoff import Backoff
     from mcpwire.group.events import GroupEvents as AsyncGroupEvents
     from mcpwire.group.group import Group as AsyncGroup

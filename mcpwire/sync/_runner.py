@@ -27,9 +27,8 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError
-from mcpwire.transports._fork import let_go_after_fork
-from mcpwire.transports._loops import runs_here
-from mcpwire.transports.callbacks import set_callers
+from mcpwire.transports._affinity import let_go_after_fork, runs_here
+from mcpwire.transports.handlers import set_callers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

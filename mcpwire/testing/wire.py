@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcpwire.errors import MCPError
 from mcpwire.protocol.http.reply import Reply
 from mcpwire.protocol.http.request import Request
-from mcpwire.transports._loops import runs_here
+from mcpwire.transports._affinity import runs_here
 from mcpwire.transports.memory import MemoryChannel
 from mcpwire.transports.stdio.pipes import PipeDuplex
 from mcpwire.versions import find_revision

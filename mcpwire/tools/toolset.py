@@ -35,7 +35,7 @@ from mcpwire.tools.results import trim_result
 from mcpwire.tools.rules import ServerRules, with_trace_argument, with_trace_meta
 from mcpwire.tools.transforms import check_arguments, without
 from mcpwire.tools.view import Listed, ToolCall, build
-from mcpwire.transports.callbacks import invoke
+from mcpwire.transports.handlers import invoke
 from mcpwire.types import CallToolResult, TextContent
 from mcpwire.types.meta import TRACE_KEYS
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Unpack
 
-    from mcpwire.client.base import CallOptions
+    from mcpwire.client import CallOptions
     from mcpwire.tools.options import Errors, ToolOptions
     from mcpwire.tools.reading import ToolSource
     from mcpwire.tools.view import ToolView

@@ -17,30 +17,34 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import (
     CallCancelled,
+    ConnectionClosed,
     InternalError,
     LocalProtocolError,
     MCPError,
     RPCError,
+    TooManyQuestions,
     TransportError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.protocol.owner import TOO_MANY, unasked
 from mcpwire.protocol.peer import Peer
+from mcpwire.transports._affinity import let_go_after_fork
 from mcpwire.transports._clock import CallClock, Pending
-from mcpwire.transports._facts import DuplexFacts
-from mcpwire.transports._fork import let_go_after_fork
-from mcpwire.transports.tasks.waking import resolve_all
+from mcpwire.transports.eager_tasks import resolve_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.peer import PeerStats
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
+    from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["Duplex"]
 
 
-class Duplex(DuplexFacts):
+class Duplex:
     """A `Channel` over a byte stream; subclasses bring the bytes.
 
     Attributes:
@@ -49,7 +53,7 @@ class Duplex(DuplexFacts):
     """
 
     _wakes_at_once = True
-    """Whether who waits for an answer goes on as soon as it is read."""
+    """Whether a caller goes on as soon as its answer is read."""
 
     def __init__(
         self,
@@ -79,6 +83,12 @@ class Duplex(DuplexFacts):
         self.reset_on_progress = False
         let_go_after_fork(self)
 
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        state = "closed" if self._dead is not None else "open"
+        calls = len(self._peer.outstanding)
+        return f"<{type(self).__name__} {self.target or ''} {state}, {calls} calls>"
+
     @property
     def lost(self) -> TransportError | None:
         """Why the connection is gone; ``None`` while it is not."""
@@ -89,6 +99,38 @@ class Duplex(DuplexFacts):
         """Bytes that the operating system has taken."""
         self._recount()
         return self._written
+
+    @property
+    def role(self) -> str:
+        """``"client"`` or ``"server"``."""
+        return self._peer.role
+
+    @property
+    def revision(self) -> Revision | None:
+        """The agreed revision; ``None`` until the handshake has decided."""
+        return self._peer.revision
+
+    @revision.setter
+    def revision(self, revision: Revision | None) -> None:
+        self._peer.revision = revision
+
+    @property
+    def stats(self) -> PeerStats:
+        """What came in beside plain answers."""
+        return self._peer.stats
+
+    @property
+    def requests_sent(self) -> int:
+        """Requests that were begun."""
+        return self._peer.requests_sent
+
+    def hear(self, *, wanted: bool) -> None:
+        """Do nothing: what the server says unasked comes on the same stream."""
+
+    def when_heard(self, tell: Callable[[], object]) -> float:
+        """Return no seconds: it can say it already."""
+        del tell
+        return 0.0
 
     # Our calls...
 
@@ -152,12 +194,7 @@ class Duplex(DuplexFacts):
         *,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Send a notification without suspending.
-
-        Raises:
-            TransportError: The connection is gone, or the peer does not read.
-            LocalProtocolError: The notification may not be sent; nothing was.
-        """
+        """Send a notification without suspending."""
         if self._dead is not None or headers or get_running_loop() is not self._loop:
             raise self._refusal(headers)
         self._send(self._peer.notify(method, params))
@@ -217,7 +254,7 @@ class Duplex(DuplexFacts):
     # Deadlines...
 
     def time_out(self, id: int, pending: Pending, now: float) -> None:
-        """End a call whose deadline has passed, and tell the peer."""
+        """End a call at its deadline, and tell the peer."""
         deadline = pending.deadline
         assert deadline is not None
         self._give_up(id, "timeout")
@@ -225,6 +262,16 @@ class Duplex(DuplexFacts):
             pending.future.set_exception(
                 deadline.error(pending.method, now, self._silence_detail())
             )
+
+    def _silence_detail(self) -> str | None:
+        """Say what else is known of a peer that does not answer."""
+        stats = self._peer.stats
+        if stats.noise_lines:
+            return (
+                f"{stats.noise} line(s) it wrote were no protocol messages, "
+                f"first: {stats.noise_lines[0]!r}"
+            )
+        return None
 
     # What the peer tells (`protocol.peer.Owner`)...
 
@@ -244,7 +291,7 @@ class Duplex(DuplexFacts):
     def notified(
         self, method: str, params: dict[str, Any] | None, call: Pending | None
     ) -> None:
-        """Hand a notification to its call, or to whoever hears the rest."""
+        """Hand a notification to its call, or else to the `Inbound`."""
         if call is not None:
             if self.reset_on_progress and call.deadline is not None:
                 call.deadline.extend(self._loop.time())
@@ -264,6 +311,25 @@ class Duplex(DuplexFacts):
         self._inbound.request(id, method, params, partial(self._reply, id), None)
         if is_client and self._peer.is_in_flight(id):
             self._clock.pause(id)
+
+    def _admits(self, id: RequestId, method: str) -> bool:
+        """Tell whether a question of the server is answered for any call.
+
+        The calls that have answered as many as they may end here.
+        """
+        if method == "ping":
+            return True
+        limit, calls = self._limits.questions, self._peer.outstanding
+        spent = {id: call for id, call in calls.items() if call.questions >= limit}
+        for call_id, call in spent.items():
+            self._give_up(call_id, TOO_MANY)
+            self.failed(call, TooManyQuestions(call.method, limit=limit))
+        if spent and not calls:
+            self._reply(id, unasked())
+            return False
+        for call in calls.values():
+            call.questions += 1
+        return True
 
     def withdrawn(self, id: RequestId) -> None:
         """Tell that the peer gave up a request."""
@@ -300,11 +366,7 @@ class Duplex(DuplexFacts):
     # Bytes...
 
     def _send(self, data: bytes) -> None:
-        """Queue complete lines; the one place all our messages pass.
-
-        Raises:
-            TransportError: Too much is waiting for the peer to read.
-        """
+        """Queue complete lines; the one place all our messages pass."""
         unwritten = self._queued - self._written
         size = len(data)
         if unwritten and unwritten + size > self._limits.unwritten:
@@ -348,8 +410,8 @@ class Duplex(DuplexFacts):
     def receive(self, data: bytes) -> None:
         """Take in bytes that came; a subclass calls this.
 
-        Whoever waits for an answer among them goes on before this returns, unless what
-        came behind it cut the reading short; what they say to that leaves together.
+        Callers that wait for an answer among them go on before this returns, unless
+        what came behind it cut the reading short; what they send then leaves together.
         """
         try:
             try:
@@ -373,7 +435,7 @@ class Duplex(DuplexFacts):
                 self._release()
 
     def _release(self) -> None:
-        """Let who waits for an answer that is there go on in the loop's next turn."""
+        """Let callers go on in the loop's next turn, for answers that are there."""
         answers, self._answers = self._answers, []
         for future, result in answers:
             if not future.done():
@@ -402,6 +464,21 @@ class Duplex(DuplexFacts):
                 call.future.set_exception(own)
         if not self._closed_by_us:
             self._inbound.lost(error)
+
+    def _closed_error(
+        self, *, sent: bool = True, cause: BaseException | None = None
+    ) -> ConnectionClosed:
+        """Build the error for one call; subclasses add what they know."""
+        why = "closed by this side" if self._closed_by_us else "the peer closed it"
+        if cause is not None:
+            why = str(cause)
+        elif self._dead is not None and not self._closed_by_us:
+            why = str(self._dead.args[0])
+            return ConnectionClosed(why, target=self.target, sent=sent)
+        where = f" to {self.target}" if self.target else ""
+        return ConnectionClosed(
+            f"the connection{where} is closed: {why}", target=self.target, sent=sent
+        )
 
     def give_up(self, error: TransportError) -> None:
         """Take the connection for lost, though it has not ended by itself."""

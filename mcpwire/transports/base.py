@@ -90,7 +90,7 @@ class Channel(Protocol):
 
 
 class Inbound(Protocol):
-    """Who hears of what the peer starts. Nothing here awaits or raises."""
+    """Takes what the peer starts. Nothing here awaits or raises."""
 
     def notification(
         self, method: str, params: dict[str, Any] | None, call: CallHandle | None

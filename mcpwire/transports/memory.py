@@ -1,9 +1,9 @@
 """Client and server in one process, through the same bytes as any other transport.
 
-Each side is a `Duplex` whose lines are handed to the other in the loop's next turn, so
+Each side is a `Duplex`. Its lines are handed to the other in the loop's next turn, so
 neither is ever called from inside its own call. What a side says while it takes
 something in is handed over as soon as it has taken it in, so a call that is answered at
-once takes two turns: one to reach the server, and one to wake who waits.
+once takes two turns: one to reach the server, and one to wake the caller.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MemoryChannel(Duplex):
     """
 
     # What a request set going on the server gets its turn before the client goes on: so
-    # it is with any peer, and who tests with both in one process counts on it.
+    # it is with any peer, and tests with both in one process count on it.
     _wakes_at_once = False
     _other: MemoryChannel | None = None
     after_close: Callable[[], Awaitable[None]] | None = None
@@ -58,7 +58,7 @@ class MemoryChannel(Duplex):
         if self._other is not None:
             self._pass_on(self._other)
         else:
-            self._flush()  # to whoever has taken the other end's place
+            self._flush()  # to what has taken the other end's place
 
     def _pass_on(self, other: MemoryChannel) -> None:
         """Let the other end take in all that was said so far; in a turn of its own."""
@@ -144,11 +144,7 @@ def memory_pair(
 
 
 class RaisingServer:
-    """A server in this process; calls raise what its handlers raise unforeseen.
-
-    Raises:
-        ValueError: It is no server object.
-    """
+    """A server in this process; calls raise what its handlers raise unforeseen."""
 
     def __init__(self, server: Any) -> None:
         if not callable(getattr(server, "open_in_memory", None)):

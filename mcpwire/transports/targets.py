@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits, Recovery
     from mcpwire.transports.base import Channel, Inbound
-    from mcpwire.transports.custom.channel import LinkChannel
-    from mcpwire.transports.custom.whole import WholeChannel
-    from mcpwire.transports.http.legacy import LegacyChannel
+    from mcpwire.transports.custom.adapter import ChannelAdapter
+    from mcpwire.transports.custom.links import LinkChannel
+    from mcpwire.transports.http.legacy_sse import LegacyChannel
     from mcpwire.transports.http.streamable.channel import HttpChannel
     from mcpwire.transports.http.target import Http, Memory
     from mcpwire.transports.memory import MemoryChannel
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         | HttpChannel
         | LegacyChannel
         | LinkChannel
-        | WholeChannel
+        | ChannelAdapter
     )
 
 __all__ = [
@@ -100,11 +100,7 @@ class Opener:
 
 
 def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
-    """Return what a user's target means.
-
-    Raises:
-        ValueError: It is nothing that a client can connect to.
-    """
+    """Return what a user's target means."""
     if isinstance(target, str):
         if not is_url(target):
             return parse_command(target)
@@ -130,11 +126,7 @@ def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
 
 
 def spelled_out(target: Any) -> Stdio | Http | None:
-    """Return what a list, a path or a dict means as a target; ``None`` for others.
-
-    Raises:
-        ValueError: It is no target.
-    """
+    """Return what a list, a path or a dict means as a target; ``None`` for others."""
     if isinstance(target, (list, tuple)):
         if not target:
             raise ValueError("the command line is empty")
@@ -182,11 +174,7 @@ def is_url(text: str) -> bool:
 def opener(
     target: Any, limits: Limits, recovery: Recovery = DEFAULT_RECOVERY
 ) -> Opener:
-    """Return what opens channels to that target.
-
-    Raises:
-        ValueError: It is nothing that a client can connect to.
-    """
+    """Return what opens channels to that target."""
     resolved: Any = resolve(target)
     if isinstance(resolved, Stdio):
         return _stdio_opener(resolved, limits)
@@ -219,13 +207,13 @@ def _stdio_opener(target: Stdio, limits: Limits) -> Opener:
 
 
 def _custom_opener(target: Any, limits: Limits) -> Opener:
+    from mcpwire.transports.custom.adapter import ChannelAdapter, name_of
     from mcpwire.transports.custom.targets import Custom
-    from mcpwire.transports.custom.whole import WholeChannel, name_of
 
     def open_custom(inbound: Inbound) -> OpenChannel:
         if isinstance(target, Custom):
             return cast("OpenChannel", target.open_channel(inbound, limits))
-        return WholeChannel(inbound, target, limits)
+        return ChannelAdapter(inbound, target, limits)
 
     return Opener(name_of(target), open_custom)
 
@@ -234,15 +222,15 @@ def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> Opener:
     authorizer = _authorizer(target, limits)
 
     def open_http(inbound: Inbound) -> OpenChannel:
-        from mcpwire.transports.http.opening import open_engine
+        from mcpwire.transports.http.engine import open_engine
         from mcpwire.transports.http.streamable.channel import HttpChannel
 
         engine = open_engine(target, limits, authorizer)
         return HttpChannel(target, engine, inbound, limits=limits, recovery=recovery)
 
     def open_legacy(inbound: Inbound) -> LegacyChannel:
-        from mcpwire.transports.http.legacy import LegacyChannel
-        from mcpwire.transports.http.opening import open_engine
+        from mcpwire.transports.http.engine import open_engine
+        from mcpwire.transports.http.legacy_sse import LegacyChannel
 
         engine = open_engine(target, limits, authorizer)
         return LegacyChannel.open(

@@ -92,7 +92,7 @@ class Trace:
             logger.exception("trace hook %r raised", self._hook)
 
     def watching(self, opener: O) -> O:
-        """Return an opener whose channels are watched."""
+        """Return an opener that watches its channels."""
 
         def open_watched(inbound: Inbound) -> Any:
             return self._watched(opener.open(inbound))

@@ -28,7 +28,7 @@ ALLOWED = {
     "sync/_runner.py: _in_background": "threads to end at the exit, held weakly",
     "sync/_runner.py: _of_parent": "loops of a parent process, which must not close",
     "testing/asgi.py: _stream_class": "a class, made with httpx",
-    "transports/_fork.py: _held": "what a fork must let go of: connections, weakly",
+    "transports/_affinity.py: _held": "what a fork must let go of: connections, weakly",
     "transports/http/destination.py: _current": "a context variable",
     "transports/http/over_httpx/lines.py: _current": "a context variable",
     "transports/oauth/storage.py: _file_mutex": "a lock, made anew after a fork",

@@ -335,7 +335,7 @@ async def test_a_deadline_holds_while_the_connection_is_opened_again(monkeypatch
         await lost(client)
         with pytest.raises(mcpwire.RequestTimeout, match="opened again"):
             await client.call_tool("x", timeout=0.05)
-        assert client._connection._reviver._task is None
+        assert client._connection._reconnector._task is None
 
 
 async def test_closing_ends_the_opening_again_and_who_waits_for_it(monkeypatch):

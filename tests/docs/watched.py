@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from mcpwire.transports.client.connection import Connection
+from mcpwire.client.connection import Connection
 from mcpwire.transports.http.streamable.channel import HttpChannel
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from mcpwire.limits import Limits
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.transports.http.direct import DirectEngine
 from mcpwire.transports.http.httpx_engine import HttpxEngine
-from mcpwire.transports.http.legacy.channel import LegacyChannel
+from mcpwire.transports.http.legacy_sse import LegacyChannel
 from mcpwire.transports.http.target import Http
 from mcpwire.versions import REVISIONS
 

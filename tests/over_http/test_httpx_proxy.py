@@ -12,7 +12,7 @@ from raw_server import json_reply, raw_server
 
 import mcpwire
 from mcpwire.errors import ConnectError
-from mcpwire.transports.http._httpx_common import (
+from mcpwire.transports.http.engine import (
     choose_engine,
     proxy_applies,
     proxy_of,

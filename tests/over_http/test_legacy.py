@@ -20,7 +20,7 @@ from mcpwire.errors import (
     RemoteProtocolError,
 )
 from mcpwire.limits import Limits
-from mcpwire.transports.http.legacy import link, owner
+from mcpwire.transports.http import legacy_sse
 
 INITIALIZE = {
     "protocolVersion": "2024-11-05",
@@ -78,7 +78,7 @@ def test_calls_do_not_wait_to_be_told_that_it_is_ready(engine):
 
 
 def test_nothing_is_kept_of_what_is_through(monkeypatch):
-    monkeypatch.setattr(owner, "OWN_FIELDS_KEPT", 10)
+    monkeypatch.setattr(legacy_sse, "OWN_FIELDS_KEPT", 10)
     with legacy_server() as server, opened(server.url) as face:
         for number in range(30):
             face.call("ping", headers={"X-Number": str(number)})
@@ -241,7 +241,7 @@ REFUSALS = {
 @pytest.mark.fault("F29")
 @pytest.mark.parametrize("case", REFUSALS)
 def test_what_is_no_such_server_is_a_connect_error_at_once(engine, case, monkeypatch):
-    monkeypatch.setattr(link, "ENDPOINT_S", 60.0)
+    monkeypatch.setattr(legacy_sse, "ENDPOINT_S", 60.0)
     answer, text = REFUSALS[case]
 
     def script(conn):
@@ -363,7 +363,7 @@ def test_redirects_have_an_end(engine):
 
 @pytest.mark.parametrize("answer", [b"", sse_head(), sse_head() + chunk(b": ping\n\n")])
 def test_a_server_that_names_no_endpoint_is_given_up(engine, answer, monkeypatch):
-    monkeypatch.setattr(link, "ENDPOINT_S", 0.1)
+    monkeypatch.setattr(legacy_sse, "ENDPOINT_S", 0.1)
     with (
         raw_server(answering(answer)) as server,
         opened(server.url, engine, connect_timeout=0.5) as face,

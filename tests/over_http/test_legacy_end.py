@@ -24,9 +24,9 @@ from mcpwire.errors import (
     ConnectionClosed,
     TransportError,
 )
+from mcpwire.transports.http import legacy_sse
 from mcpwire.transports.http.direct import DirectEngine
-from mcpwire.transports.http.legacy import link
-from mcpwire.transports.http.legacy.channel import LegacyChannel
+from mcpwire.transports.http.legacy_sse import LegacyChannel
 from mcpwire.transports.http.target import Http
 
 
@@ -142,7 +142,7 @@ def test_nothing_is_sent_after_the_end(engine):
 
 
 def test_closing_does_not_wait_for_a_server_that_says_nothing(engine, monkeypatch):
-    monkeypatch.setattr(link, "CLOSE_S", 2 * BOUND_S)
+    monkeypatch.setattr(legacy_sse, "CLOSE_S", 2 * BOUND_S)
     with legacy_server() as server:
         server.on["GET"] = lambda _, conn: conn.wait_closed(BOUND_S) or True
         with opened(server.url, engine) as face:

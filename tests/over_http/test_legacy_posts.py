@@ -20,7 +20,7 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import Limits
 from mcpwire.transports.base import CallHandle
-from mcpwire.transports.http.legacy import link
+from mcpwire.transports.http import legacy_sse
 
 INITIALIZED = "notifications/initialized"
 CANCELLED = "notifications/cancelled"
@@ -75,7 +75,7 @@ def test_nothing_overtakes_initialized(engine, gate):
 def test_a_server_that_never_accepts_initialized_is_not_waited_for(
     engine, gate, monkeypatch
 ):
-    monkeypatch.setattr(link, "ORDER_S", 0.05)
+    monkeypatch.setattr(legacy_sse, "ORDER_S", 0.05)
     with legacy_server() as server, opened(server.url, engine) as face:
         server.on[INITIALIZED] = holding(gate)
         face.notify(INITIALIZED)
@@ -106,7 +106,7 @@ def test_twenty_calls_run_at_once_whenever_their_posts_are_accepted(engine, gate
 
 
 def test_more_requests_than_connections_wait_for_their_turn(engine, gate, monkeypatch):
-    monkeypatch.setattr(link, "REQUESTS_AT_ONCE", 4)
+    monkeypatch.setattr(legacy_sse, "REQUESTS_AT_ONCE", 4)
     with legacy_server() as server, opened(server.url, engine) as face:
         server.on["tools/call"] = holding(gate, accepts=True)
         calls = [face.tool(str(number)) for number in range(12)]
@@ -269,7 +269,7 @@ def test_what_a_post_says_after_its_answer_harms_nothing(engine, gate):
 
 
 def test_a_post_that_nobody_waits_for_is_let_go(engine, gate, monkeypatch):
-    monkeypatch.setattr(link, "ACCEPT_S", 0.4)
+    monkeypatch.setattr(legacy_sse, "ACCEPT_S", 0.4)
     closed = []
 
     def hold(_, conn):

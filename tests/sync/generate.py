@@ -64,20 +64,11 @@ RUNTIME: Final = {
 """What is imported when the module is: name -> where from."""
 
 CLASSES: Final = {
-    "EventStream": ("Stream", ["transports/client/streams.py:EventStream"]),
-    "Subscription": ("EventStream", ["transports/client/streams.py:Subscription"]),
-    "ResourceWatch": ("Stream", ["transports/client/streams.py:ResourceWatch"]),
+    "EventStream": ("Stream", ["client/streams.py:EventStream"]),
+    "Subscription": ("EventStream", ["client/streams.py:Subscription"]),
+    "ResourceWatch": ("Stream", ["client/streams.py:ResourceWatch"]),
     "LoadedSkill": ("Facade", ["client/skills.py:LoadedSkill"]),
-    "Client": (
-        "Owner",
-        [
-            "client/base.py:ClientBase",
-            "client/__init__.py:Client",
-            "client/lists.py:ListVerbs",
-            "client/skills.py:SkillVerbs",
-            "client/notices.py:NoticeVerbs",
-        ],
-    ),
+    "Client": ("Owner", ["client/client.py:Client"]),
     "GroupEvents": ("Stream", ["group/events.py:GroupEvents"]),
     "ToolSet": (
         "Reader, Reading",

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from mcpwire.errors import InternalError
-from mcpwire.transports.inbound_tasks import InboundTasks
-from mcpwire.transports.tasks.first_step import FirstSteps
+from mcpwire.transports.eager_tasks import FirstSteps
+from mcpwire.transports.handlers import InboundTasks
 
 pytestmark = pytest.mark.anyio
 

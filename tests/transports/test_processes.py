@@ -11,8 +11,8 @@ import pytest
 from scripted import ECHO_LOOP, scripted
 
 import mcpwire
-from mcpwire.transports.stdio import spawning
-from mcpwire.transports.stdio.spawning import StderrTail, describe_exit
+from mcpwire.transports.stdio import process
+from mcpwire.transports.stdio.process import StderrTail, describe_exit
 
 pytestmark = pytest.mark.anyio
 
@@ -90,11 +90,11 @@ async def test_a_child_that_left_its_group_is_ended_all_the_same():
 
 def test_a_forgotten_child_is_killed_by_its_owner_only():
     popen = subprocess.Popen(["sleep", "60"], process_group=0)
-    spawning.kill_forgotten(popen, os.getpid() + 1)  # as after a fork
+    process.kill_forgotten(popen, os.getpid() + 1)  # as after a fork
     assert popen.poll() is None
-    spawning.kill_forgotten(popen, os.getpid())
+    process.kill_forgotten(popen, os.getpid())
     assert popen.poll() == -signal.SIGKILL
-    spawning.kill_forgotten(popen, os.getpid())
+    process.kill_forgotten(popen, os.getpid())
 
 
 def test_a_group_is_gone_when_only_foreign_zombies_are_left(tmp_path):
@@ -115,9 +115,9 @@ def test_a_group_is_gone_when_only_foreign_zombies_are_left(tmp_path):
         ended = os.pidfd_open(zombie)
         assert select.select([ended], [], [], BOUND_S)[0]
         os.close(ended)
-        assert not spawning.group_runs(zombie)
+        assert not process.group_runs(zombie)
         parent.stdin.close()
-    assert not spawning.group_runs(zombie)
+    assert not process.group_runs(zombie)
 
 
 async def test_a_spawn_that_fails_leaves_no_descriptor(monkeypatch):

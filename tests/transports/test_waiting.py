@@ -6,8 +6,7 @@ from functools import partial
 import pytest
 
 from mcpwire.errors import InternalError
-from mcpwire.transports.callbacks import Newest
-from mcpwire.transports.inbound_tasks import InboundTasks
+from mcpwire.transports.handlers import InboundTasks, Newest
 
 pytestmark = pytest.mark.anyio
 

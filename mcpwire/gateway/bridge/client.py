@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 
 from mcpwire.client import Client
+from mcpwire.client.connection import Connection
+from mcpwire.client.inbound import ClientInbound
+from mcpwire.client.requests import Requests
 from mcpwire.gateway.bridge.headers import forwarding
 from mcpwire.gateway.bridge.relay import Relay
 from mcpwire.gateway.translation import declared_again
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.host.features import HostFeatures, Question
-from mcpwire.transports.client.asking.requests import Requests
-from mcpwire.transports.client.connection import Connection
-from mcpwire.transports.client.inbound import ClientInbound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

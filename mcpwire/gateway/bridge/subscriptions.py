@@ -1,7 +1,7 @@
 """What clients want to hear of, and what their servers are told of that.
 
 However many want to hear of one resource, its server is told once, and told again after
-each loss of the connection (`transports.client.subscriptions`).
+each loss of the connection (`client.subscriptions`).
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ async def end_sessions(plan: Plan, sessions: Mapping[str, str], limits: Limits) 
 async def _end_session(target: Http, id: str, limits: Limits) -> None:
     if not is_session_id(id):
         return
-    from mcpwire.transports.http.opening import open_engine
+    from mcpwire.transports.http.engine import open_engine
     from mcpwire.transports.http.streamable.channel import HttpChannel
 
     engine = open_engine(target, limits, None)

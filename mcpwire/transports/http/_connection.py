@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import ConnectionClosed, MCPError
 from mcpwire.protocol.http.framing import ResponseReader
+from mcpwire.transports.eager_tasks import resolve
 from mcpwire.transports.http._sockets import (
     acknowledged,
     connect_error,
     is_certificate_refusal,
     prepare,
 )
-from mcpwire.transports.tasks.waking import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable

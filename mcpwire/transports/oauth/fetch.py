@@ -43,8 +43,8 @@ from mcpwire.errors import (
 from mcpwire.protocol.http.exchange import as_text
 from mcpwire.protocol.http.heads import USER_AGENT, field_line
 from mcpwire.protocol.http.request import Request
-from mcpwire.transports.http._httpx_common import proxy_applies
 from mcpwire.transports.http._sockets import connect_error, interleave
+from mcpwire.transports.http.engine import proxy_applies
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 from mcpwire.transports.http.over_httpx.requests import Requests
 from mcpwire.transports.http.target import Http

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth.errors import ConsentDenied
 from mcpwire.auth.url_policy import check_authorization_url
-from mcpwire.transports.callbacks import invoke
+from mcpwire.transports.handlers import invoke
 from mcpwire.transports.oauth.callback_server import CallbackServer, query_parameters
 
 if TYPE_CHECKING:

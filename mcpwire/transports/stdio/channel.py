@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from mcpwire.errors import ConnectionClosed, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.transports.stdio.pipes import PipeDuplex
-from mcpwire.transports.stdio.process import ChildProcess, spawn
-from mcpwire.transports.stdio.spawning import LAST_WORDS_S, describe_exit
+from mcpwire.transports.stdio.pipes import LAST_WORDS_S, PipeDuplex
+from mcpwire.transports.stdio.process import ChildProcess, describe_exit, spawn
 
 if TYPE_CHECKING:
     from mcpwire.transports.base import Inbound
@@ -47,11 +46,7 @@ class StdioChannel(PipeDuplex):
     def open(
         cls, target: Stdio, inbound: Inbound, *, limits: Limits = DEFAULT_LIMITS
     ) -> StdioChannel:
-        """Start the child and connect to it.
-
-        Raises:
-            ConnectError: It could not be started.
-        """
+        """Start the child and connect to it."""
         stderr = target.stderr
         child = spawn(
             (target.command, *target.args),

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
 from mcpwire.transports._duplex import Duplex
-from mcpwire.transports.stdio.process import tell_stderr
-from mcpwire.transports.stdio.spawning import (
+from mcpwire.transports.stdio.process import (
     KILLED_S,
     StderrTail,
     describe_exit,
     spawn_error,
+    tell_stderr,
 )
 
 if TYPE_CHECKING:

@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import TransportError
 from mcpwire.transports._duplex import Duplex
-from mcpwire.transports.stdio.spawning import LAST_WORDS_S, READ_BYTES
 
 if TYPE_CHECKING:
     import asyncio
 
     from mcpwire.transports.base import Inbound
 
-__all__ = ["PipeDuplex", "forget_descriptor"]
+__all__ = ["LAST_WORDS_S", "READ_BYTES", "PipeDuplex", "forget_descriptor"]
+
+READ_BYTES: Final = 65_536
+"""What a pipe holds on Linux, so more per read would not be filled."""
+
+LAST_WORDS_S: Final = 0.1
+"""How long a peer that no longer reads may still take to end its own output."""
 
 WRITE_BYTES: Final = 1_048_576
 """The most one write is given; a longer message is passed on slice by slice."""

@@ -65,7 +65,7 @@ def _names(value: bool | Iterable[str]) -> bool | tuple[str, ...]:  # noqa: FBT0
 def _shown(words: Sequence[str]) -> tuple[str, ...]:
     """Return a command's words with what is secret in their URLs hidden.
 
-    Those whose variables were filled in are shown as they were `written`.
+    Words with variables that were filled in are shown as they were `written`.
     """
     written = (getattr(word, "written", word) for word in words)
     return tuple(_masked(word) if "://" in word else word for word in written)
@@ -169,11 +169,7 @@ class Stdio:
 
 
 def parse_command(text: str) -> Stdio:
-    """Split a command line as a POSIX shell would, and run none.
-
-    Raises:
-        ValueError: It is empty or its quotes do not match.
-    """
+    """Split a command line as a POSIX shell would, and run none."""
     import shlex
 
     try:

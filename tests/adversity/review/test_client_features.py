@@ -10,7 +10,7 @@ from turns import until
 import mcpwire
 from mcpwire.errors import RPCError
 from mcpwire.limits import Limits
-from mcpwire.transports.inbound_tasks import InboundTasks
+from mcpwire.transports.handlers import InboundTasks
 
 pytestmark = pytest.mark.anyio
 
@@ -487,7 +487,7 @@ async def test_a_stream_closed_while_it_opens_leaves_nothing_wanted(wanted):
         (id,) = server.ids(LISTEN)
         server.acknowledge(id, server.requests(LISTEN)[0]["notifications"])
         assert await step is None
-        assert not client._subscriptions.interests.current
+        assert not client._subscriptions.counts.current
         await until(lambda: server.cancelled() == [id])
 
 

@@ -10,7 +10,7 @@ from fakes import SILENCE, FakeServer, text
 from scripted import scripted
 
 import mcpwire
-from mcpwire.transports.inbound_tasks import InboundTasks
+from mcpwire.transports.handlers import InboundTasks
 from mcpwire.transports.stdio import process
 
 pytestmark = pytest.mark.anyio

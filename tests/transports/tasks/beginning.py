@@ -5,14 +5,14 @@ from contextvars import ContextVar
 
 import pytest
 
-from mcpwire.transports.tasks import first_step
-from mcpwire.transports.tasks.first_step import FirstSteps
+from mcpwire.transports import eager_tasks
+from mcpwire.transports.eager_tasks import FirstSteps
 
 BOUND_S = 40.0
 VARIABLE = ContextVar("variable", default="nothing")
 
 by_hand = pytest.mark.skipif(
-    first_step.HAS_EAGER_START, reason="Python has eager tasks of its own"
+    eager_tasks.HAS_EAGER_START, reason="Python has eager tasks of its own"
 )
 
 

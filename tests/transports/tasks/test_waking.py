@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from mcpwire.transports.tasks.waking import resolve, resolve_all
+from mcpwire.transports.eager_tasks import resolve, resolve_all
 
 pytestmark = pytest.mark.anyio
 

@@ -26,7 +26,7 @@ from mcpwire.server.http.sessions.streams import (
     StreamStyle,
 )
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.transports.inbound_tasks import InboundTasks
+from mcpwire.transports.handlers import InboundTasks
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import encode
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.server.http.sessions.journal import Begin
     from mcpwire.server.request import Owner, RequestContext, Session
-    from mcpwire.transports.tasks.first_step import FirstSteps
+    from mcpwire.transports.eager_tasks import FirstSteps
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["HttpSession"]

@@ -37,8 +37,8 @@ from mcpwire.server.http.sessions.events import MemoryEventStore, check_bounds
 from mcpwire.server.http.sessions.registry import Registry
 from mcpwire.server.http.sessions.session import HttpSession
 from mcpwire.server.request import Session
-from mcpwire.transports.inbound_tasks import TASK_NAME
-from mcpwire.transports.tasks.first_step import FirstSteps
+from mcpwire.transports.eager_tasks import FirstSteps
+from mcpwire.transports.handlers import TASK_NAME
 from mcpwire.versions import Era, find_revision
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID

@@ -21,8 +21,8 @@ from mcpwire.errors import (
     ProtocolError,
     RemoteProtocolError,
 )
-from mcpwire.transports.http._httpx_common import proxy_of
 from mcpwire.transports.http._sockets import connect_error, is_certificate_refusal
+from mcpwire.transports.http.engine import proxy_of
 from mcpwire.transports.http.over_httpx.responses import head_too_large
 from mcpwire.wire.urls import mask_url
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.transports.http._httpx_common import proxy_of
 from mcpwire.transports.http._sockets import IDLE_S
 from mcpwire.transports.http.destination import Destination
+from mcpwire.transports.http.engine import proxy_of
 
 if TYPE_CHECKING:
     import ssl

@@ -19,7 +19,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.transports.callbacks import for_thread
+from mcpwire.transports.handlers import for_thread
 from mcpwire.transports.http.over_httpx.lines import current_tap
 
 if TYPE_CHECKING:

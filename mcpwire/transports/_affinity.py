@@ -1,18 +1,21 @@
-"""What a fork copies and may not use: the connections of the process it came from.
+"""Which process and which loop a connection belongs to.
 
-The forked process holds the same pipe ends and the same epoll instance. Writing to the
+A forked process holds the same pipe ends and the same epoll instance. Writing to the
 one would corrupt the parent's session, changing the other would make the parent deaf,
 and what runs at its exit would kill the parent's servers. So in the forked process
 every connection lets go of its descriptors at once, and refuses calls.
+
+The loop of a blocking client runs in another thread each time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Protocol
 from weakref import WeakSet
 
-__all__ = ["Forkable", "let_go_after_fork"]
+__all__ = ["Forkable", "let_go_after_fork", "runs_here"]
 
 
 class Forkable(Protocol):
@@ -20,6 +23,15 @@ class Forkable(Protocol):
 
     def forked(self) -> None:
         """Let go, in the forked process, without touching what is still shared."""
+
+
+def runs_here(loop: asyncio.AbstractEventLoop | None = None) -> bool:
+    """Tell whether this thread runs that loop; ``None``: any loop."""
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return loop is None or running is loop
 
 
 _held: WeakSet[Forkable] = WeakSet()

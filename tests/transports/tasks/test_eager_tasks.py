@@ -11,8 +11,8 @@ import anyio.lowlevel
 import pytest
 from beginning import BOUND_S, Loop, by_hand, turns
 
-from mcpwire.transports.tasks import first_step
-from mcpwire.transports.tasks.first_step import FirstSteps
+from mcpwire.transports import eager_tasks
+from mcpwire.transports.eager_tasks import FirstSteps
 
 pytestmark = pytest.mark.anyio
 
@@ -377,7 +377,7 @@ async def test_closing_ends_what_is_at_hand(loop):
     assert not [
         one
         for one in gc.get_objects()
-        if type(one) is first_step._Task and one.get_loop() is loop.steps._loop
+        if type(one) is eager_tasks._Task and one.get_loop() is loop.steps._loop
     ]
     assert loop.steps.start(loop.tell(2)) is None
 

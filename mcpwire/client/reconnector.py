@@ -1,7 +1,7 @@
-"""Opens a lost connection again: once for all who wait, and no more often than it may.
+"""Opens a lost connection again: once for all waiting calls, as often as it may.
 
 When to try again is decided in `mcpwire.protocol.recovery`; here is the one task that
-does it, shared like the opening itself: it ends when the last who waits has gone.
+does it, shared like the opening itself: it ends when the last waiting call has gone.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from mcpwire.protocol.recovery.restarts import Restarts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcpwire.transports.client.connection import Connection
+    from mcpwire.client.connection import Connection
     from mcpwire.transports.targets import OpenChannel
 
-__all__ = ["Reviver", "keep_alive"]
+__all__ = ["Reconnector", "keep_alive"]
 
 logger = logging.getLogger("mcpwire")
 
 
-class Reviver:
+class Reconnector:
     """Brings one `Connection` back."""
 
     def __init__(self, connection: Connection) -> None:
@@ -99,8 +99,7 @@ class Reviver:
 
     async def revive(self, method: str, deadline: Deadline | None) -> None:
         """Wait until it is open again, within the deadline of a call."""
-        now = self._connection.time()
-        left = None if deadline is None else deadline.remaining(now)
+        left = self._connection.left(deadline)
         try:
             async with asyncio.timeout(left) as scope:
                 with self._patient(scope, deadline):
@@ -127,7 +126,7 @@ class Reviver:
         if pauser is None or deadline is None:
             yield
             return
-        from mcpwire.transports.client.handshake import ScopeClock
+        from mcpwire.client.handshake import ScopeClock
         from mcpwire.transports.oauth.deadline_pauser import PausableDeadline
 
         loop = asyncio.get_running_loop()
@@ -138,7 +137,7 @@ class Reviver:
             yield
 
     async def _given_up(self) -> None:
-        """Wait for the end of a task whose last caller has gone, if there is one."""
+        """Wait for the end of a task that its last caller gave up, if there is one."""
         connection = self._connection
         while self._task is not None and self._task.cancelling():
             await asyncio.wait([self._task])

@@ -11,8 +11,8 @@ from mcpwire.errors import TransportError
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.transports import CallHandle
-from mcpwire.transports.custom import whole as module
-from mcpwire.transports.custom.whole import WholeChannel
+from mcpwire.transports.custom import adapter as module
+from mcpwire.transports.custom.adapter import ChannelAdapter
 
 pytestmark = pytest.mark.anyio
 
@@ -90,7 +90,7 @@ async def forever(*_):
 
 
 def opened(own, heard=None):
-    return WholeChannel(heard or Heard(), own, DEFAULT_LIMITS)
+    return ChannelAdapter(heard or Heard(), own, DEFAULT_LIMITS)
 
 
 def after(seconds):
@@ -342,7 +342,7 @@ async def test_a_client_works_over_one_and_counts(caplog):
 @pytest.mark.attack("X08")
 async def test_a_call_that_is_asked_too_much_ends_alone():
     own, heard = Own(forever), Heard()
-    channel = WholeChannel(heard, own, mcpwire.Limits(questions=2))
+    channel = ChannelAdapter(heard, own, mcpwire.Limits(questions=2))
     replies = []
 
     def asked(id):

@@ -1,4 +1,4 @@
-"""What the server starts, and who in the client hears of it.
+"""Takes what the server starts: notifications and requests.
 
 Notifications go to the callback given to the client and to every stream of events that
 is open; each has its own bounded buffer, and none can hold up the reading or another.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpwire.errors import InvalidMessage, MethodNotFound, RPCError
 from mcpwire.protocol.notifications import typed_notification
-from mcpwire.transports.callbacks import Delivery, invoke
+from mcpwire.transports.handlers import Delivery, InboundTasks, invoke
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.notifications import Notification
     from mcpwire.protocol.peer import PeerStats
     from mcpwire.transports.base import CallHandle, ReplyFn
-    from mcpwire.transports.inbound_tasks import InboundTasks
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -36,7 +35,7 @@ logger = logging.getLogger("mcpwire")
 
 
 class Listener(Protocol):
-    """Somebody who hears every notification; must not block or raise."""
+    """Hears every notification; must not block or raise."""
 
     def take(self, method: str, params: dict[str, Any] | None) -> None:
         """Hear one."""
@@ -46,7 +45,7 @@ class Listener(Protocol):
 
 
 class Observer(Protocol):
-    """Somebody who looks on for as long as the client lives; must not block or raise.
+    """Looks on for as long as the client lives; must not block or raise.
 
     Unlike a `Listener` it wants nothing: a lost connection is not opened for it.
     """
@@ -59,11 +58,7 @@ class Observer(Protocol):
 
 
 async def ask(question: Question) -> dict[str, Any]:
-    """Let our handler answer, and return the checked answer.
-
-    Raises:
-        LocalProtocolError: What the handler returned breaks the rules.
-    """
+    """Let our handler answer, and return the checked answer."""
     value = None
     if question.handler is not None:
         value = invoke(question.handler, question.argument)
@@ -75,20 +70,13 @@ async def ask(question: Question) -> dict[str, Any]:
 class ClientInbound:
     """Hears what the server starts (`transports.base.Inbound`).
 
-    Args:
-        features: What the client can be asked; ``None``: nothing but `ping`.
-        on_notification: Called with each typed notification.
-        on_lost: Called when the connection is gone without our closing it.
-        is_kept: Tells of which resources no update may get lost.
-        limits: For queues and for handlers at once.
-
     Attributes:
         revision: What is spoken; ``None`` before that is agreed.
         stats: Where malformed notifications are counted.
         changes: Told of each notification first: what is remembered may be wrong now.
         on_missed: Called when notifications may have been lost: all of that may be.
-        listeners: Who hears notifications beside the callback.
-        observers: Who looks on.
+        listeners: Hear notifications beside the callback.
+        observers: Look on.
     """
 
     def __init__(
@@ -133,7 +121,7 @@ class ClientInbound:
     def notification(
         self, method: str, params: dict[str, Any] | None, call: CallHandle | None
     ) -> None:
-        """Hand a notification to all who hear of it."""
+        """Hand a notification to all listeners, observers and the callback."""
         if method == "notifications/elicitation/complete" and not self._is_open(params):
             return
         for change in self.changes:
@@ -205,8 +193,6 @@ class ClientInbound:
             reply(error)
             return
         if self._tasks is None:
-            from mcpwire.transports.inbound_tasks import InboundTasks
-
             self._tasks = InboundTasks(
                 limit=self._limits.inbound,
                 backlog=self._limits.notifications,

@@ -1,7 +1,8 @@
 """Drives the negotiation over an asyncio channel.
 
 The rules stand in `mcpwire.protocol.lifecycle`; here requests are sent beside each
-other, silence is measured, and a connection that ends is opened again.
+other, silence is measured, and a connection that ends is opened again. What came to
+nothing is put in words at the end.
 """
 
 from __future__ import annotations
@@ -10,17 +11,27 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.errors import LocalProtocolError, MCPError
+from mcpwire.errors import (
+    ConnectError,
+    HTTPError,
+    LocalProtocolError,
+    MCPError,
+    RequestTimeout,
+    SessionExpired,
+    TransportError,
+)
 from mcpwire.protocol import lifecycle
+from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from mcpwire.protocol.negotiation import Agreement
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.targets import OpenChannel, Opener
+    from mcpwire.versions import Revision
 
-__all__ = ["Handshake", "ScopeClock"]
+__all__ = ["Handshake", "ScopeClock", "connect_failure"]
 
 
 class Handshake:
@@ -170,7 +181,7 @@ class Handshake:
     async def discard(self) -> None:
         """Close what was opened; bounded in time, and never cut short.
 
-        Whoever cancels an opening waits for its end and may then rely on it.
+        An opening that was cancelled is over when this returns.
         """
         for task in self._tasks:
             task.cancel()
@@ -204,3 +215,60 @@ class ScopeClock:
         """Let it count again."""
         if self._left is not None and not self._scope.expired():
             self._scope.reschedule(self._loop.time() + self._left)
+
+
+def connect_failure(
+    error: BaseException,
+    channel: OpenChannel | None,
+    *,
+    method: str,
+    timeout: float | None,
+    elapsed: float,
+    allowed: Iterable[Revision],
+) -> MCPError | None:
+    """Say what an error means for the caller; ``None``: just what it says."""
+    advice = ""
+    if method == lifecycle.DISCOVER and any(
+        each.era is Era.SESSION for each in allowed
+    ):
+        advice = 'mode="session" connects without this probe'
+    if isinstance(error, HTTPError) and error.status >= 500 and advice:
+        error.args = (f"{error.args[0]}; {advice}",)
+    if isinstance(error, (ConnectError, HTTPError, SessionExpired)):
+        return None
+    if isinstance(error, TransportError):
+        return _connect_error(error, channel, advice)
+    if isinstance(error, MCPError) or not isinstance(error, TimeoutError):
+        return None
+    if timeout is None:
+        return None
+    silent = _connect_error(None, channel)
+    return RequestTimeout(
+        method=method,
+        timeout=timeout,
+        elapsed=elapsed,
+        detail=str(silent)
+        if silent.noise or silent.stderr_tail.strip()
+        else advice or None,
+    )
+
+
+def _connect_error(
+    error: TransportError | None, channel: OpenChannel | None, advice: str = ""
+) -> ConnectError:
+    """Say that no connection came about, with all that the channel knows."""
+    lost = channel.lost if channel is not None else None
+    if isinstance(lost, ConnectError):
+        return lost  # it never began, and says so better
+    target = channel.target if channel is not None else None
+    why = str(error.args[0]) if error is not None else "no answer to the handshake"
+    # Errors of HTTP begin with it themselves.
+    where = f"{target}: " if target and not why.startswith(target) else ""
+    text = f"{where}{why} before the handshake was done" if error else f"{where}{why}"
+    return ConnectError(
+        f"{text}; {advice}" if advice else text,
+        target=target,
+        exit_code=getattr(channel, "exit_code", None),
+        stderr_tail=getattr(channel, "stderr_tail", ""),
+        noise=tuple(channel.stats.noise_lines) if channel is not None else (),
+    )

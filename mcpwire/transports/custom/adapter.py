@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["WholeChannel", "name_of"]
+__all__ = ["ChannelAdapter", "name_of"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -44,7 +44,7 @@ END_S = 2.0
 """How long a user's channel may take to end a call, and to close."""
 
 
-class WholeChannel:
+class ChannelAdapter:
     """Somebody's `Channel`, watched over.
 
     Attributes:
@@ -392,8 +392,10 @@ class WholeChannel:
 class _Heard:
     """What the channel tells (`Inbound`)."""
 
-    def __init__(self, whole: WholeChannel, inbound: Inbound, clock: CallClock) -> None:
-        self._whole = whole
+    def __init__(
+        self, adapter: ChannelAdapter, inbound: Inbound, clock: CallClock
+    ) -> None:
+        self._adapter = adapter
         self._inbound = inbound
         self._clock = clock
 
@@ -401,7 +403,7 @@ class _Heard:
         self, method: str, params: dict[str, Any] | None, call: CallHandle | None
     ) -> None:
         """Hand a notification on that belongs to no call."""
-        self._whole.stats.messages += 1
+        self._adapter.stats.messages += 1
         self._inbound.notification(method, params, call)
 
     def request(
@@ -421,11 +423,11 @@ class _Heard:
                 return
             is_answered = True
             self._clock.resume(id)
-            if self._whole.lost is None:
+            if self._adapter.lost is None:
                 reply(outcome)
 
-        self._whole.stats.messages += 1
-        if not self._whole.admits(method):
+        self._adapter.stats.messages += 1
+        if not self._adapter.admits(method):
             answer(unasked())
             return
         self._inbound.request(id, method, params, answer, call)
@@ -439,7 +441,7 @@ class _Heard:
 
     def lost(self, error: TransportError) -> None:
         """The connection is gone."""
-        self._whole.lose(error)
+        self._adapter.lose(error)
 
     def missed(self) -> None:
         """Tell that notifications may have been lost."""

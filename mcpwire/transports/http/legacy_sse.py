@@ -1,6 +1,8 @@
-"""The bytes of HTTP+SSE, the transport of 2024-11-05: one stream down, POSTs up.
+"""MCP over HTTP+SSE, the transport of 2024-11-05: one stream down, POSTs up.
 
-::
+2026-07-28 basic/transports/streamable-http, "HTTP+SSE Transport (2024-11-05)": nothing
+new should be built on it, and servers that speak nothing else are still met. It is one
+duplex connection like a pipe: `LegacyChannel` has the calls, `LegacyLink` the HTTP::
 
     GET ─► endpoint event ─► message event ... message event ─► the end: all is lost
                  │
@@ -11,17 +13,24 @@ POST is begun in the order of writing and waits for no other, with two exception
 nothing overtakes ``notifications/initialized``, and no cancellation overtakes the
 request it names. A server that does not answer those holds the others up for `ORDER_S`
 and no longer.
-
-Nothing here knows calls: the channel has those.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import ConnectError, MCPError, RemoteProtocolError, TransportError
+from mcpwire.errors import (
+    ConnectError,
+    ConnectionClosed,
+    MCPError,
+    MessageTooLarge,
+    RemoteProtocolError,
+    TransportError,
+)
+from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.http import exchange
 from mcpwire.protocol.http.endpoint import resolve_endpoint
 from mcpwire.protocol.http.heads import Heads
@@ -31,20 +40,28 @@ from mcpwire.protocol.http.redirects import (
     redirect_target,
 )
 from mcpwire.protocol.http.request import Request
-from mcpwire.transports.callbacks import stay_for
-from mcpwire.transports.http.legacy.fed import CANCELLED, Answer, Post, Stream
+from mcpwire.transports._duplex import Duplex
+from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.told import describe_request, describe_response
+from mcpwire.wire.json import loads
+from mcpwire.wire.sse import SSEDecoder
 
 if TYPE_CHECKING:
-    from mcpwire.limits import Limits
+    from asyncio import Future, TimerHandle
+    from collections.abc import Iterator, Mapping
+
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
     from mcpwire.transports.http.engine import Engine
-    from mcpwire.transports.http.legacy.owner import Fields, LinkOwner
     from mcpwire.transports.http.target import Http
+    from mcpwire.transports.oauth.deadline_pauser import DeadlinePauser
     from mcpwire.transports.tracing import Trace
     from mcpwire.wire.sse import SSEEvent
     from mcpwire.wire.urls import Url
 
-__all__ = ["LegacyLink"]
+    Fields = tuple[tuple[str, str], ...]
+
+__all__ = ["LegacyChannel"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -68,6 +85,224 @@ REQUESTS_AT_ONCE: Final = 64
 
 INITIALIZED: Final = "notifications/initialized"
 
+CANCELLED: Final = "notifications/cancelled"
+
+ERROR_BODY_BYTES: Final = 64 * 1024
+
+OWN_FIELDS_KEPT: Final = 1_024
+"""Calls with own fields that are remembered, in case they are cancelled."""
+
+
+class LegacyChannel(Duplex):
+    """A connection to a server that speaks HTTP+SSE.
+
+    A message is handed to the engine as soon as the server has named its endpoint. An
+    HTTP error to a request ends that call alone; the end of the stream ends all.
+    """
+
+    def __init__(
+        self,
+        target: Http,
+        engine: Engine,
+        inbound: Inbound,
+        limits: Limits,
+        *,
+        owns_engine: bool,
+    ) -> None:
+        super().__init__(inbound, limits=limits, target=str(target))
+        self._http = target
+        self._own = OwnFields()
+        self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
+        self._taken = 0
+        self._is_settled = asyncio.Event()
+        self._ending: asyncio.Task[None] | None = None
+        self._link = LegacyLink(target, engine, self, limits, owns_engine=owns_engine)
+
+    @classmethod
+    def open(
+        cls,
+        target: Http,
+        engine: Engine,
+        inbound: Inbound,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        owns_engine: bool = False,
+    ) -> LegacyChannel:
+        """Begin to connect; `ready` waits for it, and calls may be made before.
+
+        With `owns_engine` the engine is closed with the channel.
+        """
+        return cls(target, engine, inbound, limits, owns_engine=owns_engine)
+
+    async def ready(self) -> None:
+        """Wait until the server has named its endpoint; safe to cancel."""
+        await self._is_settled.wait()
+        if self._link.refused is not None:
+            raise self._link.refused
+        if self._dead is not None:
+            raise self._closed_error(sent=False)
+
+    # What is sent...
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        deadline: Deadline | None,
+        handle: CallHandle | None = None,
+        on_notification: NotifyFn | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Perform a request; see `Channel.call`."""
+        id = 0
+        if headers:
+            fields = self._http.check(headers)
+            # Nothing runs between here and where the peer takes its next id.
+            id = self._peer.requests_sent + 1
+            self._own.keep(id, fields)
+        try:
+            with self._patient(deadline):
+                return await super().call(
+                    method,
+                    params,
+                    deadline=deadline,
+                    handle=handle,
+                    on_notification=on_notification,
+                )
+        finally:
+            if self._peer.requests_sent < id:
+                self._own.drop(id)
+
+    @contextlib.contextmanager
+    def _patient(self, deadline: Deadline | None) -> Iterator[None]:
+        """Let no time pass for a call in there while a user logs in."""
+        if self._pauser is None or deadline is None:
+            yield
+            return
+        from mcpwire.transports.oauth.deadline_pauser import PausableDeadline
+
+        clock = PausableDeadline(deadline, self._loop.time, self._rearm)
+        with self._pauser.applied(clock):
+            yield
+
+    def _rearm(self, at: float) -> None:
+        if at < self._clock.at:
+            self._clock.arm(at)
+
+    def notify_nowait(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send a notification without suspending; see `Duplex.notify_nowait`."""
+        if not headers:
+            super().notify_nowait(method, params)
+            return
+        fields = self._http.check(headers)
+        line = self._peer.notify(method, params).rstrip(b"\n")
+        self._own.keep(line, fields)
+        try:
+            super().notify_nowait(method, params)
+        except BaseException:
+            self._own.drop(line)
+            raise
+
+    def _write(self, data: bytes) -> None:
+        self._taken += len(data)
+        self._link.write(data)
+
+    # What the link tells (`LegacyLink`)...
+
+    def endpoint_known(self) -> None:
+        """Let `ready` go on."""
+        self._is_settled.set()
+
+    def lines_came(self, lines: bytes) -> None:
+        """Take messages in."""
+        if self._dead is None:
+            self.receive(lines)
+
+    def has_left(self, size: int) -> None:
+        """Count what does not wait any more."""
+        self._written += size
+        if self._written == self._queued:
+            self._writing_done()
+
+    def _writing_done(self) -> None:
+        """Nothing waits to be posted."""
+
+    def is_waiting(self, id: int) -> bool:
+        """Tell whether that call is open."""
+        return id in self._peer.outstanding
+
+    def fields_of(self, line: bytes, id: int | None) -> Fields:
+        """Return the fields that the caller gave for one message."""
+        return self._own.find(line, id)
+
+    def post_failed(self, id: int, error: Exception) -> None:
+        """End a call, and no other: its request was not accepted."""
+        call = self._peer.outstanding.get(id)
+        if call is not None:
+            self._peer.forget(id)
+            self._clock.release(call)
+            if not call.future.done():
+                call.future.set_exception(error)
+
+    def link_lost(self, error: TransportError, cause: BaseException | None) -> None:
+        """Take note that the stream is over."""
+        self._lose(error, cause)
+
+    def watch_heads(self, trace: Trace) -> None:
+        """Tell a hook of the heads of requests and answers, too."""
+        self._link.watch_heads(trace)
+
+    # The end...
+
+    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+        if self._dead is not None:
+            return
+        # In what order POSTs leave says nothing about a count of bytes.
+        unsent = self._link.unsent
+        for id, call in list(self._peer.outstanding.items()):
+            if id in unsent or call.end > self._taken:
+                self.post_failed(id, self._unsent_error(error))
+        self._written = self._queued
+        super()._lose(error, cause)
+        self._is_settled.set()
+        self._link.stop()
+        self._ending = self._loop.create_task(
+            self._link.aclose(), name="mcpwire-sse-close"
+        )
+
+    def _unsent_error(self, error: TransportError) -> ConnectionClosed:
+        if self._closed_by_us:
+            return self._closed_error(sent=False)
+        return ConnectionClosed(str(error.args[0]), target=self.target, sent=False)
+
+    async def aclose(self) -> None:
+        """End the stream and every POST; bounded in time.
+
+        Cancelling it leaves that running; call it again to wait for its end.
+        """
+        await super().aclose()
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
+
+    def forked(self) -> None:
+        """Leave the connections to the parent."""
+        super().forked()
+        self._link.forked()
+
+    def abandon(self) -> None:
+        """Let go of the connections now, from anywhere, without a loop to wait on."""
+        super().abandon()
+        if not self._loop.is_closed():
+            self._link.stop()
+        self._link.abandon()
+
 
 class LegacyLink:
     """The event stream and the POSTs of one connection; see the module's text.
@@ -82,7 +317,7 @@ class LegacyLink:
         self,
         target: Http,
         engine: Engine,
-        owner: LinkOwner,
+        owner: LegacyChannel,
         limits: Limits,
         *,
         owns_engine: bool,
@@ -118,7 +353,7 @@ class LegacyLink:
         """The requests of which no byte has left."""
         return {id for id, post in self._requests.items() if post.begun is None}
 
-    # Who looks on...
+    # Tracing...
 
     def watch_heads(self, trace: Trace) -> None:
         """Tell a hook of heads from now on, and of those that came before it."""
@@ -242,12 +477,7 @@ class LegacyLink:
         return error
 
     def take_events(self, events: list[SSEEvent]) -> None:
-        """Take what came on the stream.
-
-        Raises:
-            ConnectError: The first event names no endpoint.
-            RemoteProtocolError: It names one that is refused.
-        """
+        """Take what came on the stream."""
         if self._is_over:
             return
         if events and not self._is_known.is_set():
@@ -273,7 +503,7 @@ class LegacyLink:
         self._endpoint = endpoint
         self._heads = self._heads.with_target(endpoint.target)
         allow = getattr(self._engine, "allow", None)
-        if allow is not None:  # an engine whose tokens go to the stream's URL alone
+        if allow is not None:  # its tokens go to the stream's URL alone
             allow(endpoint.target)
         if self._timer is not None:
             self._timer.cancel()
@@ -447,3 +677,195 @@ class LegacyLink:
 def _location(answer: Answer) -> str | None:
     given = answer.fields_came.get(b"location")
     return None if given is None else given.decode("latin-1")
+
+
+class OwnFields:
+    """The fields of single messages; those of a call go with its cancelling too."""
+
+    def __init__(self) -> None:
+        self._of_lines: dict[bytes, Fields] = {}
+        self._of_calls: dict[int, Fields] = {}
+
+    def keep(self, key: int | bytes, fields: Fields) -> None:
+        """Remember the fields of a request by its id, of anything else by its line."""
+        if type(key) is bytes:
+            self._of_lines[key] = fields
+            return
+        assert type(key) is int
+        self._of_calls[key] = fields
+        if len(self._of_calls) > OWN_FIELDS_KEPT:
+            del self._of_calls[next(iter(self._of_calls))]
+
+    def drop(self, key: int | bytes) -> None:
+        """Forget the fields of what did not leave: another may get its id."""
+        if type(key) is bytes:
+            self._of_lines.pop(key, None)
+        else:
+            assert type(key) is int
+            self._of_calls.pop(key, None)
+
+    def find(self, line: bytes, id: int | None) -> Fields:
+        """Return the fields of a message that leaves."""
+        if not self._of_lines and not self._of_calls:
+            return ()
+        fields = self._of_lines.pop(line, None)
+        if fields is None and id is not None:
+            fields = self._of_calls.get(id)
+        return fields or ()
+
+
+class Answer:
+    """What an engine feeds; keeps the beginning of a body that tells of an error.
+
+    Attributes:
+        url: What was asked.
+        there: Where to ask next; ``None`` where this is the answer.
+        status: The status; 0 before the head.
+        fields_came: The head's fields, names in lower case.
+        body: What came of a body that is of no use.
+        is_over: Whether nothing more is waited for.
+    """
+
+    __slots__ = ("body", "fields_came", "is_over", "link", "status", "there", "url")
+
+    what: str
+
+    def __init__(self, link: LegacyLink, url: Url) -> None:
+        self.link = link
+        self.ask(url)
+
+    def ask(self, url: Url) -> None:
+        """Wait for what comes from there."""
+        self.url = url
+        self.there: Url | None = None
+        self.status = 0
+        self.fields_came: dict[bytes, bytes] = {}
+        self.body = b""
+        self.is_over = False
+
+    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
+        """Take the final head."""
+        self.status = status
+        self.fields_came = fields
+        self.link.head_came(self)
+        if 300 <= status < 400:
+            self.there = self.link.leads_to(self)
+        # A redirect that is followed is over with its body: what is fed after this
+        # would be taken for a part of the next answer.
+        if self.there is None:
+            self.judge()
+
+    def judge(self) -> None:
+        """Say what the head means."""
+        raise NotImplementedError
+
+    def data(self, chunk: bytes) -> None:
+        """Keep as much of the body as tells what is wrong."""
+        if not self.is_over:
+            self.body += chunk
+            self.is_over = len(self.body) >= ERROR_BODY_BYTES
+
+    def end(self) -> None:
+        """Take note that the body is complete."""
+        self.is_over = True
+
+    def out_of_time(self, now: float) -> MCPError:
+        """Say that it took too long; asyncio's engines do not ask."""
+        del now
+        return TransportError("no answer in time", target=self.link.target)
+
+
+class Stream(Answer):
+    """The answer to the GET.
+
+    Attributes:
+        decoder: Reads the events, where there are some.
+    """
+
+    __slots__ = ("decoder",)
+
+    what = "GET"
+
+    def __init__(self, link: LegacyLink, url: Url) -> None:
+        super().__init__(link, url)
+        self.decoder: SSEDecoder | None = None
+
+    def judge(self) -> None:
+        """See whether this is an event stream."""
+        if self.status == 200 and exchange.body_kind(self.fields_came) == "stream":
+            self.decoder = SSEDecoder(self.link.limits.message)
+        self.link.stream_began(self)
+
+    def data(self, chunk: bytes) -> None:
+        """Take the next bytes of the stream."""
+        decoder = self.decoder
+        if decoder is None:
+            super().data(chunk)
+            return
+        self.link.take_events(decoder.feed(chunk))
+        if decoder.overflow:
+            limit = self.link.limits.message
+            raise MessageTooLarge(
+                f"an event is longer than {limit} bytes (Limits.message)", limit=limit
+            )
+
+
+class Post(Answer):
+    """One message of ours and what the server says to its POST.
+
+    Attributes:
+        line: The message.
+        size: How many bytes it counts for, newline included.
+        method: Its method; ``None``: it is an answer of ours.
+        id: Its id, where it is a request.
+        names: The request that it is, or cancels.
+        fields: What its head has beside what all have.
+        after: The POSTs that it must not overtake.
+        begun: When it left; ``None`` while not a byte of it has.
+        timer: Ends it.
+        is_through: Done when it is over.
+    """
+
+    __slots__ = (
+        "after",
+        "begun",
+        "fields",
+        "id",
+        "is_through",
+        "line",
+        "method",
+        "names",
+        "size",
+        "timer",
+        "what",
+    )
+
+    def __init__(
+        self, link: LegacyLink, url: Url, line: bytes, is_through: Future[None]
+    ) -> None:
+        super().__init__(link, url)
+        message = loads(line)
+        if type(message) is not dict:
+            message = {}  # the answers to a batch
+        id = message.get("id")
+        self.line = line
+        self.size = len(line) + 1
+        self.method: str | None = message.get("method")
+        self.what = self.method or "an answer"
+        self.id = id if self.method is not None and type(id) is int else None
+        self.names: int | None = self.id
+        if self.method == CANCELLED:
+            named = (message.get("params") or {}).get("requestId")
+            self.names = named if type(named) is int else None
+        self.fields: Fields = ()
+        self.after: list[Post] = []
+        self.begun: float | None = None
+        self.timer: TimerHandle | None = None
+        self.is_through = is_through
+
+    def judge(self) -> None:
+        """See whether the message was accepted."""
+        if exchange.is_success(self.status):
+            self.is_over = True  # whatever else it says is no message
+        else:
+            self.link.post_refused(self)

@@ -8,9 +8,9 @@ that survives its callers. Both work from any task, in any order, twice::
       ▲                  └─failed / cancelled─┐   └─lost─┐
       └──────────────────────────────────────◄┴─────────◄┘   connect() works again
 
-What was connected and got lost is opened again by whoever needs it (`revive`): one new
-connection for all who wait, the handshake and what the server has to know replayed
-before any of them goes on.
+A call that needs a lost connection opens it again (`revive`): one new connection for
+all waiting calls. The handshake, and what the server has to know, are repeated before
+any of them goes on.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
+from mcpwire.client.handshake import Handshake, connect_failure
+from mcpwire.client.inbound import ClientInbound, ask
+from mcpwire.client.reconnector import Reconnector, keep_alive
 from mcpwire.errors import (
     CallCancelled,
     ConnectionClosed,
@@ -33,17 +36,13 @@ from mcpwire.errors import (
     RPCError,
     SessionExpired,
 )
+from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY, Limits, Recovery
 from mcpwire.protocol import lifecycle
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation
 from mcpwire.protocol.profile import Profile
-from mcpwire.transports._loops import runs_here
-from mcpwire.transports.callbacks import is_blocking, stay_for
-from mcpwire.transports.client.handshake import Handshake
-from mcpwire.transports.client.inbound import ClientInbound, ask
-from mcpwire.transports.client.reviver import Reviver, keep_alive
-from mcpwire.transports.client.stats import ClientStats
-from mcpwire.transports.failures import connect_failure
+from mcpwire.transports._affinity import runs_here
+from mcpwire.transports.handlers import is_blocking, stay_for
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -51,10 +50,10 @@ if TYPE_CHECKING:
 
     from mcpwire.errors import MCPError, TransportError
     from mcpwire.protocol.host.features import HostFeatures, Question
+    from mcpwire.protocol.lifecycle import Identity
     from mcpwire.protocol.negotiation import Agreement
+    from mcpwire.protocol.notifications import Notification
     from mcpwire.transports.base import CallHandle, NotifyFn
-    from mcpwire.transports.client.settings import Settings
-    from mcpwire.transports.client.signal import Signal
     from mcpwire.transports.targets import OpenChannel, Opener
     from mcpwire.versions import Revision
 
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     EndFn = Callable[[dict[str, Any] | Exception], None]
 
 
-__all__ = ["Connection"]
+__all__ = ["ClientStats", "Connection", "Settings"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -71,6 +70,87 @@ TARGET_CHARACTERS: Final = 120
 
 CALLBACK_END_S: Final = 2.0
 """How long callbacks and handlers may take to end once they are cancelled."""
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """The options of a client that are its connection's; times in seconds."""
+
+    identity: Identity
+
+    allowed: tuple[Revision, ...]
+    """The revisions that may be spoken, newest first."""
+
+    connect_timeout: float | None
+
+    probe_timeout: float
+
+    keepalive: float | None = None
+
+    reset_on_progress: bool = False
+    """Whether progress starts a call's timeout again."""
+
+    limits: Limits = DEFAULT_LIMITS
+
+    recovery: Recovery = DEFAULT_RECOVERY
+
+    features: HostFeatures | None = None
+    """What the server may ask of us."""
+
+    on_notification: Callable[[Notification], Any] | None = None
+
+    trace: Callable[[str, Any], Any] | None = None
+
+
+@attrs.define
+class ClientStats:
+    """Counters that only go up, and the first noise of the connection in use."""
+
+    connections: int = 0
+    """Connections opened, the current one included."""
+
+    requests: int = 0
+    """Requests sent, the handshake's included."""
+
+    bytes_sent: int = 0
+    """Bytes that the operating system has taken."""
+
+    messages: int = 0
+    """Messages received."""
+
+    noise_lines: int = 0
+    """Lines received that were no JSON-RPC messages."""
+
+    invalid_messages: int = 0
+    """Messages received that broke the rules."""
+
+    late_answers: int = 0
+    """Answers to calls that had been cancelled or had timed out."""
+
+    unknown_answers: int = 0
+    """Answers to no call of ours, second answers among them."""
+
+    dropped_notifications: int = 0
+    """Notifications dropped because a callback was too slow."""
+
+    malformed_members: int = 0
+    """Malformed hints of tools (`ToolAnnotations`) that were left out of lists."""
+
+    noise: tuple[str, ...] = ()
+    """The first lines of noise."""
+
+    def add(self, channel: OpenChannel) -> None:
+        """Add what one connection has counted."""
+        peer = channel.stats
+        self.connections += 1
+        self.requests += channel.requests_sent
+        self.bytes_sent += channel.bytes_sent
+        self.messages += peer.messages
+        self.noise_lines += peer.noise
+        self.invalid_messages += peer.invalid
+        self.late_answers += peer.late
+        self.unknown_answers += peer.unknown
+        self.noise = tuple(peer.noise_lines)
 
 
 class Connection:
@@ -136,7 +216,7 @@ class Connection:
         self._closing_channel: OpenChannel | None = None
         self._waiters = 0
         self._taken = False  # whether anybody has been told of this connection
-        self._reviver = Reviver(self)
+        self._reconnector = Reconnector(self)
         self._background: set[asyncio.Task[Any]] = set()
         self._sleeping: set[asyncio.Future[None]] = set()
         self._pinging: asyncio.Task[Any] | None = None
@@ -153,7 +233,7 @@ class Connection:
 
     def __str__(self) -> str:
         """Return target, state and revision as one readable line."""
-        state, channel = self._turn(), self.channel
+        state, channel = self._state(), self.channel
         if state is None and channel is None:
             state = "not connected"
         elif state is None and channel is not None:
@@ -269,17 +349,6 @@ class Connection:
         channel = self.channel
         return channel is not None and bool(channel.cancel(handle, reason))
 
-    def _begin_use(self, channel: Any, profile: Profile) -> None:
-        """Take over a connection that is ready."""
-        self._current = channel
-        self.profile = profile
-        for forget in self.renewed:
-            forget()
-        self.channel = channel
-        self.serial += 1
-        self._is_wanted = True
-        self._tell_noise(channel)
-
     def _retire(self, channel: Any) -> None:
         """Keep what a connection has counted that is over."""
         self._closed_stats.add(channel)
@@ -302,7 +371,7 @@ class Connection:
         self.log_level = None
         self.forget()
 
-    def _turn(self) -> str | None:
+    def _state(self) -> str | None:
         if self._closing is not None:
             return "closing"
         return "connecting" if self._opening is not None else None
@@ -310,15 +379,8 @@ class Connection:
     # Ownership...
 
     async def connect(self) -> None:
-        """Open the connection, or wait for whoever is opening it.
-
-        Raises:
-            ConnectError: The server could not be reached or ended before it agreed.
-            RequestTimeout: It did not agree in time.
-            NegotiationError: There is no common revision.
-            ConnectionClosed: It was closed while it was being opened.
-        """
-        self._reviver.reset()
+        """Open the connection, or wait for the opening that is under way."""
+        self._reconnector.reset()
         await self.open()
 
     async def open(self) -> None:
@@ -375,20 +437,13 @@ class Connection:
             task.exception()  # seen, even where every caller was cancelled
 
     async def revive(self, method: str, deadline: Deadline | None) -> None:
-        """Have a lost connection opened again, for a call that needs it.
-
-        Raises:
-            LocalProtocolError: It was never opened, or closed by us.
-            ConnectionClosed: It is lost, and `Recovery` says to leave it so.
-            RequestTimeout: The call's deadline passed meanwhile.
-            TransportError, NegotiationError: It could not be opened again.
-        """
+        """Have a lost connection opened again, for a call that needs it."""
         if self.is_open:
             return
         self._check_loop()
         if not self._is_wanted or not self._may_reopen():
             raise self.not_connected()
-        await self._reviver.revive(method, deadline)
+        await self._reconnector.revive(method, deadline)
 
     async def aclose(self) -> None:
         """Close the connection; afterwards `connect` works again.
@@ -402,7 +457,7 @@ class Connection:
             for sleeping in self._sleeping:
                 if not sleeping.done():
                     sleeping.set_result(None)
-            ending = [*self.inbound.close(), *self._reviver.close()]
+            ending = [*self.inbound.close(), *self._reconnector.close()]
             ending += self._background
             ending += self._leaving
             if self._current is None and self._opening is None and not ending:
@@ -495,7 +550,7 @@ class Connection:
             if self.pauser is not None:
                 self.pauser.reset()
             self._loop = self._opening = self._closing = None
-            self._reviver.forget()
+            self._reconnector.forget()
             self._background.clear()
             self._leaving.clear()
             self._end_of_use()
@@ -619,8 +674,14 @@ class Connection:
 
     def _settle(self, channel: OpenChannel, profile: Profile) -> None:
         """Take over a connection that is ready."""
-        self._begin_use(channel, profile)
-        self._reviver.opened(channel)
+        self._current = channel
+        self.profile = profile
+        self._missed()
+        self.channel = channel
+        self.serial += 1
+        self._is_wanted = True
+        self._tell_noise(channel)
+        self._reconnector.opened(channel)
         if self._trace is not None:
             self._trace("agree", self.negotiation)
         if self.settings.keepalive is not None and profile.era is Era.SESSION:
@@ -672,12 +733,7 @@ class Connection:
     async def ask(
         self, method: str, question: Question, deadline: Deadline | None
     ) -> dict[str, Any]:
-        """Let our handler answer what a call needs to go on.
-
-        Raises:
-            CallCancelled: The handler refused, by an `RPCError`.
-            RequestTimeout: It took longer than the call waits for answers of ours.
-        """
+        """Let our handler answer what a call needs to go on."""
         until = None if deadline is None or deadline.at == inf else deadline.at
         try:
             async with asyncio.timeout_at(until) as limit:
@@ -694,6 +750,10 @@ class Connection:
                 method, reason=f"our handler refused: {error.message}"
             ) from error
 
+    def left(self, deadline: Deadline | None) -> float | None:
+        """Return the seconds that are left of a deadline; ``None``: no limit."""
+        return None if deadline is None else deadline.remaining(self.time())
+
     async def sleep(self, seconds: float) -> None:
         """Wait so long; closing the connection ends it early."""
         assert self._loop is not None
@@ -704,15 +764,12 @@ class Connection:
         finally:
             self._sleeping.discard(sleeping)
 
-    async def attend(self, signal: Signal, until: float | None = None) -> None:
-        """Wait until a signal is set; a connection lost meanwhile is opened again.
+    async def attend(self, event: asyncio.Event, until: float | None = None) -> None:
+        """Wait until an event is set; a connection lost meanwhile is opened again.
 
         Returns early at the time `until`, and when the connection is closed by us.
-
-        Raises:
-            MCPError: The connection is lost and stays so.
         """
-        while not signal.is_set and self._is_wanted:
+        while not event.is_set() and self._is_wanted:
             left = None if until is None else until - self.time()
             if left is not None and left <= 0:
                 return
@@ -723,24 +780,29 @@ class Connection:
                 except RequestTimeout:
                     if until is None or self.time() < until:
                         raise  # the handshake's
-            elif await self.wait(signal, left):
+            elif await self.wait(event, left):
                 return
 
-    async def wait(self, signal: Signal, seconds: float | None) -> bool:
-        """Wait until a signal is set; return whether it is."""
-        return await signal.wait(seconds)
+    async def wait(self, event: asyncio.Event, seconds: float | None) -> bool:
+        """Wait until an event is set; return whether it is."""
+        try:
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        except TimeoutError:
+            return event.is_set()
+        return True
 
     def _lost(self, error: TransportError) -> None:
-        """The connection is gone; calls say so, and who needs it opens another."""
+        """Take note that the connection is gone; open another where one is needed."""
         logger.debug("connection lost: %s", error)
         if self._trace is not None:
             self._trace("lost", error)
         if self._pinging is not None:
             self._pinging.cancel()
         if self._is_wanted and self._current is not None:
-            self._reviver.lost(self._current)
+            self._reconnector.lost(self._current)
             if self._may_reopen() and self.is_needed():
-                self._reviver.start()
+                self._reconnector.start()
 
 
 def _how_to_connect() -> str:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
+from mcpwire.client.subscriptions import EVERY_LIST
 from mcpwire.errors import LocalProtocolError, MCPError, RPCError
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.notices.events import EventBuffer
 from mcpwire.protocol.notices.interests import Filter
-from mcpwire.transports.client.signal import Signal
-from mcpwire.transports.client.subscriptions import EVERY_LIST
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from types import TracebackType
     from typing import Self
 
+    from mcpwire.client.connection import Connection
+    from mcpwire.client.subscriptions import Subscriptions
     from mcpwire.protocol.notifications import Notification
-    from mcpwire.transports.client.connection import Connection
-    from mcpwire.transports.client.subscriptions import Subscriptions
     from mcpwire.types import ReadResourceResult
 
 __all__ = ["EventStream", "ResourceWatch", "Subscription"]
@@ -49,7 +49,7 @@ class EventStream:
             room=limits.message,
             size=connection.inbound.size,
         )
-        self._signal = Signal()
+        self._signal = asyncio.Event()
         self._wanted: Filter | None = None
         self._is_closed = False
         self._has_begun = connection.is_wanted
@@ -61,7 +61,7 @@ class EventStream:
         """Notifications lost because they were not taken in time."""
         return self._buffer.dropped
 
-    # What the connection tells (`transports.client.inbound.Listener`)...
+    # What the connection tells (`client.inbound.Listener`)...
 
     def take(self, method: str, params: dict[str, Any] | None) -> None:
         """Hear a notification."""
@@ -141,7 +141,7 @@ class EventStream:
             await self._subscriptions.add(EVERY_LIST, {})
         except RPCError:
             # What comes without asking is worth hearing all the same.
-            self._subscriptions.interests.add(EVERY_LIST)
+            self._subscriptions.counts.add(EVERY_LIST)
         self._wanted = EVERY_LIST
         await self._close_late()
 

@@ -7,6 +7,7 @@ everything, and is opened anew, before the old one ends, when the wants change.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
@@ -20,17 +21,16 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol.notices.interests import Filter, Interests
 from mcpwire.transports.base import CallHandle
-from mcpwire.transports.client.signal import Signal
 from mcpwire.types import UNSET
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcpwire.client.connection import Connection
+    from mcpwire.client.requests import Requests
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.profile import Profile
-    from mcpwire.transports.client.asking.requests import Requests
-    from mcpwire.transports.client.connection import Connection
     from mcpwire.transports.targets import OpenChannel
 
 __all__ = ["EVERY_LIST", "Listening", "Subscriptions"]
@@ -58,7 +58,7 @@ class Listening:
         self._connection = connection
         self._channel = channel
         self._handle = CallHandle()
-        self._changed = Signal()
+        self._changed = asyncio.Event()
         self.wanted = wanted
         self.acknowledged: Filter | None = None
         self.outcome: dict[str, Any] | Exception | None = None
@@ -97,13 +97,7 @@ class Listening:
         self._connection.inbound.wake()
 
     async def settle(self, deadline: Deadline | None) -> Filter:
-        """Wait for the acknowledgement and return it.
-
-        Raises:
-            RequestTimeout: It did not come in time.
-            RPCError: The server refused.
-            TransportError: The connection went meanwhile.
-        """
+        """Wait for the acknowledgement and return it."""
         connection = self._connection
         is_sent = False  # by itself, as soon as something is waited for
         while self.acknowledged is None:
@@ -113,7 +107,7 @@ class Listening:
                 return Filter()
             if self._channel.lost is not None:
                 raise connection.not_connected()
-            left = None if deadline is None else deadline.remaining(connection.time())
+            left = connection.left(deadline)
             if left == 0.0 and is_sent:
                 raise _late(deadline, connection, "it was not acknowledged")
             await connection.wait(self._changed, left)
@@ -126,21 +120,24 @@ class Listening:
             self._channel.cancel(self._handle, "nobody listens any more")
 
 
-class _Turn:
+class _ChangeLock:
     """Lets one after the other change what is wanted, each within its own time."""
 
     def __init__(
-        self, turns: list[Signal], connection: Connection, deadline: Deadline | None
+        self,
+        changes: list[asyncio.Event],
+        connection: Connection,
+        deadline: Deadline | None,
     ) -> None:
-        self._turns = turns
+        self._changes = changes
         self._connection = connection
         self._deadline = deadline
-        self._mine = Signal()
+        self._mine = asyncio.Event()
 
     async def __aenter__(self) -> None:
         try:
-            self._turns.append(self._mine)
-            while self._turns[0] is not self._mine:
+            self._changes.append(self._mine)
+            while self._changes[0] is not self._mine:
                 await self._wait()
         except BaseException:
             self._leave()
@@ -148,28 +145,22 @@ class _Turn:
 
     async def _wait(self) -> None:
         connection, deadline = self._connection, self._deadline
-        now = connection.time()
-        left = None if deadline is None else deadline.remaining(now)
+        left = connection.left(deadline)
         if left == 0.0:
             raise _late(deadline, connection, "others were before it")
-        await connection.attend(self._mine, None if left is None else now + left)
+        until = None if left is None else connection.time() + left
+        await connection.attend(self._mine, until)
         if not connection.is_wanted:
             raise connection.not_connected()
 
     async def __aexit__(self, *_: object) -> None:
         self._leave()
 
-    def __del__(self) -> None:
-        # Ctrl-C may come as a thread is about to leave; nobody else gets a turn then.
-        if hasattr(self, "_mine"):
-            self._leave()
-
     def _leave(self) -> None:
-        # Each step is one operation on a list: threads may share it.
-        if self._mine not in self._turns:
+        if self._mine not in self._changes:
             return
-        self._turns.remove(self._mine)
-        for first in self._turns[:1]:
+        self._changes.remove(self._mine)
+        for first in self._changes[:1]:
             first.set()
 
 
@@ -192,15 +183,14 @@ class Subscriptions:
     def __init__(self, connection: Connection, requests: Requests) -> None:
         self._connection = connection
         self._requests = requests
-        self._turns: list[Signal] = []
+        self._changes: list[asyncio.Event] = []
         self._subscribed: set[str] = set()
         self._listening: Listening | None = None
-        # Whoever gave a callback for notifications wants to hear of changed lists, and
-        # so does a cache.
+        # A callback for notifications wants to hear of changed lists; so does a cache.
         heard = connection.settings.on_notification is not None or requests.caches
         self._always = EVERY_LIST if heard else Filter()
         connection.hears_always = heard
-        self.interests = Interests()
+        self.counts = Interests()
         connection.replay = self.replay
         connection.forget = self.forget
         connection.is_kept = self.is_kept
@@ -217,39 +207,35 @@ class Subscriptions:
 
     def is_kept(self, uri: str) -> bool:
         """Tell whether no update of that resource may get lost."""
-        return uri in self.interests.current.uris
+        return uri in self.counts.current.uris
 
     def is_needed(self) -> bool:
         """Tell whether somebody waits for what the server tells."""
-        return bool(self.interests.current.uris or self._connection.inbound.listeners)
+        return bool(self.counts.current.uris or self._connection.inbound.listeners)
 
     def _wanted(self, profile: Profile) -> Filter:
         """Return what this server shall tell."""
         assert profile.agreement is not None
-        wanted = self.interests.current | self._always
+        wanted = self.counts.current | self._always
         return wanted.restricted(profile.agreement.capabilities)
 
     def discard(self, wanted: Filter) -> None:
         """Want this no longer, and leave it to the next change to tell the server."""
         with contextlib.suppress(ValueError):  # forgotten with the connection
-            self.interests.remove(wanted)
+            self.counts.remove(wanted)
 
     def forget(self) -> None:
         """Want nothing any more: the client was closed."""
-        self.interests = Interests()
-        self._turns = []
+        self.counts = Interests()
+        self._changes = []
         self._subscribed.clear()
         self._listening = None
 
     def is_ended(self) -> bool:
-        """Tell whether the server itself has ended the subscription.
-
-        Raises:
-            MCPError: It has, and said that something was wrong.
-        """
+        """Tell whether the server itself has ended the subscription."""
         outcome = self._listening.outcome if self._listening is not None else None
-        # Who waits opens a lost connection again, and with it the subscription; over
-        # HTTP it may end by itself, once nothing brings it back.
+        # Waiting opens a lost connection again, and with it the subscription; over HTTP
+        # it may end by itself, once nothing brings it back.
         if isinstance(outcome, Exception) and (
             self._connection.is_open or not isinstance(outcome, TransportError)
         ):
@@ -270,10 +256,10 @@ class Subscriptions:
         if not connection.is_open:
             await connection.revive(LISTEN, deadline)
         await self.heard(deadline)
-        self.interests.add(wanted)
+        self.counts.add(wanted)
         try:
             connection.hear()
-            async with _Turn(self._turns, self._connection, deadline):
+            async with _ChangeLock(self._changes, self._connection, deadline):
                 return await self._apply(wanted, deadline, options)
         except BaseException:
             self.discard(wanted)
@@ -291,9 +277,9 @@ class Subscriptions:
         if channel is None or channel.lost is not None:
             return
         channel.hear(wanted=True)
-        known = Signal()
+        known = asyncio.Event()
         seconds = channel.when_heard(known.set)
-        left = None if deadline is None else deadline.remaining(connection.time())
+        left = connection.left(deadline)
         if left is not None:
             seconds = min(seconds, left / 2)
         if seconds > 0.0:
@@ -307,22 +293,22 @@ class Subscriptions:
             MCPError: As any request; it is not wanted any longer all the same.
         """
         try:
-            self.interests.remove(wanted)
+            self.counts.remove(wanted)
         except ValueError as error:
             raise LocalProtocolError(f"not subscribed: {error}") from None
         if not self._connection.is_open:
             return
         deadline = self._requests.deadline(options.get("timeout", UNSET))
-        async with _Turn(self._turns, self._connection, deadline):
+        async with _ChangeLock(self._changes, self._connection, deadline):
             await self._apply(Filter(), deadline, options)
 
     async def _apply(
         self, wanted: Filter, deadline: Deadline | None, options: Mapping[str, Any]
     ) -> Filter:
-        """Make the server's view that of `interests`; return what it told of `wanted`.
+        """Make the server's view that of `counts`; return what it told of `wanted`.
 
-        It knows nothing of a connection lost meanwhile: whoever opens the next one
-        tells that everything.
+        It knows nothing of a connection lost meanwhile: `replay` tells the next one
+        everything.
         """
         profile = self._connection.profile
         assert profile.agreement is not None
@@ -342,7 +328,7 @@ class Subscriptions:
         profile = self._connection.profile
         if profile.refused & {"resources/subscribe"}:
             return
-        wanted = self.interests.current.uris
+        wanted = self.counts.current.uris
         for uri in sorted(wanted - self._subscribed):
             try:
                 await self._requests.perform(
@@ -351,7 +337,7 @@ class Subscriptions:
             except RPCError as error:
                 if uri in own:
                     raise
-                # Who wants it hears of that, or has when the connection was new.
+                # Its own subscriber hears of that, or has when the connection was new.
                 logger.debug("resources/subscribe %r failed: %s", uri, error)
             else:
                 self._subscribed.add(uri)

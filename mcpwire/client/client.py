@@ -1,0 +1,1187 @@
+"""The asyncio client: one short method per request, typed results, nothing hidden.
+
+A call is one `dumps`, one write, one `loads` and one future: no task, no implicit
+`tools/list`, no validation unless asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Mapping
+from math import inf
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypedDict
+
+from mcpwire._version import __version__
+from mcpwire.client.connection import Connection, Settings
+from mcpwire.client.requests import PendingCall, Requests
+from mcpwire.client.subscriptions import Subscriptions
+from mcpwire.errors import (
+    InvalidMessage,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RPCError,
+    TransportError,
+    UrlElicitationRequired,
+)
+from mcpwire.limits import (
+    DEFAULT_LIMITS,
+    DEFAULT_RECOVERY,
+    Limits,
+    Recovery,
+    check_timeout,
+)
+from mcpwire.protocol.lifecycle import Identity, parse_mode
+from mcpwire.protocol.methods import LEVELS, find
+from mcpwire.protocol.notices.interests import Filter
+from mcpwire.protocol.recovery.restarts import tool_allows_repeat
+from mcpwire.protocol.results.known_tools import KnownTools
+from mcpwire.transports.targets import opener
+from mcpwire.types import UNSET, decode, decoder, encode
+from mcpwire.types._codec import decode_repaired
+from mcpwire.types.tools import CallToolResult
+from mcpwire.versions import Era
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable
+    from types import TracebackType
+    from typing import Literal, Self, Unpack
+
+    from mcpwire.client.connection import ClientStats
+    from mcpwire.client.inbound import Observer
+    from mcpwire.client.requests import ProgressFn
+    from mcpwire.client.skills import LoadedSkill
+    from mcpwire.client.streams import (
+        EventStream,
+        ResourceWatch,
+        Subscription,
+    )
+    from mcpwire.errors import MCPError
+    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
+    from mcpwire.protocol.host.features import HostFeatures
+    from mcpwire.protocol.host.roots import Roots
+    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
+    from mcpwire.protocol.negotiation import Negotiation
+    from mcpwire.protocol.notifications import Notification
+    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.transports.base import CallHandle
+    from mcpwire.transports.targets import Target
+    from mcpwire.types import (
+        CompleteResult,
+        DiscoverResult,
+        GetPromptResult,
+        Implementation,
+        JsonObject,
+        ListPromptsResult,
+        ListResourcesResult,
+        ListResourceTemplatesResult,
+        ListSkillsResult,
+        ListToolsResult,
+        LoggingLevel,
+        Prompt,
+        PromptReference,
+        ReadResourceResult,
+        Resource,
+        ResourceTemplate,
+        ResourceTemplateReference,
+        ServerCapabilities,
+        Skill,
+        Tool,
+        Unset,
+        WireType,
+    )
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = ["CallOptions", "Client", "as_object"]
+
+logger = logging.getLogger("mcpwire")
+
+_decode_tool_result: Final = decoder(CallToolResult)
+
+_DIRECTORY: Final = "resources/directory/read"
+
+
+class CallOptions(TypedDict, total=False):
+    """What every request takes beside its own parameters."""
+
+    timeout: float | None
+    """Seconds, above zero; omitted: the client's; ``None``: no limit."""
+
+    meta: Mapping[str, Any] | None
+    """Further members of the request's `_meta`."""
+
+    on_progress: ProgressFn | None
+    """Called with progress, total and message, in order; plain or async."""
+
+    headers: Mapping[str, str] | None
+    """Further HTTP headers; refused on any other transport."""
+
+    idempotent: bool | None
+    """Whether the request may be sent again when its connection was lost although it
+    may have run; omitted: as its method says, or the tool's annotations."""
+
+
+class Client:
+    """A connection to one MCP server.
+
+    Every method that sends a request takes `CallOptions`, raises what `call_tool`
+    raises, and is as safe to cancel: the server is told, and the connection goes on.
+
+    ::
+
+        async with mcpwire.Client("npx -y @modelcontextprotocol/server-memory") as c:
+            result = await c.call_tool("read_graph")
+
+    Args:
+        target: A command line (split like a shell would, run without one), a `Stdio`,
+            or a server object in this process.
+        timeout: The default limit of a call, in seconds; ``None``: no limit.
+        connect_timeout: The limit of `connect`, in seconds.
+        probe_timeout: Seconds of silence after which an older handshake is tried
+            beside the probe; it decides nothing by itself.
+        mode: ``"auto"``, ``"session"``, ``"stateless"``, ``"prefer-session"`` (sessions
+            if the server has both), or one revision's name.
+        client_info: Who we say we are.
+        limits: Bounds on what the server may cost.
+        extensions: Ids of the extensions to switch on, or a mapping from ids to their
+            settings; declared from 2026-07-28 on.
+        experimental: Capabilities of your own to declare, by name, with their settings;
+            declared at each revision.
+        reset_timeout_on_progress: Whether progress starts a call's timeout again.
+        max_timeout: What no progress extends a call beyond, in seconds; by default
+            ten times its timeout. Without `reset_timeout_on_progress` it does nothing.
+        on_notification: Called with each `Notification` that belongs to no call.
+        raise_exceptions: Whether calls to a server object in this process raise what
+            its functions raise unforeseen, for tests: any other client is told no
+            more than that they failed.
+        trace: Called as ``trace(event, data)`` with each message and turn of events
+            (see `mcpwire.transports.tracing`), a plain function; without it nothing
+            is called.
+
+    Raises:
+        ValueError: An argument is out of its range; names it.
+    """
+
+    # What one that relays for others puts its own in the place of.
+    _connection_type: ClassVar[type[Connection]] = Connection
+    _requests_type: ClassVar[type[Requests]] = Requests
+
+    def _host_features(self, **given: Any) -> HostFeatures | None:
+        """Return what we declare, and the server may ask of us; ``None``: nothing."""
+        return _features(given)
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        timeout: float | None = 30.0,
+        connect_timeout: float | None = 60.0,
+        probe_timeout: float = 5.0,
+        mode: str = "auto",
+        client_info: Implementation | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        recovery: Recovery = DEFAULT_RECOVERY,
+        keepalive: float | None = None,
+        reset_timeout_on_progress: bool = False,
+        max_timeout: float | None = None,
+        sampling: SamplingHandler | Sampling | None = None,
+        elicitation: FormHandler | Elicitation | None = None,
+        roots: Roots | None = None,
+        extensions: Mapping[str, JsonObject | None] | Iterable[str] | None = None,
+        experimental: Mapping[str, JsonObject | None] | None = None,
+        cache: ResponseCache | bool = False,
+        on_notification: Callable[[Notification], Any] | None = None,
+        raise_exceptions: bool = False,
+        trace: Callable[[str, Any], Any] | None = None,
+    ) -> None:
+        if raise_exceptions:
+            target = _raising(target)
+        features = self._host_features(
+            sampling=sampling,
+            elicitation=elicitation,
+            roots=roots,
+            extensions=extensions,
+            experimental=experimental,
+        )
+        self._has_roots = roots is not None
+        self._connection = self._connection_type(
+            opener(target, limits, recovery),
+            Settings(
+                identity=_identity(client_info, features),
+                allowed=parse_mode(mode),
+                connect_timeout=check_timeout(connect_timeout, "connect_timeout"),
+                probe_timeout=check_timeout(probe_timeout, "probe_timeout") or inf,
+                keepalive=check_timeout(keepalive, "keepalive"),
+                reset_on_progress=reset_timeout_on_progress,
+                limits=limits,
+                recovery=recovery,
+                features=features,
+                on_notification=on_notification,
+                trace=trace,
+            ),
+        )
+        self._assemble(timeout, max_timeout, cache)
+
+    def _assemble(
+        self,
+        timeout: float | None,
+        max_timeout: float | None,
+        cache: ResponseCache | bool,  # noqa: FBT001 - public option
+    ) -> None:
+        """Put together what stands on the connection."""
+        connection = self._connection
+        self._requests = self._requests_type(
+            connection,
+            timeout=check_timeout(timeout),
+            max_timeout=check_timeout(max_timeout, "max_timeout"),
+            cache=_cache(cache, connection),
+        )
+        self._subscriptions = Subscriptions(connection, self._requests)
+        self._known_tools = KnownTools()
+        connection.inbound.changes.append(self._known_tools.hear)
+        connection.renewed.append(self._known_tools.forget)
+
+    # Lifetime...
+
+    async def connect(self) -> None:
+        """Connect, or wait for whoever is connecting; does nothing when connected.
+
+        Works from any task, again after `aclose`, and again after the server died.
+        Cancelling the last caller undoes what had begun.
+
+        Raises:
+            ConnectError: The server could not be reached, or ended before it agreed.
+            RequestTimeout: It did not agree within `connect_timeout`.
+            NegotiationError: There is no common revision.
+            ConnectionClosed: `aclose` was called meanwhile.
+        """
+        await self._connection.connect()
+
+    async def aclose(self) -> None:
+        """Close the connection and end the server's process; bounded in time.
+
+        Works from any task, in any order, twice. Calls still open fail with
+        `ConnectionClosed`. When cancelled, the closing goes on by itself.
+        """
+        await self._connection.aclose()
+
+    def abandon(self) -> bool:
+        """Let go of the connection at once, from anywhere; tell whether there was one.
+
+        It waits for nothing: a child process is killed. For `mcpwire.sync`.
+        """
+        return self._connection.abandon()
+
+    def needs_loop(self) -> bool:
+        """Tell whether its connection is open, opening, closing, or wanted back."""
+        return self._connection.needs_loop
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __del__(
+        self,
+        is_finalizing: Callable[[], bool] = sys.is_finalizing,
+        warn: Callable[..., None] = warnings.warn,
+    ) -> None:
+        # Where construction failed there is no connection.
+        connection = getattr(self, "_connection", None)
+        try:
+            if connection is not None and connection.abandon():
+                text = f"unclosed {self!r}: it was closed by force"
+                warn(text, ResourceWarning, source=self, stacklevel=2)
+        except ResourceWarning:
+            raise  # where warnings are errors
+        except Exception:
+            # Modules may be empty by now, and what the process holds ends with it.
+            if not is_finalizing():
+                raise
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<mcpwire.Client {self._connection}>"
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Have somebody look on, before the first connection; return what ends that.
+
+        It hears each notification that belongs to no call, as it came, and is told
+        whenever the connection is lost, open again or closed. It opens nothing; the
+        server is asked to tell of changed lists. It is for what stands on clients,
+        such as `Group`; for programs there are `events` and `on_notification`.
+
+        Raises:
+            LocalProtocolError: The client has been connected already.
+        """
+        connection = self._connection
+        if connection.serial or connection.is_wanted:
+            raise LocalProtocolError("a client is observed from before it connects")
+        observers = connection.inbound.observers
+        observers.append(observer)
+        self._subscriptions.hear_lists()
+
+        def undo() -> None:
+            if observer in observers:
+                observers.remove(observer)
+
+        return undo
+
+    def set_handlers(
+        self,
+        *,
+        sampling: SamplingHandler | Sampling | Unset | None = UNSET,
+        elicitation: FormHandler | Elicitation | Unset | None = UNSET,
+        roots: Roots | Unset | None = UNSET,
+    ) -> None:
+        """Replace what answers the server's questions, at once; ``None`` takes it away.
+
+        What is left out stays. A question that is being answered is not touched. What
+        is declared follows with the next request at 2026-07-28, in a session with the
+        next handshake: until then a server need not know that it may ask.
+
+        Raises:
+            ValueError: One of them is nothing of the kind; names it, changes nothing.
+        """
+        connection = self._connection
+        features = connection.inbound.features
+        given = {"sampling": sampling, "elicitation": elicitation, "roots": roots}
+        features.replace({k: v for k, v in given.items() if v is not UNSET})
+        if roots is not UNSET:
+            self._has_roots = roots is not None
+        connection.use_features(features)
+
+    # What was agreed...
+
+    @property
+    def lost(self) -> MCPError | None:
+        """Why the connection is gone that was not closed by us; ``None``: it is not."""
+        connection = self._connection
+        if connection.is_open or not connection.is_wanted:
+            return None
+        return connection.not_connected()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether calls can be made now."""
+        return self._connection.is_open
+
+    @property
+    def protocol_version(self) -> str | None:
+        """The agreed revision, such as ``2025-11-25``; ``None`` before."""
+        agreement = self._connection.profile.agreement
+        return agreement.revision.name if agreement is not None else None
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """The server's name and version, where it gave them.
+
+        Raises:
+            InvalidMessage: What it gave breaks the rules; calls work all the same.
+        """
+        from mcpwire.types.lifecycle import Implementation
+
+        agreement = self._connection.profile.agreement
+        if agreement is None or agreement.server_info is None:
+            return None
+        return decode(Implementation, agreement.server_info)
+
+    @property
+    def capabilities(self) -> ServerCapabilities | None:
+        """What the server declared; ``None`` before the first connection.
+
+        Raises:
+            InvalidMessage: What it declared breaks the rules; calls work all the same.
+        """
+        from mcpwire.types.lifecycle import ServerCapabilities
+
+        agreement = self._connection.profile.agreement
+        if agreement is None:
+            return None
+        return decode(ServerCapabilities, agreement.capabilities)
+
+    @property
+    def instructions(self) -> str | None:
+        """How the server wants to be used, where it said so."""
+        agreement = self._connection.profile.agreement
+        return agreement.instructions if agreement is not None else None
+
+    @property
+    def session_id(self) -> str | None:
+        """The HTTP session's id; ``None`` where there is none, or none any more."""
+        return self._connection.session_id
+
+    @property
+    def negotiation(self) -> Negotiation | None:
+        """How the last handshake went, step by step, also one that failed."""
+        return self._connection.negotiation
+
+    @property
+    def stats(self) -> ClientStats:
+        """What this client has sent and received, connections taken together."""
+        return self._connection.stats
+
+    # Tools...
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | Unset | None = UNSET,
+        meta: Mapping[str, Any] | None = None,
+        on_progress: ProgressFn | None = None,
+        headers: Mapping[str, str] | None = None,
+        check: bool = False,
+        validate: Literal["off", "warn", "error"] = "off",
+        idempotent: bool | None = None,
+    ) -> CallToolResult:
+        """Call a tool and return its result, also one that reports failure.
+
+        Args:
+            name: The tool.
+            arguments: Its arguments, as one object.
+            timeout: Seconds; omitted: the client's; ``None``: no limit.
+            meta: Further members of the request's `_meta`.
+            on_progress: Called with progress, total and message, in order.
+            headers: Further HTTP headers; refused on any other transport.
+            check: Whether to raise `ToolError` when the tool reports failure.
+            validate: Whether to hold a structured result against the tool's output
+                schema, and to log or to raise what is wrong with it. Needs
+                jsonschema-rs; the tools are listed where they have not been.
+            idempotent: Whether the call may be made again when its connection was lost
+                although it may have run; omitted: only where the tool, as last listed,
+                says that it only reads or does no more when repeated.
+
+        Raises:
+            ToolError: With `check`, the tool reported failure.
+            RPCError: The server refused, such as an unknown tool (`InvalidParams`).
+            CallCancelled: The server needed something that a handler of ours refused
+                (from 2026-07-28 on, where anything else a handler raises comes out
+                here as it is; a session answers the server with an error instead).
+            RequestTimeout: No answer in time; the server was told to stop.
+            TransportError: The connection is gone; `ConnectionClosed.sent` says
+                whether the call may have run.
+            RemoteProtocolError: The answer breaks the rules.
+            LocalProtocolError: The call may not be made; nothing was sent.
+
+        Cancelling the task tells the server and returns at once.
+        """
+        params: dict[str, Any] = {"name": name}
+        if arguments is not None:
+            params["arguments"] = (
+                arguments if type(arguments) is dict else as_object(arguments)
+            )
+        profile = self._connection.profile
+        if "tools/call" in profile.refused:
+            raise profile.refusal("tools/call")
+        if validate != "off":
+            _check_validate(validate)
+        requests = self._requests
+        deadline = requests.deadline(timeout)
+        try:
+            raw = await requests.begin(
+                "tools/call", params, deadline, meta, on_progress, headers
+            )
+        except UrlElicitationRequired as error:
+            self._connection.inbound.features.url_elicitations.add_required(error)
+            raise
+        except (TransportError, RPCError) as error:
+            options = self._options(meta, on_progress, headers, name, idempotent)
+            raw = await requests.perform_again(
+                error, "tools/call", params, deadline, options
+            )
+        if raw.get("resultType", "complete") != "complete":
+            options = self._options(meta, on_progress, headers, name, idempotent)
+            raw = await requests.finish("tools/call", params, raw, deadline, options)
+        result = _decode_tool_result(raw)
+        if validate != "off":
+            await self._validate(name, result, validate)
+        return result.raise_for_error() if check else result
+
+    def _options(
+        self,
+        meta: Mapping[str, Any] | None,
+        on_progress: ProgressFn | None,
+        headers: Mapping[str, str] | None,
+        name: str,
+        idempotent: bool | None,  # noqa: FBT001 - as it came
+    ) -> dict[str, Any]:
+        return {
+            "meta": meta,
+            "on_progress": on_progress,
+            "headers": headers,
+            "idempotent": self._may_repeat(name, idempotent),
+        }
+
+    def _may_repeat(self, name: str, said: bool | None) -> bool | None:  # noqa: FBT001 - as it came
+        """Return what the caller said, else what the tool's hints say."""
+        if said is None and tool_allows_repeat(self._known_tools.get(name)):
+            return True
+        return said
+
+    async def _validate(self, name: str, result: CallToolResult, validate: str) -> None:
+        """Hold a result against what its tool promised; ``"warn"`` only tells.
+
+        Raises:
+            RemoteProtocolError: It breaks that, or the schema cannot be used.
+        """
+        if self._known_tools.get(name) is None:
+            await self.list_tools()
+        problem: str | None
+        try:
+            problem = self._known_tools.problem(name, result)
+        except RemoteProtocolError as error:
+            if validate == "error":
+                raise
+            problem = str(error)  # what was called has happened, and has its result
+        if problem is None:
+            return
+        if validate == "error":
+            raise RemoteProtocolError(
+                f"the result of {name!r} breaks its output schema: {problem}"
+            )
+        logger.warning("the result of %r breaks its output schema: %s", name, problem)
+
+    async def start_call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        check: bool = False,
+        validate: Literal["off", "warn", "error"] = "off",
+        **options: Unpack[CallOptions],
+    ) -> PendingCall[CallToolResult]:
+        """Send a tool call and return a handle on it, to be awaited or cancelled later.
+
+        ::
+
+            call = await client.start_call("slow", {"steps": 3})
+            call.cancel("no longer needed")     # or: result = await call
+
+        `check` and `validate` are those of `call_tool`. Raises what that raises before
+        anything is sent; the rest is raised by awaiting the handle.
+        """
+        _check_validate(validate)
+        params: dict[str, Any] = {"name": name}
+        if arguments is not None:
+            params["arguments"] = as_object(arguments)
+        options["idempotent"] = self._may_repeat(name, options.get("idempotent"))
+
+        async def call(handle: CallHandle) -> CallToolResult:
+            raw = await self._requests.request(
+                "tools/call", params, {**options, "handle": handle}
+            )
+            result = _decode_tool_result(raw)
+            if validate != "off":
+                await self._validate(name, result, validate)
+            return result.raise_for_error() if check else result
+
+        return await PendingCall(self._connection, "tools/call", call).started()
+
+    # Resources...
+
+    async def read_resource(
+        self, uri: str, **options: Unpack[CallOptions]
+    ) -> ReadResourceResult:
+        """Read a resource; see `call_tool` for what is raised.
+
+        An unknown URI is `ResourceNotFound` up to 2025-11-25, then `InvalidParams`.
+        """
+        from mcpwire.types import ReadResourceResult
+
+        raw = await self._requests.request("resources/read", {"uri": uri}, options)
+        return decode(ReadResourceResult, raw)
+
+    async def read_text(self, uri: str, **options: Unpack[CallOptions]) -> str:
+        """Read a resource and return its text.
+
+        Raises:
+            LocalProtocolError: It has no text, only bytes; see `read_bytes`.
+        """
+        result = await self.read_resource(uri, **options)
+        if not result.text and any(hasattr(part, "blob") for part in result.contents):
+            raise LocalProtocolError(f"{uri!r} has only bytes: use read_bytes")
+        return result.text
+
+    async def read_bytes(self, uri: str, **options: Unpack[CallOptions]) -> bytes:
+        """Read a resource and return its bytes; text comes as UTF-8.
+
+        Raises:
+            InvalidMessage: Its bytes are no valid Base64.
+        """
+        return (await self.read_resource(uri, **options)).bytes
+
+    # Prompts and completion...
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> GetPromptResult:
+        """Get a prompt, filled in; arguments are strings on the wire."""
+        from mcpwire.types import GetPromptResult
+
+        params: dict[str, Any] = {"name": name}
+        if arguments is not None:
+            params["arguments"] = as_object(arguments)
+        return decode(
+            GetPromptResult,
+            await self._requests.request("prompts/get", params, options),
+        )
+
+    async def complete(
+        self,
+        ref: PromptReference | ResourceTemplateReference,
+        argument: str,
+        value: str = "",
+        *,
+        context: Mapping[str, str] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> CompleteResult:
+        """Ask how an argument of a prompt or template could go on.
+
+        Args:
+            ref: The prompt or resource template.
+            argument: The argument's name.
+            value: What has been typed so far.
+            context: Arguments already decided (from 2025-06-18).
+            options: As every request takes.
+        """
+        from mcpwire.types import (
+            CompleteResult,
+            PromptReference,
+            ResourceTemplateReference,
+        )
+
+        if not isinstance(ref, (PromptReference, ResourceTemplateReference)):
+            raise LocalProtocolError(
+                "ref: expected PromptReference or ResourceTemplateReference, "
+                f"got {type(ref).__name__}"
+            )
+        params: dict[str, Any] = {
+            "ref": encode(ref),
+            "argument": {"name": argument, "value": value},
+        }
+        if context is not None:
+            params["context"] = {"arguments": dict(context)}
+        return decode(
+            CompleteResult,
+            await self._requests.request("completion/complete", params, options),
+        )
+
+    # Everything else...
+
+    async def ping(self, **options: Unpack[CallOptions]) -> float:
+        """Ask the server for a sign of life; return the seconds it took.
+
+        At 2026-07-28, which has no ping, a `server/discover` is timed.
+        """
+        connection = self._connection
+        started = connection.time()
+        method = (
+            "server/discover"
+            if self._connection.profile.era is Era.STATELESS
+            else "ping"
+        )
+        # Past the cache, which would answer for a server that does not.
+        deadline = self._requests.deadline(options.get("timeout", UNSET))
+        await self._requests.perform(method, None, deadline, options)
+        return connection.time() - started
+
+    async def discover(self, **options: Unpack[CallOptions]) -> DiscoverResult:
+        """Ask the server what it supports (from 2026-07-28).
+
+        Raises:
+            LocalProtocolError: The agreed revision has no `server/discover`.
+        """
+        from mcpwire.types import DiscoverResult
+
+        if not self._connection.is_wanted:
+            raise self._connection.not_connected()
+        if self._connection.profile.era is not Era.STATELESS:
+            raise LocalProtocolError(
+                "server/discover exists from 2026-07-28 on; this connection speaks "
+                f"{self.protocol_version}"
+            )
+        return decode(
+            DiscoverResult,
+            await self._requests.request("server/discover", None, options),
+        )
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> dict[str, Any]:
+        """Send any request and return the raw result object.
+
+        Only what the revision demands of every request is added (`_meta` at
+        2026-07-28); no capability is asked for and no input round is run.
+        """
+        fields = None if params is None else dict(params)
+        own = (fields or {}).get("_meta") or {}
+        if not isinstance(own, Mapping):
+            raise LocalProtocolError(f"params._meta must be an object, got {own!r}")
+        meta = {**own, **(options.get("meta") or {})}
+        deadline = self._requests.deadline(options.get("timeout", UNSET))
+        return await self._requests.perform(
+            method, fields, deadline, {**options, "meta": meta or None}
+        )
+
+    async def notify(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send any notification.
+
+        Raises:
+            TransportError: The connection is gone.
+            LocalProtocolError: It may not be sent; nothing was.
+        """
+        channel = self._connection.channel
+        if channel is None:
+            raise self._connection.not_connected()
+        await channel.notify(method, params, headers=headers)
+
+    # Lists, by what the method table says of each...
+
+    async def list_tools(self, **options: Unpack[CallOptions]) -> list[Tool]:
+        """Return all tools, all pages; see `call_tool` for what is raised."""
+        return await self._list("tools/list", options)
+
+    async def list_tools_page(
+        self, cursor: str | None = None, **options: Unpack[CallOptions]
+    ) -> ListToolsResult:
+        """Return one page of the tools and the cursor of the next."""
+        page: ListToolsResult = await self._page("tools/list", cursor, options)
+        return page
+
+    def iter_tools(self, **options: Unpack[CallOptions]) -> AsyncIterator[Tool]:
+        """Iterate over all tools, fetching pages as they are needed."""
+        return self._iterate("tools/list", options)
+
+    async def list_resources(self, **options: Unpack[CallOptions]) -> list[Resource]:
+        """Return all resources, all pages; see `call_tool` for what is raised."""
+        return await self._list("resources/list", options)
+
+    async def list_resources_page(
+        self, cursor: str | None = None, **options: Unpack[CallOptions]
+    ) -> ListResourcesResult:
+        """Return one page of the resources and the cursor of the next."""
+        page: ListResourcesResult = await self._page("resources/list", cursor, options)
+        return page
+
+    def iter_resources(self, **options: Unpack[CallOptions]) -> AsyncIterator[Resource]:
+        """Iterate over all resources, fetching pages as they are needed."""
+        return self._iterate("resources/list", options)
+
+    async def list_resource_templates(
+        self, **options: Unpack[CallOptions]
+    ) -> list[ResourceTemplate]:
+        """Return all resource templates, all pages."""
+        return await self._list("resources/templates/list", options)
+
+    async def list_resource_templates_page(
+        self, cursor: str | None = None, **options: Unpack[CallOptions]
+    ) -> ListResourceTemplatesResult:
+        """Return one page of the resource templates and the cursor of the next."""
+        page: ListResourceTemplatesResult = await self._page(
+            "resources/templates/list", cursor, options
+        )
+        return page
+
+    def iter_resource_templates(
+        self, **options: Unpack[CallOptions]
+    ) -> AsyncIterator[ResourceTemplate]:
+        """Iterate over all resource templates, fetching pages as they are needed."""
+        return self._iterate("resources/templates/list", options)
+
+    async def list_prompts(self, **options: Unpack[CallOptions]) -> list[Prompt]:
+        """Return all prompts, all pages; see `call_tool` for what is raised."""
+        return await self._list("prompts/list", options)
+
+    async def list_prompts_page(
+        self, cursor: str | None = None, **options: Unpack[CallOptions]
+    ) -> ListPromptsResult:
+        """Return one page of the prompts and the cursor of the next."""
+        page: ListPromptsResult = await self._page("prompts/list", cursor, options)
+        return page
+
+    def iter_prompts(self, **options: Unpack[CallOptions]) -> AsyncIterator[Prompt]:
+        """Iterate over all prompts, fetching pages as they are needed."""
+        return self._iterate("prompts/list", options)
+
+    async def _list(self, method: str, options: CallOptions) -> list[Any]:
+        pages = await self._requests.pages(method, options)
+        return [item for page in pages for item in self._items(method, page)]
+
+    async def _page(self, method: str, cursor: str | None, options: CallOptions) -> Any:
+        params = {} if cursor is None else {"cursor": cursor}
+        page = await self._requests.request(method, params, options)
+        result = self._decoded(method, page)
+        if method == "tools/list":
+            self._known_tools.learn(result.tools)
+        return result
+
+    async def _iterate(self, method: str, options: CallOptions) -> AsyncIterator[Any]:
+        async for page in self._requests.walk(method, options):
+            for item in self._items(method, page):
+                yield item
+
+    def _items(self, method: str, page: dict[str, Any]) -> list[Any]:
+        """Decode one page of a list and return what it lists."""
+        spec = find(method)
+        assert spec is not None and spec.list_key is not None  # noqa: PT018 - no test
+        snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in spec.list_key)
+        items: list[Any] = getattr(self._decoded(method, page), snake)
+        if method == "tools/list":
+            self._known_tools.learn(items)
+        return items
+
+    def _decoded(self, method: str, page: dict[str, Any]) -> Any:
+        result, lost = decode_repaired(_page_type(method), page)
+        self._connection.malformed_members += len(lost)
+        return result
+
+    # Skills (`io.modelcontextprotocol/skills`)...
+
+    async def list_skills(self, **options: Unpack[CallOptions]) -> list[Skill]:
+        """Return all skills, all pages; none of their files is read."""
+        return await self._list("skills/list", options)
+
+    async def list_skills_page(
+        self, cursor: str | None = None, **options: Unpack[CallOptions]
+    ) -> ListSkillsResult:
+        """Return one page of the skills and the cursor of the next."""
+        page: ListSkillsResult = await self._page("skills/list", cursor, options)
+        return page
+
+    def iter_skills(self, **options: Unpack[CallOptions]) -> AsyncIterator[Skill]:
+        """Iterate over all skills, fetching pages as they are needed."""
+        return self._iterate("skills/list", options)
+
+    async def get_skill(self, uri: str, **options: Unpack[CallOptions]) -> Skill:
+        """Return what the server says of one skill; none of its files is read.
+
+        Raises:
+            InvalidParams: The server has no such skill.
+            InvalidMessage: The answer is about another skill.
+        """
+        from mcpwire.types import GetSkillResult
+
+        raw = await self._requests.request("skills/get", {"uri": uri}, options)
+        skill = decode(GetSkillResult, raw).skill
+        if skill.uri != uri:
+            raise InvalidMessage(
+                "GetSkillResult.skill.uri", expected=repr(uri), got=repr(skill.uri)
+            )
+        return skill
+
+    async def load_skill(
+        self, skill: Skill | str, **options: Unpack[CallOptions]
+    ) -> LoadedSkill:
+        """Read the `SKILL.md` of a skill, and nothing else, and check it.
+
+        Args:
+            skill: As it was listed, or its URI, which is then asked for.
+            options: As every request takes; each request has its own timeout.
+
+        Raises:
+            SkillError: What the server says of it breaks a rule, and nothing was read;
+                or the file has another size, digest or frontmatter.
+            LocalProtocolError: PyYAML is not installed; nothing was
+                sent.
+        """
+        from mcpwire.client.skills import load
+        from mcpwire.protocol.results.frontmatter import load_yaml
+
+        load_yaml()
+        profile = self._connection.profile
+        if "skills/get" in profile.refused:
+            raise profile.refusal("skills/get")
+        if isinstance(skill, str):
+            skill = await self.get_skill(skill, **options)
+        return await load(self._requests, skill, options)
+
+    async def read_directory(
+        self, uri: str, **options: Unpack[CallOptions]
+    ) -> list[Resource]:
+        """Return what a directory holds, all pages, and not what its directories hold.
+
+        Those have the MIME type ``inode/directory``. The server has to declare
+        ``directoryRead``.
+
+        Raises:
+            InvalidParams: There is no such directory.
+        """
+        from mcpwire.protocol.paging import PageWalk
+
+        limit = self._connection.settings.limits.pages
+        walk = PageWalk(_DIRECTORY, {"uri": uri}, limit=limit)
+        found: list[Resource] = []
+        while walk.params is not None:
+            page = await self._requests.request(_DIRECTORY, dict(walk.params), options)
+            walk.receive(page)
+            found += self._items(_DIRECTORY, page)
+        return found
+
+    # Hearing...
+
+    def events(self) -> EventStream:
+        """Iterate over every notification that belongs to no call.
+
+        Each stream has a buffer of its own, bounded by `Limits.notifications`: see
+        `EventStream` for what may be dropped. It hears from now on, and ends with
+        `aclose`, its own or the client's.
+        """
+        from mcpwire.client.streams import EventStream
+
+        return EventStream(self._connection, self._subscriptions)
+
+    def listen(
+        self,
+        uris: Iterable[str] = (),
+        *,
+        tools: bool = False,
+        prompts: bool = False,
+        resources: bool = False,
+        task_ids: Iterable[str] = (),
+        **options: Unpack[CallOptions],
+    ) -> Subscription:
+        """Subscribe to chosen notifications for as long as they are iterated over.
+
+        ::
+
+            async with client.listen(["file:///a"], tools=True) as changes:
+                print(changes.acknowledged)
+                async for notification in changes: ...
+
+        Args:
+            uris: Resources whose updates to hear of.
+            tools: Whether to hear that the list of tools changed.
+            prompts: Whether to hear that the list of prompts changed.
+            resources: Whether to hear that the list of resources changed.
+            task_ids: Tasks to hear of (with the tasks extension).
+            options: As every request takes; they are those of the subscribing.
+
+        Entering it, or the first step of iterating, raises what any request raises.
+        """
+        from mcpwire.client.streams import Subscription
+
+        wanted = Filter(
+            tools=tools,
+            prompts=prompts,
+            resources=resources,
+            uris=frozenset(uris),
+            task_ids=frozenset(task_ids),
+        )
+        return Subscription(self._connection, self._subscriptions, wanted, options)
+
+    def watch(self, uri: str, **options: Unpack[CallOptions]) -> ResourceWatch:
+        """Iterate over what a resource holds: now, and again after each change.
+
+        ::
+
+            async with client.watch("file:///a") as contents:
+                async for content in contents: ...
+
+        Changes that come while one is being read are one with the next. A connection
+        that was lost is opened again, and the resource read again.
+        """
+        from mcpwire.client.streams import ResourceWatch, Subscription
+
+        changes = Subscription(
+            self._connection,
+            self._subscriptions,
+            Filter(uris=frozenset((uri,))),
+            options,
+            renews=True,
+        )
+
+        async def read() -> ReadResourceResult:
+            from mcpwire.types import ReadResourceResult
+
+            # What changes after this reading shall be heard, also in a new session.
+            deadline = self._requests.deadline(options.get("timeout", UNSET))
+            await self._subscriptions.heard(deadline)
+            raw = await self._requests.request("resources/read", {"uri": uri}, options)
+            return decode(ReadResourceResult, raw)
+
+        return ResourceWatch(changes, read)
+
+    async def subscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
+        """Have the server tell when a resource changes, until `unsubscribe`.
+
+        The notifications come to `on_notification` and `events()`. Subscribing twice
+        needs unsubscribing twice. A new connection after a loss is told of it again.
+
+        Raises:
+            LocalProtocolError: The server does not offer that, or not for this one.
+        """
+        wanted = Filter(uris=frozenset((uri,)))
+        told = await self._subscriptions.add(wanted, options)
+        if not told:
+            await self._subscriptions.remove(wanted, options)
+            offers = self._connection.profile.offers("resources.subscribe")
+            raise LocalProtocolError(
+                f"the server acknowledged no subscription to {uri!r}"
+                if offers
+                else "the server did not declare 'resources.subscribe', "
+                "which subscribing needs"
+            )
+
+    @property
+    def subscribed(self) -> frozenset[str]:
+        """The resources of which somebody here wants to hear that they changed."""
+        return self._subscriptions.counts.current.uris
+
+    async def unsubscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
+        """Take one `subscribe` back.
+
+        Raises:
+            LocalProtocolError: There was none.
+        """
+        await self._subscriptions.remove(Filter(uris=frozenset((uri,))), options)
+
+    # Telling...
+
+    async def set_log_level(
+        self, level: LoggingLevel, **options: Unpack[CallOptions]
+    ) -> None:
+        """Have the server send its log messages from a level on.
+
+        In a session that is a request; at 2026-07-28 each later request carries the
+        level. A new connection after a loss is told of it again.
+
+        Args:
+            level: ``debug``, ``info``, ``notice``, ``warning``, ``error``,
+                ``critical``, ``alert`` or ``emergency``.
+            options: As every request takes.
+
+        Raises:
+            LocalProtocolError: It is none of these, or the server does not log.
+        """
+        if level not in LEVELS:
+            raise LocalProtocolError(
+                f"a log level is one of {', '.join(LEVELS)}, got {level!r}"
+            )
+        connection = self._connection
+        if connection.profile.era is not Era.STATELESS:
+            await self._requests.request("logging/setLevel", {"level": level}, options)
+            connection.log_level = level
+            return
+        if not connection.profile.offers("logging"):
+            raise LocalProtocolError("the server did not declare 'logging'")
+        connection.set_log_level(level)
+
+    def cancel(self, request_id: RequestId | None, reason: str | None = None) -> None:
+        """End one of our calls by its id on the wire, and tell the server.
+
+        Whoever waits for it gets `CallCancelled`. Nothing is waited for, and nothing is
+        sent where no call of that id is under way, nor for ``None``: an id that is not
+        known is not made up. (2025-11-25 basic/utilities/cancellation; at 2026-07-28
+        over HTTP the call's stream is closed, which says the same.)
+
+        Args:
+            request_id: Such as `PendingCall.request_id`.
+            reason: For the server's log.
+        """
+        channel = self._connection.channel
+        if channel is not None and request_id is not None:
+            channel.cancel_id(request_id, reason or "cancelled")
+
+    async def notify_roots_changed(self) -> None:
+        """Tell the server that the roots changed; does nothing from 2026-07-28 on.
+
+        A list given as `roots` is read anew whenever a server asks, so change that list
+        and call this.
+
+        Raises:
+            LocalProtocolError: The client was made without roots.
+            TransportError: The connection is gone.
+        """
+        if not self._has_roots:
+            raise LocalProtocolError("this client was made without roots")
+        channel = self._connection.channel
+        if channel is None:
+            raise self._connection.not_connected()
+        # 2025-11-25 client/roots, "Root List Changes"; 2026-07-28 has no such message:
+        # a server asks anew each time it needs to know.
+        if self._connection.profile.era is not Era.STATELESS:
+            await channel.notify("notifications/roots/list_changed")
+
+
+def as_object(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as the one object that they are on the wire.
+
+    Raises:
+        LocalProtocolError: They are no mapping.
+    """
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    raise LocalProtocolError(
+        f"arguments: expected an object, got {type(arguments).__name__}"
+    )
+
+
+def _check_validate(validate: str) -> None:
+    if validate not in {"off", "warn", "error"}:
+        raise ValueError(f"validate must be 'off', 'warn' or 'error', got {validate!r}")
+
+
+def _features(given: Mapping[str, Any]) -> HostFeatures | None:
+    # Most clients can be asked nothing, and import nothing of this.
+    if all(value is None for value in given.values()):
+        return None
+    from mcpwire.protocol.host.features import HostFeatures
+
+    return HostFeatures(**given)
+
+
+def _identity(info: Implementation | None, features: HostFeatures | None) -> Identity:
+    return Identity(
+        encode(info) if info else {"name": "mcpwire", "version": __version__},
+        {} if features is None else features.capabilities,
+    )
+
+
+def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache | None:  # noqa: FBT001 - public option
+    if cache is False:
+        return None
+    from mcpwire.protocol.results.cache import ResponseCache
+
+    found = ResponseCache() if cache is True else cache
+    connection.inbound.changes.append(found.invalidate)
+    connection.renewed.append(found.clear)
+    return found
+
+
+def _raising(target: Target) -> Target:
+    """Return a server in this process with exceptions that reach the client."""
+    from mcpwire.transports.memory import RaisingServer
+
+    return RaisingServer(target)
+
+
+def _page_type(method: str) -> type[WireType]:
+    """Return the type of one page of a list."""
+    from mcpwire import types
+
+    spec = find(method)
+    assert spec is not None and spec.result is not None  # noqa: PT018 - no test
+    found: type[WireType] = getattr(types, spec.result)
+    return found

@@ -1,0 +1,712 @@
+"""Makes a client's requests: options, deadlines, `_meta`, pages and input rounds.
+
+The driver of the protocol's generators stands here, once. When the transport fails a
+request it is sent again within the deadline of the public call, where the rules in
+`mcpwire.protocol` allow that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import time as wall_time
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from mcpwire.errors import (
+    CallCancelled,
+    ConnectError,
+    ConnectionClosed,
+    HeaderMismatch,
+    MCPError,
+    MethodNotFound,
+    RemoteProtocolError,
+    RPCError,
+    SessionExpired,
+    TransportError,
+)
+from mcpwire.limits import check_timeout
+from mcpwire.protocol.deadline import Deadline
+from mcpwire.protocol.methods import find
+from mcpwire.protocol.recovery.restarts import may_repeat
+from mcpwire.protocol.steps import Ask, Call, Sleep
+from mcpwire.transports.base import CallHandle
+from mcpwire.types import UNSET
+from mcpwire.versions import Era
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Coroutine,
+        Generator,
+        Mapping,
+    )
+
+    from mcpwire.client.connection import Connection
+    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.steps import Step, Steps
+    from mcpwire.types import Unset
+    from mcpwire.wire.jsonrpc import RequestId
+
+    ProgressFn = Callable[[float, float | None, str | None], Any]
+
+__all__ = ["PendingCall", "Requests"]
+
+T = TypeVar("T")
+
+LONGEST_PAUSE_S: Final = 3600.0
+"""What a server may ask of a call without a deadline to wait for."""
+
+PROGRESS_EXTENDS_TIMES: Final = 10.0
+"""How many timeouts a call may take that reports progress, unless told otherwise."""
+
+
+class Requests:
+    """The requests of one client over its connection."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        timeout: float | None,
+        max_timeout: float | None,
+        cache: ResponseCache | None = None,
+    ) -> None:
+        self._connection = connection
+        self._timeout = timeout
+        self._max_timeout = max_timeout
+        self._limits = connection.settings.limits
+        self._progress_extends = connection.settings.reset_on_progress
+        self._cache = cache
+
+    @property
+    def caches(self) -> bool:
+        """Whether results are kept."""
+        return self._cache is not None
+
+    def deadline(self, timeout: float | Unset | None) -> Deadline | None:
+        """Start the clock of one public call."""
+        seconds = self._timeout if timeout is UNSET else check_timeout(timeout)
+        if seconds is None:
+            return None
+        now = self._connection.time()
+        if not self._progress_extends:
+            return Deadline.of(now, seconds)
+        maximum = self._max_timeout or seconds * PROGRESS_EXTENDS_TIMES
+        return Deadline(now, seconds, maximum=maximum)
+
+    def begin(  # noqa: PLR0917 - the hot path passes no keywords
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        meta: Mapping[str, Any] | None = None,
+        on_progress: ProgressFn | None = None,
+        headers: Mapping[str, str] | None = None,
+        handle: CallHandle | None = None,
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        """Prepare one request and return what performs it.
+
+        A plain function, so that an ordinary call costs one coroutine and not two.
+        `params` is the caller's own dict and may be changed. A channel that was lost
+        says so itself; `begin_again` is for that.
+        """
+        connection = self._connection
+        channel = connection.channel
+        if channel is None:
+            return self._begin_later(
+                method, params, deadline, meta, on_progress, headers, handle
+            )
+        profile = connection.profile
+        if meta is not None or on_progress is not None:
+            fields = {**(profile.stamp_fields or {}), **(meta or {})}
+            if fields:
+                params = {**(params or {}), "_meta": fields}
+        elif profile.stamp is not None:
+            params = params if params is not None else {}
+            params["_meta"] = profile.stamp
+        if on_progress is None:
+            return channel.call(
+                method, params, deadline=deadline, handle=handle, headers=headers
+            )
+        return self._begin_with_progress(
+            method, params, deadline, on_progress, headers, handle
+        )
+
+    async def _begin_with_progress(  # noqa: PLR0917 - all of `begin`'s
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        on_progress: ProgressFn,
+        headers: Mapping[str, str] | None,
+        handle: CallHandle | None,
+    ) -> dict[str, Any]:
+        from mcpwire.transports.handlers import ProgressSink
+
+        channel = self._connection.channel
+        if channel is None:
+            raise self._connection.not_connected()
+        sink = ProgressSink(on_progress, self._limits)
+        try:
+            result = await channel.call(
+                method,
+                params,
+                deadline=deadline,
+                handle=handle,
+                on_notification=sink.take,
+                headers=headers,
+            )
+            await sink.settle(self._connection.left(deadline))
+        finally:
+            sink.close()
+        return result
+
+    async def _begin_later(
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        *options: Any,
+    ) -> dict[str, Any]:
+        """Perform a request as soon as the connection is open again."""
+        await self._connection.revive(method, deadline)
+        # A `_meta` that an earlier connection stamped says what is no longer true.
+        if params is not None and "_meta" in params:
+            params = {key: value for key, value in params.items() if key != "_meta"}
+        return await self.begin(method, params, deadline, *options)
+
+    # Whole operations...
+
+    async def request(
+        self, method: str, params: dict[str, Any] | None, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Perform a request to its complete result, whatever rounds it takes."""
+        deadline = self.deadline(options.get("timeout", UNSET))
+        return await self._complete(Call(method, params or {}), deadline, options)
+
+    async def _complete(
+        self, call: Call, deadline: Deadline | None, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        profile = self._connection.profile
+        if call.method in profile.refused:
+            raise profile.refusal(call.method)
+        if self._cache is not None:
+            return await self._complete_cached(self._cache, call, deadline, options)
+        raw = await self._perform(call, deadline, options)
+        if raw.get("resultType", "complete") != "complete":
+            raw = await self.finish(call.method, call.params, raw, deadline, options)
+        result: dict[str, Any] = raw
+        return result
+
+    async def finish(
+        self,
+        method: str,
+        params: dict[str, Any],
+        raw: dict[str, Any],
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Carry a result that is not complete through its input rounds, to its end."""
+        from mcpwire.protocol.input_loop import input_rounds, is_task
+
+        profile = self._connection.profile
+        assert profile.agreement is not None
+        steps = input_rounds(
+            method,
+            {key: value for key, value in params.items() if key != "_meta"},
+            raw,
+            revision=profile.agreement.revision,
+            extensions=profile.extensions,
+            limit=self._limits.input_rounds,
+            most=self._limits.questions,
+            recovery=self._connection.settings.recovery,
+        )
+        result: dict[str, Any] = await self.drive(method, steps, deadline, options)
+        if is_task(result, profile.agreement.revision) and options.get("follow", True):
+            from mcpwire.client.tasks import follow
+
+            return await follow(self._connection, self, result, deadline, options)
+        return result
+
+    async def pages(
+        self, method: str, options: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Fetch all pages of a list within one deadline; return their raw results."""
+        from mcpwire.protocol.paging import pages
+
+        profile = self._connection.profile
+        if method in profile.refused:
+            raise profile.refusal(method)
+        deadline = self.deadline(options.get("timeout", UNSET))
+        steps = pages(method, {}, limit=self._limits.pages)
+        found: list[dict[str, Any]] = await self.drive(method, steps, deadline, options)
+        return found
+
+    async def walk(
+        self, method: str, options: Mapping[str, Any]
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Fetch page after page as they are asked for, each within its own deadline."""
+        from mcpwire.protocol.paging import PageWalk
+
+        walk = PageWalk(method, {}, limit=self._limits.pages)
+        while walk.params is not None:
+            page = await self.request(method, dict(walk.params), options)
+            walk.receive(page)
+            yield page
+
+    # The cache...
+
+    async def _complete_cached(
+        self,
+        cache: ResponseCache,
+        call: Call,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        method, params = call.method, call.params
+        if not self._connection.is_wanted:  # a closed client answers nothing
+            raise self._connection.not_connected()
+        found = cache.get(method, params, self._connection.time())
+        if found is not None:
+            kept: dict[str, Any] = found
+            return kept
+        generation = cache.generation(method, params)
+        try:
+            raw = await self._perform(call, deadline, options)
+        except RPCError:
+            if params.get("cursor") is not None:
+                cache.drop_list(method)
+            raise
+        if raw.get("resultType", "complete") != "complete":
+            raw = await self.finish(method, params, raw, deadline, options)
+        else:
+            cache.put(method, params, raw, self._connection.time(), generation)
+        result: dict[str, Any] = raw
+        return result
+
+    # The driver...
+
+    async def drive(
+        self,
+        method: str,
+        steps: Steps[Any],
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> Any:
+        """Perform an operation of the protocol's, step by step, within one deadline."""
+        serial = self._connection.serial
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    if type(step) is Call and "cursor" in step.params:
+                        options = {**options, "serial": serial}
+                        self.check_cursor(options)
+                    outcome = await self._take(method, step, deadline, options)
+                    if type(step) is Call and "cursor" not in step.params:
+                        serial = self._connection.serial
+                except MCPError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(outcome)
+        except StopIteration as done:
+            return done.value
+
+    async def _take(
+        self,
+        method: str,
+        step: Step,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> Any:
+        if type(step) is Sleep:
+            await self._sleep(method, step.seconds, deadline)
+            return None
+        if type(step) is Ask:
+            return await self._ask(method, step, deadline)
+        assert type(step) is Call
+        if self._cache is not None and is_list(step.method):
+            return await self._complete_cached(self._cache, step, deadline, options)
+        return await self._perform(step, deadline, options)
+
+    async def _perform(
+        self, call: Call, deadline: Deadline | None, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        return await self.perform(call.method, dict(call.params), deadline, options)
+
+    async def _ask(
+        self, method: str, step: Ask, deadline: Deadline | None
+    ) -> dict[str, Any]:
+        """Let our handler answer what a server needs to go on."""
+        connection = self._connection
+        agreement = connection.profile.agreement
+        assert agreement is not None
+        try:
+            question = connection.inbound.features.question(
+                step.method, step.params, agreement.revision
+            )
+        except RPCError as error:
+            # 2026-07-28 basic/patterns/mrtr: a server MUST NOT ask for what the client
+            # did not declare, and there is no way to answer it with an error.
+            raise RemoteProtocolError(
+                f"{method}: the server asks for {step.method!r}, which this client "
+                f"{_refused_because(error)}"
+            ) from error
+        if deadline is not None:
+            deadline.pause(connection.time(), self._limits.question_time)
+        try:
+            return await connection.ask(method, question, deadline)
+        finally:
+            if deadline is not None:
+                deadline.resume(connection.time())
+
+    async def _sleep(
+        self, method: str, seconds: float, deadline: Deadline | None
+    ) -> None:
+        """Wait between two requests of a call, but never past the call's deadline."""
+        connection = self._connection
+        left = connection.left(deadline)
+        if left is None or seconds < left:
+            await connection.sleep(seconds)
+            return
+        await connection.sleep(left)
+        if not connection.is_open:  # which ended it early; the next request says why
+            return
+        assert deadline is not None
+        raise deadline.error(method, connection.time())
+
+    # Retrying...
+
+    async def perform(
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Perform one request, again where its transport failed and that is safe."""
+        try:
+            return await self.begin(method, params, deadline, *positional(options))
+        except (TransportError, RPCError) as error:
+            return await self.perform_again(error, method, params, deadline, options)
+
+    async def perform_again(
+        self,
+        error: TransportError | RPCError,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Perform a request again, if what ended the first attempt allows it."""
+        try:
+            return await self._go_on(error, method, params, deadline, options)
+        except HeaderMismatch as refused:
+            if method != "tools/call":
+                raise
+            return await self.refresh_headers(refused, params, deadline, options)
+
+    async def _perform_safely(
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        try:
+            return await self.begin(method, params, deadline, *positional(options))
+        except (TransportError, RPCError) as error:
+            return await self._go_on(error, method, params, deadline, options)
+
+    async def _go_on(
+        self,
+        error: TransportError | RPCError,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Perform a request again that failed, where its transport failed it."""
+        failure = _failure(error)
+        if failure is None:
+            raise error
+        return await self.begin_again(failure, method, params, deadline, options)
+
+    async def begin_again(
+        self,
+        error: TransportError,
+        method: str,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Perform a request again that the transport failed, if that may be."""
+        attempt, is_renewed = 1, False
+        channel: Any = None  # of the last attempt
+        while self._may_begin_again(error):
+            if isinstance(error, SessionExpired):
+                allows = not is_renewed or self._allows_session_after(channel, attempt)
+                seconds = 0.0 if allows else None
+                is_renewed = True
+            else:
+                seconds = self._pause_before(error, method, attempt, options)
+            if seconds is None or not self._fits(seconds, deadline):
+                break
+            attempt += 1
+            if seconds:
+                await self._connection.sleep(seconds)
+                if not self._connection.is_wanted:  # closed meanwhile
+                    break
+            try:
+                await self._connection.revive(method, deadline)
+                self.check_cursor(options)
+                channel = self._connection.channel
+                return await self._begin_later(
+                    method, params, deadline, *positional(options)
+                )
+            except (TransportError, RPCError) as raised:
+                another = _failure(raised)
+                if another is None:
+                    raise
+                # That it may have run once stays true whatever comes of a repetition.
+                if _may_have_run(another) or not _may_have_run(error):
+                    error = another
+        raise self._last_word(error)
+
+    def _allows_session_after(self, channel: Any, attempt: int) -> bool:
+        """Tell whether yet another session is opened for one request.
+
+        What a new session answers so that has answered nothing else is the server's
+        last word. One that has was forgotten, as the first one was: nothing ran.
+        """
+        if channel is None or attempt > self._connection.settings.recovery.attempts:
+            return False
+        counted = channel.stats
+        has_served: bool = (
+            channel.requests_sent - counted.unanswered > counted.before_open
+        )
+        return has_served
+
+    def _last_word(self, error: TransportError) -> MCPError:
+        """Return what the server said, where it speaks no other era after all."""
+        said = getattr(error, "said", None)
+        if isinstance(said, RPCError):
+            return said
+        said = error.__cause__
+        is_stateless = self._connection.profile.era is Era.STATELESS
+        if isinstance(error, SessionExpired) and is_stateless:
+            return said if isinstance(said, MCPError) else error
+        return error
+
+    def check_cursor(self, options: Mapping[str, Any]) -> None:
+        """Refuse to ask a session for a page of another one's list."""
+        serial = options.get("serial", self._connection.serial)
+        if (
+            serial != self._connection.serial
+            and self._connection.profile.era is Era.SESSION
+        ):
+            from mcpwire.protocol.paging import CursorGoneError
+
+            raise CursorGoneError("the session that gave the cursor is gone")
+
+    def _may_begin_again(self, error: TransportError) -> bool:
+        connection = self._connection
+        if not connection.is_wanted:
+            return False
+        recovery = connection.settings.recovery
+        if isinstance(error, SessionExpired):
+            return recovery.reinitialize
+        # Where opening it again has failed, that was tried often enough.
+        is_reopening = recovery.restart and not isinstance(error, ConnectError)
+        return connection.is_open or is_reopening
+
+    def _pause_before(
+        self,
+        error: TransportError,
+        method: str,
+        attempt: int,
+        options: Mapping[str, Any],
+    ) -> float | None:
+        """Return the seconds to wait before another attempt; ``None``: none."""
+        recovery = self._connection.settings.recovery
+        idempotent = options.get("idempotent")
+        if isinstance(error, ConnectionClosed) and not self._connection.is_open:
+            # Opening it again takes the time that it needs.
+            may = may_repeat(method, error, idempotent=idempotent)
+            return 0.0 if may and attempt <= recovery.attempts else None
+        from random import random
+
+        from mcpwire.protocol.http.repeat import after_failure
+
+        return after_failure(
+            error,
+            method,
+            idempotent=idempotent,
+            attempt=attempt,
+            recovery=recovery,
+            chance=random(),  # noqa: S311 - jitter
+            now_wall=wall_time(),
+        )
+
+    def _fits(self, seconds: float, deadline: Deadline | None) -> bool:
+        """Tell whether so long a pause leaves time for anything."""
+        left = self._connection.left(deadline)
+        return seconds < (LONGEST_PAUSE_S if left is None else left)
+
+    async def refresh_headers(
+        self,
+        error: HeaderMismatch,
+        params: dict[str, Any] | None,
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Call a tool once more after the server refused its mirrored headers.
+
+        2026-07-28 basic/transports/streamable-http, "Client Behavior": the tools are
+        listed anew, for the headers follow from a tool's schema.
+        """
+        profile = self._connection.profile
+        if error.status is None or "tools/list" in profile.refused:
+            raise error
+        if self._cache is not None:
+            self._cache.drop_list("tools/list")
+        from mcpwire.protocol.paging import pages
+
+        steps = pages("tools/list", {}, limit=self._limits.pages)
+        await self.drive("tools/list", steps, deadline, {})
+        return await self._perform_safely("tools/call", params, deadline, options)
+
+
+def _refused_because(error: RPCError) -> str:
+    if isinstance(error, MethodNotFound):
+        return "did not declare"
+    return f"cannot answer: {error.message}"
+
+
+def is_list(method: str) -> bool:
+    """Tell whether a request is one for a page of a list."""
+    spec = find(method)
+    return spec is not None and spec.list_key is not None
+
+
+def _failure(error: TransportError | RPCError) -> TransportError | None:
+    """Return how the transport failed; ``None``: the server has answered."""
+    if isinstance(error, TransportError):
+        return error
+    if error.status is None:  # an answer like any other
+        return None
+    from mcpwire.protocol.http.repeat import declined
+
+    return declined(error)
+
+
+def _may_have_run(error: TransportError) -> bool:
+    return isinstance(error, ConnectionClosed) and error.sent
+
+
+def positional(options: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the options of a call in the order that `begin` takes them."""
+    return (
+        options.get("meta"),
+        options.get("on_progress"),
+        options.get("headers"),
+        options.get("handle"),
+    )
+
+
+class StartedHandle(CallHandle):
+    """A handle that tells when its first request has got an id, or will get none."""
+
+    __slots__ = ("_id", "is_started")
+
+    def __init__(self) -> None:
+        self.is_started = asyncio.Event()
+        self._id: RequestId | None = None
+        self.on_cancel = None
+
+    @property
+    def request_id(self) -> RequestId | None:
+        """The id on the wire."""
+        return self._id
+
+    @request_id.setter
+    def request_id(self, value: RequestId | None) -> None:
+        self._id = value
+        self.is_started.set()
+
+
+class PendingCall(Generic[T]):
+    """A call on its way; awaiting it returns its result, any number of times.
+
+    Awaiting raises what the call raises. Cancelling that leaves the call alone;
+    `cancel` ends it.
+    """
+
+    def __init__(
+        self, connection: Connection, method: str, call: Callable[[CallHandle], Any]
+    ) -> None:
+        self._connection = connection
+        self._method = method
+        self._handle = StartedHandle()
+        self._reason: str | None = None
+        self._task: asyncio.Task[T] = connection.spawn(
+            self._run(call(self._handle)), method
+        )
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        self._handle.is_started.set()
+        if not task.cancelled():
+            task.exception()  # which nobody may ever ask for
+
+    async def _run(self, call: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await call
+        except asyncio.CancelledError:
+            if self._reason is None:  # nobody else can cancel it than the closing
+                raise ConnectionClosed(
+                    "closed by this side", sent=self._handle.request_id is not None
+                ) from None
+            raise CallCancelled(self._method, reason=self._reason) from None
+
+    async def started(self) -> PendingCall[T]:
+        """Wait until the request is sent, or has failed before that."""
+        handle, task = self._handle, self._task
+        if handle.request_id is None and not task.done():
+            try:
+                await handle.is_started.wait()
+            except asyncio.CancelledError:
+                self.cancel("the caller cancelled")
+                raise
+        if handle.request_id is None and task.done():
+            await task
+        return self
+
+    @property
+    def request_id(self) -> RequestId | None:
+        """The request's id on the wire; another after a restart or an input round."""
+        return self._handle.request_id
+
+    @property
+    def done(self) -> bool:
+        """Whether the call has ended, in whatever way."""
+        return self._task.done()
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """End the call: the server is told, and awaiting it raises `CallCancelled`.
+
+        A call that has ended is left alone.
+        """
+        if self._task.done() or self._reason is not None:
+            return
+        self._reason = reason
+        if not self._connection.cancel(self._handle, reason):
+            self._task.cancel()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return asyncio.shield(self._task).__await__()
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        state = "ended" if self.done else "running"
+        return f"<mcpwire.PendingCall {self._method} {self.request_id} {state}>"

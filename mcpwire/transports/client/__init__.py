@@ -1,1 +1,0 @@
-"""The asyncio shell of a client: who owns its connection and makes its requests."""

@@ -1,1 +1,0 @@
-"""How a client makes its requests, and makes them again."""

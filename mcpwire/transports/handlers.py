@@ -1,0 +1,586 @@
+"""Calls users' callbacks and handlers for what comes in, never blocking a reader.
+
+**Callbacks** are called in order. A plain function is called at once. What an async one
+returns is awaited by one task, behind which further items queue; the task ends with the
+queue. On a loop that blocking callers run (`mcpwire.sync`) a plain function may block
+and call the client, so it is called in a thread: progress in that of its call, all else
+in one of its own.
+
+**Handlers** answer requests of the peer: a task each, so many at once; others queue.
+A request is answered once, with what the handler returns or with the error it raises;
+one that the peer withdraws is cancelled. A reader of several messages at a time holds
+the handlers until all of them are known: a request that the next message withdraws
+never runs. Those are begun together, without a turn of the loop between, and one that
+never waits has answered when `begin` returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections import deque
+from contextvars import copy_context
+from inspect import isawaitable, iscoroutinefunction
+from math import inf
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from mcpwire.errors import InternalError, RPCError
+from mcpwire.transports.eager_tasks import FirstSteps
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from contextvars import Context
+
+    from mcpwire.limits import Limits
+    from mcpwire.transports.base import ReplyFn
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = [
+    "Callers",
+    "Delivery",
+    "InboundTasks",
+    "Newest",
+    "ProgressSink",
+    "Waiting",
+    "for_thread",
+    "invoke",
+    "is_blocking",
+    "set_callers",
+    "stay_for",
+]
+
+TASK_NAME: Final = "mcpwire-request"
+
+SETTLE_S: Final = 5.0
+"""How long callbacks may take to be through when their call has no limit."""
+
+logger = logging.getLogger("mcpwire")
+
+
+class Callers(Protocol):
+    """The threads that wait for calls on a loop."""
+
+    def of_caller(self) -> Callable[..., None] | None:
+        """Return what has functions called by the thread that waits for this task."""
+
+    def stay_for(self, task: asyncio.Task[Any]) -> None:
+        """Run the loop until that task is done, at least for a while."""
+
+
+def set_callers(loop: Any, callers: Callers) -> None:
+    """Have plain functions called in threads on this loop."""
+    loop.mcpwire_callers = callers
+
+
+def _callers() -> Callers | None:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    found: Callers | None = getattr(loop, "mcpwire_callers", None)
+    return found
+
+
+def is_blocking() -> bool:
+    """Tell whether blocking callers run this loop."""
+    return _callers() is not None
+
+
+def stay_for(task: asyncio.Task[Any]) -> None:
+    """Have a task done also where nobody runs its loop between calls."""
+    callers = _callers()
+    if callers is not None:
+        callers.stay_for(task)
+
+
+def invoke(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a user's function; return its result, or an awaitable of it."""
+    if not is_blocking() or iscoroutinefunction(function):
+        return function(*args)
+    return _in_thread(function, *args)
+
+
+def _for_caller(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what calls a function in the thread that waits for the current task."""
+    callers = _callers()
+    post = None if callers is None else callers.of_caller()
+    if post is None or iscoroutinefunction(function):
+        return function
+
+    async def call(*args: Any) -> None:
+        post(function, *args)
+
+    return call
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function in a thread that does not keep the interpreter from exiting."""
+    run, answer = for_thread(function, *args)
+    # Not a thread of the loop's executor: the interpreter waits for those at its exit.
+    context = copy_context()
+    threading.Thread(
+        target=context.run, args=(run,), name="mcpwire-callback", daemon=True
+    ).start()
+    value = await answer
+    return await value if isawaitable(value) else value
+
+
+def for_thread(
+    function: Callable[..., Any], *args: Any
+) -> tuple[Callable[[], None], asyncio.Future[Any]]:
+    """Return what calls a function in another thread, and the future of its result."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if answer.done():  # nobody waits any more
+            return
+        if error is None:
+            answer.set_result(value)
+        else:
+            answer.set_exception(error)
+
+    def run() -> None:
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            value = function(*args)
+        except (StopIteration, SystemExit, KeyboardInterrupt) as raised:
+            # A future does not take the first; the others would end the loop.
+            error = RuntimeError(f"{function!r} raised {raised!r}")
+        except BaseException as raised:  # noqa: BLE001 - raised on the loop
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, value, error)
+
+    return run, answer
+
+
+class Waiting(Protocol):
+    """Items that wait for a callback, bounded."""
+
+    @property
+    def dropped(self) -> int:
+        """Items forgotten because the callback was too slow."""
+
+    def put(self, *item: Any) -> object:
+        """Let one more wait."""
+
+    def pop(self) -> tuple[Any, ...]:
+        """Take the oldest out."""
+
+    def clear(self) -> None:
+        """Forget all."""
+
+    def __bool__(self) -> bool:
+        """Tell whether any waits."""
+
+
+class Newest:
+    """A queue that forgets the oldest items when they are too many, or too long."""
+
+    def __init__(self, limit: int, room: int) -> None:
+        self._items: deque[tuple[Any, ...]] = deque()
+        self._limit = limit
+        self._left = room
+        self.dropped = 0
+
+    def put(self, *item: Any) -> None:
+        """Let one more wait."""
+        self._items.append(item)
+        self._left -= _length(item)
+        while len(self._items) > self._limit or self._left < 0:
+            self.pop()
+            self.dropped += 1
+
+    def pop(self) -> tuple[Any, ...]:
+        """Take the oldest out."""
+        item = self._items.popleft()
+        self._left += _length(item)
+        return item
+
+    def clear(self) -> None:
+        """Forget all."""
+        while self._items:
+            self.pop()
+
+    def __bool__(self) -> bool:
+        """Tell whether any waits."""
+        return bool(self._items)
+
+
+class Delivery:
+    """One callback and the items that wait for it.
+
+    The callback runs in the context (`contextvars`) in which this was made, not in that
+    of the connection's reader.
+    """
+
+    def __init__(self, callback: Callable[..., Any], waiting: Waiting) -> None:
+        self._callback = callback
+        self._context = copy_context()
+        self._waiting = waiting
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def dropped(self) -> int:
+        """Items forgotten because the callback was too slow."""
+        return self._waiting.dropped
+
+    def put(self, *item: Any) -> None:
+        """Hand one item to the callback, or queue it behind those before it."""
+        if self._task is None:
+            pending = self._call(item)
+            if pending is not None:
+                loop = asyncio.get_running_loop()
+                task = loop.create_task(
+                    self._drain(pending), context=self._context.copy()
+                )
+                if not task.done():  # an eager one may have ended already
+                    self._task = task
+        else:
+            self._waiting.put(*item)
+
+    def _call(self, item: tuple[Any, ...]) -> Awaitable[Any] | None:
+        try:
+            outcome = self._context.copy().run(invoke, self._callback, *item)
+        except (Exception, asyncio.CancelledError):
+            # CancelledError: it asked for the result of something cancelled.
+            logger.exception("callback %r raised", self._callback)
+            return None
+        return outcome if isawaitable(outcome) else None
+
+    async def _drain(self, pending: Awaitable[Any] | None) -> None:
+        try:
+            while True:
+                if pending is not None:
+                    await self._finish(pending)
+                if not self._waiting:
+                    return
+                pending = self._call(self._waiting.pop())
+        finally:
+            self._task = None
+
+    async def _finish(self, pending: Awaitable[Any]) -> None:
+        task = asyncio.current_task()
+        try:
+            await pending
+        except asyncio.CancelledError:
+            if task is None or task.cancelling():
+                raise
+            # It awaited something that somebody cancelled: its failure, not our end.
+            logger.exception("callback %r raised", self._callback)
+        except Exception:
+            logger.exception("callback %r raised", self._callback)
+
+    async def settle(self) -> None:
+        """Wait until every item so far was taken; safe to cancel."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    def close(self) -> asyncio.Task[None] | None:
+        """Forget what waits and cancel a callback that runs; return its task."""
+        self._waiting.clear()
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+            return self._task
+        return None
+
+
+class ProgressSink:
+    """The way from notifications to ``on_progress(progress, total, message)``."""
+
+    def __init__(
+        self,
+        on_progress: Callable[[float, float | None, str | None], Any],
+        limits: Limits,
+    ) -> None:
+        waiting = Newest(limits.notifications, limits.message)
+        self._delivery = Delivery(_for_caller(on_progress), waiting)
+
+    def take(self, _: str, params: dict[str, Any] | None) -> None:
+        """Take a notification; one that carries no number is passed over."""
+        fields = params or {}
+        progress = _number(fields.get("progress"))
+        if progress is not None:
+            message = fields.get("message")
+            self._delivery.put(
+                progress,
+                _number(fields.get("total")),
+                message if type(message) is str else None,
+            )
+
+    async def settle(self, seconds: float | None) -> None:
+        """Wait until the callback is through with what came before the answer.
+
+        It has as long as the call had left, or `SETTLE_S` where that is no limit: the
+        answer is here, and a callback that hangs must not withhold it.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_S if seconds is None else seconds):
+                await self._delivery.settle()
+
+    def close(self) -> None:
+        """Forget what still waits."""
+        self._delivery.close()
+
+
+def _length(item: tuple[Any, ...]) -> int:
+    return sum(len(part) for part in item if type(part) is str)
+
+
+def _number(value: Any) -> float | None:
+    return value if type(value) in {int, float} else None
+
+
+# Requests of the peer...
+
+
+class _Run:
+    """A handler that runs, or is to.
+
+    Attributes:
+        task: Its task; it has none before its first step has ended.
+        context: The context it came in, where others are begun before it.
+    """
+
+    __slots__ = ("about", "context", "handler", "id", "reply", "task")
+
+    def __init__(
+        self, id: RequestId, handler: Callable[[], Any], reply: ReplyFn, about: Any
+    ) -> None:
+        self.id = id
+        self.handler = handler
+        self.reply = reply
+        self.about = about
+        self.task: asyncio.Task[None] | None = None
+        self.context: Context | None = None
+
+
+class InboundTasks:
+    """The handlers that run for one connection, by request id.
+
+    Attributes:
+        held: Those that wait for `begin`, by request id.
+    """
+
+    __slots__ = (
+        "_backlog",
+        "_first_steps",
+        "_holds",
+        "_is_sharing",
+        "_left",
+        "_limit",
+        "_running",
+        "_tasks",
+        "_waiting",
+        "held",
+    )
+
+    def __init__(
+        self,
+        *,
+        limit: int,
+        backlog: int,
+        room: float = inf,
+        holds: bool = False,
+        first_steps: FirstSteps | None = None,
+    ) -> None:
+        self._limit = limit
+        self._backlog = backlog
+        self._left = room
+        self._holds = holds
+        self._is_sharing = first_steps is not None
+        self._first_steps = first_steps
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Those that have an answer to come.
+        self._running: dict[RequestId, _Run] = {}
+        # A deque takes 600 bytes, and hardly any connection needs it.
+        self._waiting: deque[tuple[_Run, int]] | tuple[()] = ()
+        self.held: dict[RequestId, _Run] = {}
+
+    def __len__(self) -> int:
+        """Return how many run or wait."""
+        return len(self._tasks) + len(self._waiting) + len(self.held)
+
+    def start(
+        self,
+        id: RequestId,
+        handler: Callable[[], Any],
+        reply: ReplyFn,
+        size: int = 0,
+        *,
+        about: Any = None,
+    ) -> None:
+        """Run a handler, plain or async, now or when there is room."""
+        run = _Run(id, handler, reply, about)
+        # Those that wait came first.
+        if not self._waiting and len(self._tasks) + len(self.held) < self._limit:
+            if self._holds:
+                self.held[id] = run
+            else:
+                self._run(run)
+        elif len(self._waiting) < self._backlog and size <= self._left:
+            self._left -= size
+            run.context = copy_context()
+            if not self._waiting:
+                self._waiting = deque()
+            self._waiting.append((run, size))
+        else:
+            reply(InternalError("too many requests are waiting already"))
+
+    def begin(self) -> None:
+        """Run what is held; where that leaves room, what waits follows in turns."""
+        first_steps = self._first_steps
+        if first_steps is None:
+            first_steps = self._first_steps = FirstSteps(TASK_NAME)
+        held, running = self.held, self._running
+        while held:
+            run = held.pop(next(iter(held)))
+            running[run.id] = run
+            work, context = self._answer(run), run.context
+            if context is None:
+                task = first_steps.start(work)
+            else:
+                task = context.run(first_steps.start, work)
+            if task is not None:
+                self._add(run, task)
+        if self._waiting and len(self._tasks) < self._limit:
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Run of what waits as many as may run at once."""
+        while self._waiting and len(self._tasks) + len(self.held) < self._limit:
+            run, size = self._waiting.popleft()
+            self._left += size
+            self.held[run.id] = run
+        self.begin()
+
+    def _run(self, run: _Run) -> None:
+        # In a turn of its own: begun at the end of one, each would begin the next.
+        self._running[run.id] = run
+        loop = asyncio.get_running_loop()
+        work = self._answer(run)
+        task = loop.create_task(work, name=TASK_NAME, context=run.context)
+        self._add(run, task)
+
+    def _add(self, run: _Run, task: asyncio.Task[None]) -> None:
+        if not task.done():
+            run.task = task
+            self._tasks.add(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        while self._waiting and len(self._tasks) < self._limit:
+            run, size = self._waiting.popleft()
+            self._left += size
+            self._run(run)
+
+    async def _answer(self, run: _Run) -> None:
+        answer: Any
+        try:
+            try:
+                answer = run.handler()
+                if type(answer) is CoroutineType or isawaitable(answer):
+                    answer = await answer
+            except RPCError as error:
+                answer = error
+            except asyncio.CancelledError:
+                if _current().cancelling():
+                    raise
+                # The handler awaited something that somebody cancelled: its failure.
+                logger.exception("handler %r raised", run.handler)
+                answer = InternalError("the handler failed")
+            except Exception:
+                # Its text may hold what the peer must not see; the log has it all.
+                logger.exception("handler %r raised", run.handler)
+                answer = InternalError("the handler failed")
+            # A handler may outlive its cancellation, and the id may be in use again.
+            if self._running.get(run.id) is run:
+                del self._running[run.id]
+                run.reply(answer)
+        except BaseException:
+            # It may have been cancelled by others than us, and has no answer then.
+            if self._running.get(run.id) is run:
+                del self._running[run.id]
+            raise
+        finally:
+            if run.task is not None:
+                self._ended(run.task)
+
+    def cancel(self, id: RequestId) -> Any:
+        """Stop the handler of a request that the peer withdrew.
+
+        Returns what it is about; ``None`` where there is none.
+        """
+        run = self._running.pop(id, None)
+        if run is not None:
+            self._stop(run.task or _current())
+            return run.about
+        run = self.held.pop(id, None)
+        if run is not None:
+            return run.about
+        for item in self._waiting:
+            if item[0].id == id:
+                rest = [each for each in self._waiting if each is not item]
+                self._waiting = deque(rest)
+                self._left += item[1]
+                return item[0].about
+        return None
+
+    def unanswered(self) -> list[Any]:
+        """Return what those are about that have begun and have yet to answer."""
+        return [run.about for run in self._running.values()]
+
+    async def ended(self, of: Callable[[Any], bool]) -> None:
+        """Wait until none is left that is about what `of` accepts."""
+        while any(of(run.about) for run in self._all()):
+            if self._tasks:
+                await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await asyncio.sleep(0)  # it is held, and begins in this turn
+
+    def _all(self) -> list[_Run]:
+        waiting = [run for run, _ in self._waiting]
+        return [*self._running.values(), *waiting, *self.held.values()]
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until all have ended, but not longer than that."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while len(self):
+                    if self._tasks:
+                        await asyncio.wait(self._tasks)
+                    else:
+                        await asyncio.sleep(0)  # where there is room, the next turn
+
+    def close(self) -> list[asyncio.Task[None]]:
+        """Cancel all of them; return the tasks that have yet to end.
+
+        The task that calls this is left out: a handler may close its own connection.
+        """
+        self._left += sum(size for _, size in self._waiting)
+        self._waiting = ()
+        self.held.clear()
+        self._running.clear()
+        current = asyncio.current_task()
+        tasks = [task for task in self._tasks if task is not current]
+        for task in tasks:
+            self._stop(task)
+        if self._first_steps is not None and not self._is_sharing:
+            self._first_steps.close()
+        return tasks
+
+    def _stop(self, task: asyncio.Task[None]) -> None:
+        """Cancel a task; one that has not begun cannot say itself that it ended."""
+        task.add_done_callback(self._ended)
+        task.cancel()
+
+
+def _current() -> asyncio.Task[None]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task

@@ -1,1 +1,0 @@
-"""Tasks that begin at once."""
