@@ -15,7 +15,6 @@ from mcpwire.sync._runner import Runner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-    from types import TracebackType
     from typing import NoReturn, Self
 
     from mcpwire.client.requests import PendingCall as AsyncPendingCall
@@ -56,7 +55,6 @@ class Facade:
         return made
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return repr(self._inner).replace("<mcpwire.", "<mcpwire.sync.", 1)
 
     def __reduce__(self) -> NoReturn:
@@ -178,13 +176,8 @@ class Owner(Facade):
         self._runner.run(self._inner.__aenter__())
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._close(partial(self._inner.__aexit__, exc_type, exc, traceback))
+    def __exit__(self, *error: object) -> None:
+        self._close(partial(self._inner.__aexit__, *error))
 
     def _close(self, aclose: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Close the connections and the loop; an interrupt kills what is left."""

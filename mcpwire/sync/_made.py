@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Literal, Unpack
 
+    from mcpwire import types
     from mcpwire.client.client import CallOptions
     from mcpwire.client.client import Client as AsyncClient
     from mcpwire.client.connection import ClientStats
@@ -31,30 +32,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.notifications import Notification
     from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.transports.targets import Target
-    from mcpwire.types import (
-        CompleteResult,
-        DiscoverResult,
-        GetPromptResult,
-        Implementation,
-        JsonObject,
-        ListPromptsResult,
-        ListResourcesResult,
-        ListResourceTemplatesResult,
-        ListSkillsResult,
-        ListToolsResult,
-        LoggingLevel,
-        Prompt,
-        PromptReference,
-        ReadResourceResult,
-        Resource,
-        ResourceTemplate,
-        ResourceTemplateReference,
-        ServerCapabilities,
-        Skill,
-        Tool,
-        Unset,
-    )
-    from mcpwire.types.tools import CallToolResult
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["Client", "EventStream", "LoadedSkill", "ResourceWatch", "Subscription"]
@@ -137,7 +114,7 @@ class ResourceWatch(Stream):
 
     _inner: AsyncResourceWatch
 
-    def __next__(self) -> ReadResourceResult:
+    def __next__(self) -> types.ReadResourceResult:
         return self._take(self._inner)
 
     def close(self) -> None:
@@ -257,7 +234,7 @@ class Client(Owner):
         connect_timeout: float | None = 60.0,
         probe_timeout: float = 5.0,
         mode: str = "auto",
-        client_info: Implementation | None = None,
+        client_info: types.Implementation | None = None,
         limits: Limits = DEFAULT_LIMITS,
         recovery: Recovery = DEFAULT_RECOVERY,
         keepalive: float | None = None,
@@ -266,8 +243,8 @@ class Client(Owner):
         sampling: SamplingHandler | Sampling | None = None,
         elicitation: FormHandler | Elicitation | None = None,
         roots: Roots | None = None,
-        extensions: Mapping[str, JsonObject | None] | Iterable[str] | None = None,
-        experimental: Mapping[str, JsonObject | None] | None = None,
+        extensions: Mapping[str, types.JsonObject | None] | Iterable[str] | None = None,
+        experimental: Mapping[str, types.JsonObject | None] | None = None,
         cache: ResponseCache | bool = False,
         on_notification: Callable[[Notification], Any] | None = None,
         raise_exceptions: bool = False,
@@ -326,9 +303,9 @@ class Client(Owner):
     def set_handlers(
         self,
         *,
-        sampling: SamplingHandler | Sampling | Unset | None = UNSET,
-        elicitation: FormHandler | Elicitation | Unset | None = UNSET,
-        roots: Roots | Unset | None = UNSET,
+        sampling: SamplingHandler | Sampling | types.Unset | None = UNSET,
+        elicitation: FormHandler | Elicitation | types.Unset | None = UNSET,
+        roots: Roots | types.Unset | None = UNSET,
     ) -> None:
         """Replace what answers the server's questions, at once; ``None`` takes it away.
 
@@ -361,7 +338,7 @@ class Client(Owner):
         return self._inner.protocol_version
 
     @property
-    def server_info(self) -> Implementation | None:
+    def server_info(self) -> types.Implementation | None:
         """The server's name and version, where it gave them.
 
         Raises:
@@ -370,7 +347,7 @@ class Client(Owner):
         return self._inner.server_info
 
     @property
-    def capabilities(self) -> ServerCapabilities | None:
+    def capabilities(self) -> types.ServerCapabilities | None:
         """What the server declared; ``None`` before the first connection.
 
         Raises:
@@ -403,14 +380,14 @@ class Client(Owner):
         name: str,
         arguments: Mapping[str, Any] | None = None,
         *,
-        timeout: float | Unset | None = UNSET,
+        timeout: float | types.Unset | None = UNSET,
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFn | None = None,
         headers: Mapping[str, str] | None = None,
         check: bool = False,
         validate: Literal["off", "warn", "error"] = "off",
         idempotent: bool | None = None,
-    ) -> CallToolResult:
+    ) -> types.CallToolResult:
         """Call a tool and return its result, also one that reports failure.
 
         Args:
@@ -464,7 +441,7 @@ class Client(Owner):
         check: bool = False,
         validate: Literal["off", "warn", "error"] = "off",
         **options: Unpack[CallOptions],
-    ) -> PendingCall[CallToolResult]:
+    ) -> PendingCall[types.CallToolResult]:
         """Send a tool call and return a handle on it, to wait for or to cancel later.
 
         ::
@@ -487,7 +464,7 @@ class Client(Owner):
 
     def read_resource(
         self, uri: str, **options: Unpack[CallOptions]
-    ) -> ReadResourceResult:
+    ) -> types.ReadResourceResult:
         """Read a resource; see `call_tool` for what is raised.
 
         An unknown URI is `ResourceNotFound` up to 2025-11-25, then `InvalidParams`.
@@ -515,19 +492,19 @@ class Client(Owner):
         name: str,
         arguments: Mapping[str, str] | None = None,
         **options: Unpack[CallOptions],
-    ) -> GetPromptResult:
+    ) -> types.GetPromptResult:
         """Get a prompt, filled in; arguments are strings on the wire."""
         return self._run(self._inner.get_prompt(name, arguments, **options))
 
     def complete(
         self,
-        ref: PromptReference | ResourceTemplateReference,
+        ref: types.PromptReference | types.ResourceTemplateReference,
         argument: str,
         value: str = "",
         *,
         context: Mapping[str, str] | None = None,
         **options: Unpack[CallOptions],
-    ) -> CompleteResult:
+    ) -> types.CompleteResult:
         """Ask how an argument of a prompt or template could go on.
 
         Args:
@@ -548,7 +525,7 @@ class Client(Owner):
         """
         return self._run(self._inner.ping(**options))
 
-    def discover(self, **options: Unpack[CallOptions]) -> DiscoverResult:
+    def discover(self, **options: Unpack[CallOptions]) -> types.DiscoverResult:
         """Ask the server what it supports (from 2026-07-28).
 
         Raises:
@@ -584,81 +561,83 @@ class Client(Owner):
         """
         self._run(self._inner.notify(method, params, headers=headers))
 
-    def list_tools(self, **options: Unpack[CallOptions]) -> list[Tool]:
+    def list_tools(self, **options: Unpack[CallOptions]) -> list[types.Tool]:
         """Return all tools, all pages; see `call_tool` for what is raised."""
         return self._run(self._inner.list_tools(**options))
 
     def list_tools_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
-    ) -> ListToolsResult:
+    ) -> types.ListToolsResult:
         """Return one page of the tools and the cursor of the next."""
         return self._run(self._inner.list_tools_page(cursor, **options))
 
-    def iter_tools(self, **options: Unpack[CallOptions]) -> Iterator[Tool]:
+    def iter_tools(self, **options: Unpack[CallOptions]) -> Iterator[types.Tool]:
         """Iterate over all tools, fetching pages as they are needed."""
         return self._iterate(self._inner.iter_tools(**options))
 
-    def list_resources(self, **options: Unpack[CallOptions]) -> list[Resource]:
+    def list_resources(self, **options: Unpack[CallOptions]) -> list[types.Resource]:
         """Return all resources, all pages; see `call_tool` for what is raised."""
         return self._run(self._inner.list_resources(**options))
 
     def list_resources_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
-    ) -> ListResourcesResult:
+    ) -> types.ListResourcesResult:
         """Return one page of the resources and the cursor of the next."""
         return self._run(self._inner.list_resources_page(cursor, **options))
 
-    def iter_resources(self, **options: Unpack[CallOptions]) -> Iterator[Resource]:
+    def iter_resources(
+        self, **options: Unpack[CallOptions]
+    ) -> Iterator[types.Resource]:
         """Iterate over all resources, fetching pages as they are needed."""
         return self._iterate(self._inner.iter_resources(**options))
 
     def list_resource_templates(
         self, **options: Unpack[CallOptions]
-    ) -> list[ResourceTemplate]:
+    ) -> list[types.ResourceTemplate]:
         """Return all resource templates, all pages."""
         return self._run(self._inner.list_resource_templates(**options))
 
     def list_resource_templates_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
-    ) -> ListResourceTemplatesResult:
+    ) -> types.ListResourceTemplatesResult:
         """Return one page of the resource templates and the cursor of the next."""
         return self._run(self._inner.list_resource_templates_page(cursor, **options))
 
     def iter_resource_templates(
         self, **options: Unpack[CallOptions]
-    ) -> Iterator[ResourceTemplate]:
+    ) -> Iterator[types.ResourceTemplate]:
         """Iterate over all resource templates, fetching pages as they are needed."""
         return self._iterate(self._inner.iter_resource_templates(**options))
 
-    def list_prompts(self, **options: Unpack[CallOptions]) -> list[Prompt]:
+    def list_prompts(self, **options: Unpack[CallOptions]) -> list[types.Prompt]:
         """Return all prompts, all pages; see `call_tool` for what is raised."""
         return self._run(self._inner.list_prompts(**options))
 
     def list_prompts_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
-    ) -> ListPromptsResult:
+    ) -> types.ListPromptsResult:
         """Return one page of the prompts and the cursor of the next."""
         return self._run(self._inner.list_prompts_page(cursor, **options))
 
-    def iter_prompts(self, **options: Unpack[CallOptions]) -> Iterator[Prompt]:
+    def iter_prompts(self, **options: Unpack[CallOptions]) -> Iterator[types.Prompt]:
         """Iterate over all prompts, fetching pages as they are needed."""
         return self._iterate(self._inner.iter_prompts(**options))
 
-    def list_skills(self, **options: Unpack[CallOptions]) -> list[Skill]:
+    def list_skills(self, **options: Unpack[CallOptions]) -> list[types.Skill]:
         """Return all skills, all pages; none of their files is read."""
         return self._run(self._inner.list_skills(**options))
 
     def list_skills_page(
         self, cursor: str | None = None, **options: Unpack[CallOptions]
-    ) -> ListSkillsResult:
+    ) -> types.ListSkillsResult:
         """Return one page of the skills and the cursor of the next."""
         return self._run(self._inner.list_skills_page(cursor, **options))
 
-    def iter_skills(self, **options: Unpack[CallOptions]) -> Iterator[Skill]:
+    def iter_skills(self, **options: Unpack[CallOptions]) -> Iterator[types.Skill]:
         """Iterate over all skills, fetching pages as they are needed."""
         return self._iterate(self._inner.iter_skills(**options))
 
-    def get_skill(self, uri: str, **options: Unpack[CallOptions]) -> Skill:
+    def get_skill(self, uri: str, **options: Unpack[CallOptions]) -> types.Skill:
         """Return what the server says of one skill; none of its files is read.
 
         Raises:
@@ -668,7 +647,7 @@ class Client(Owner):
         return self._run(self._inner.get_skill(uri, **options))
 
     def load_skill(
-        self, skill: Skill | str, **options: Unpack[CallOptions]
+        self, skill: types.Skill | str, **options: Unpack[CallOptions]
     ) -> LoadedSkill:
         """Read the `SKILL.md` of a skill, and nothing else, and check it.
 
@@ -688,7 +667,7 @@ class Client(Owner):
 
     def read_directory(
         self, uri: str, **options: Unpack[CallOptions]
-    ) -> list[Resource]:
+    ) -> list[types.Resource]:
         """Return what a directory holds, all pages, and not what its directories hold.
 
         Those have the MIME type ``inode/directory``. The server has to declare
@@ -790,7 +769,7 @@ class Client(Owner):
         self._run(self._inner.unsubscribe(uri, **options))
 
     def set_log_level(
-        self, level: LoggingLevel, **options: Unpack[CallOptions]
+        self, level: types.LoggingLevel, **options: Unpack[CallOptions]
     ) -> None:
         """Have the server send its log messages from a level on.
 

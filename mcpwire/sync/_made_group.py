@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal, Unpack
 
+    from mcpwire import types
     from mcpwire.client import CallOptions
     from mcpwire.group.backoff import Backoff
     from mcpwire.group.events import GroupEvents as AsyncGroupEvents
@@ -26,20 +27,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
     from mcpwire.tools.options import Errors, ToolOptions
     from mcpwire.tools.toolset import ToolSet as AsyncToolSet
-    from mcpwire.types import (
-        CallToolResult,
-        CompleteResult,
-        GetPromptResult,
-        LoggingLevel,
-        Prompt,
-        PromptReference,
-        ReadResourceResult,
-        Resource,
-        ResourceTemplate,
-        ResourceTemplateReference,
-        Tool,
-        Unset,
-    )
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["Group", "GroupEvents", "ToolSet"]
@@ -152,7 +139,7 @@ class ToolSet(Reader, Reading):
         confirmed: bool = False,
         errors: Errors | None = None,
         **options: Unpack[CallOptions],
-    ) -> CallToolResult:
+    ) -> types.CallToolResult:
         """Call a tool by its name here and return its result, also one that failed.
 
         Args:
@@ -353,7 +340,7 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
         check: bool = False,
         validate: Literal["off", "warn", "error"] = "off",
         **options: Unpack[CallOptions],
-    ) -> CallToolResult:
+    ) -> types.CallToolResult:
         """Call a tool of a server, by the name the server gave it.
 
         The result is the server's whole one, also where it says that the tool failed.
@@ -364,25 +351,27 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
             )
         )
 
-    def list_tools(self, server: str, **options: Unpack[CallOptions]) -> list[Tool]:
+    def list_tools(
+        self, server: str, **options: Unpack[CallOptions]
+    ) -> list[types.Tool]:
         """Return all tools of a server."""
         return self._run(self._inner.list_tools(server, **options))
 
     def read_resource(
         self, server: str, uri: str, **options: Unpack[CallOptions]
-    ) -> ReadResourceResult:
+    ) -> types.ReadResourceResult:
         """Read a resource of a server."""
         return self._run(self._inner.read_resource(server, uri, **options))
 
     def list_resources(
         self, server: str, **options: Unpack[CallOptions]
-    ) -> list[Resource]:
+    ) -> list[types.Resource]:
         """Return all resources of a server."""
         return self._run(self._inner.list_resources(server, **options))
 
     def list_resource_templates(
         self, server: str, **options: Unpack[CallOptions]
-    ) -> list[ResourceTemplate]:
+    ) -> list[types.ResourceTemplate]:
         """Return all resource templates of a server."""
         return self._run(self._inner.list_resource_templates(server, **options))
 
@@ -399,7 +388,9 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
         """Take one `subscribe` back."""
         self._run(self._inner.unsubscribe(server, uri, **options))
 
-    def list_prompts(self, server: str, **options: Unpack[CallOptions]) -> list[Prompt]:
+    def list_prompts(
+        self, server: str, **options: Unpack[CallOptions]
+    ) -> list[types.Prompt]:
         """Return all prompts of a server."""
         return self._run(self._inner.list_prompts(server, **options))
 
@@ -409,20 +400,22 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
         name: str,
         arguments: Mapping[str, str] | None = None,
         **options: Unpack[CallOptions],
-    ) -> GetPromptResult:
+    ) -> types.GetPromptResult:
         """Get a prompt of a server, filled in."""
         return self._run(self._inner.get_prompt(server, name, arguments, **options))
 
     def complete(
         self,
         server: str,
-        ref: PromptReference | ResourceTemplateReference | Mapping[str, Any],
+        ref: types.PromptReference
+        | types.ResourceTemplateReference
+        | Mapping[str, Any],
         argument: str,
         value: str = "",
         *,
         context: Mapping[str, str] | None = None,
         **options: Unpack[CallOptions],
-    ) -> CompleteResult:
+    ) -> types.CompleteResult:
         """Ask a server how an argument of a prompt or template could go on.
 
         `ref` may also be a mapping, as the wire has it.
@@ -464,7 +457,7 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
         return self._run(self._inner.ping(server, **options))
 
     def set_log_level(
-        self, server: str, level: LoggingLevel, **options: Unpack[CallOptions]
+        self, server: str, level: types.LoggingLevel, **options: Unpack[CallOptions]
     ) -> None:
         """Have a server send its log messages from a level on.
 
@@ -484,9 +477,9 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
         self,
         name: str | None = None,
         *,
-        sampling: SamplingHandler | Sampling | Unset | None = UNSET,
-        elicitation: FormHandler | Elicitation | Unset | None = UNSET,
-        roots: Roots | Unset | None = UNSET,
+        sampling: SamplingHandler | Sampling | types.Unset | None = UNSET,
+        elicitation: FormHandler | Elicitation | types.Unset | None = UNSET,
+        roots: Roots | types.Unset | None = UNSET,
     ) -> None:
         """Have others answer what a server asks, or all that have none of their own.
 

@@ -158,14 +158,7 @@ class Runner:
     # Calls...
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return its result.
-
-        Raises:
-            LocalProtocolError: This thread is in a call already (it runs a signal
-                handler, or a function on the loop), or this is a forked process.
-            ConnectionClosed: The loop was given up, for an interrupt in another thread.
-            BaseException: What the coroutine or a signal handler raised.
-        """
+        """Run a coroutine to its end and return its result, or raise its error."""
         call = _Call(work)
         try:
             self._enter(call)
@@ -280,10 +273,7 @@ class Runner:
         return self._leader.setdefault("leader", call) is call
 
     def _stop_leading(self, call: _Call) -> None:
-        """Wake a sleeping call to run the loop, where this one did.
-
-        And each that is done: the loop may have stopped before it could tell them.
-        """
+        """Wake those that are done, and one to run the loop, where this call did."""
         call.is_leading = False
         if self._leader.get("leader") is call:
             del self._leader["leader"]
@@ -428,11 +418,7 @@ class Runner:
     # The end...
 
     def end(self, *, wait: float | None = None) -> None:
-        """Close the loop as soon as no thread is in a call, and nothing needs it.
-
-        Args:
-            wait: How long to wait for the background thread, in seconds.
-        """
+        """Close the loop when nothing needs it; wait so long for its thread."""
         thread = self._thread
         self._is_ended = True
         self._end_or_go_on()

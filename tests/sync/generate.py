@@ -81,6 +81,9 @@ CLASSES: Final = {
 }
 """Class -> its base, and the asyncio classes that it has its methods from."""
 
+TYPES: Final[set[str]] = set()
+"""Names of `mcpwire.types` in the sources, as they are found."""
+
 SKIPPED: Final = {
     *("EventStream.take", "EventStream.wake", "Subscription.take", "Subscription.wake"),
     *("GroupEvents.take", "GroupEvents.end"),
@@ -250,7 +253,12 @@ def _imports(body: list[ast.stmt]) -> Iterator[str]:
             yield from _imports(node.body)
         elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
             for alias in node.names:
-                if alias.name not in {*CLASSES, *RUNTIME, "Any"}:
+                if alias.name in {*CLASSES, *RUNTIME, "Any"}:
+                    continue
+                if (node.module or "").startswith("mcpwire.types"):
+                    TYPES.add(alias.name)
+                    yield "from mcpwire import types"
+                else:
                     name = ast.unparse(alias).replace("AsyncIterator", "Iterator")
                     yield f"from {node.module} import {name}"
         elif isinstance(node, ast.Import):
@@ -295,7 +303,7 @@ def _constructor(name: str, nodes: list[ast.ClassDef]) -> str:
     )
     node.args.kw_defaults.append(ast.Constant(value=False))
     return textwrap.indent(
-        f"def __init__({ast.unparse(node.args)}) -> None:\n"
+        f"def __init__({_annotated(node.args)}) -> None:\n"
         f"    from mcpwire.{name.lower()} import {name} as Inner\n\n"
         f"    self._adopt(Inner, {given}, background=background)",
         "    ",
@@ -317,7 +325,7 @@ def _method(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str
     else:
         body = _body(where, node, returns)
     text = (
-        f"{decorators}def {NAMES.get(node.name, node.name)}({ast.unparse(node.args)})"
+        f"{decorators}def {NAMES.get(node.name, node.name)}({_annotated(node.args)})"
         f" -> {returns}:{_docstring(node, 4)}\n{textwrap.indent(body, '    ')}"
     )
     return [textwrap.indent(text, "    ")]
@@ -352,8 +360,13 @@ def _body(
 
 def _annotation(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     assert node.returns is not None, node.name
-    text = ast.unparse(node.returns)
+    text = _annotated(node.returns)
     return text.replace("AsyncIterator", "Iterator").replace("ClientT", "Client")
+
+
+def _annotated(node: ast.AST) -> str:
+    """Return annotations in which the types of the protocol have their module."""
+    return re.sub(rf"\b({'|'.join(TYPES)})\b", r"types.\1", ast.unparse(node))
 
 
 def _passed(arguments: ast.arguments, skip: int = 0) -> str:
