@@ -65,6 +65,7 @@ class Duplex:
     ) -> None:
         self._loop = get_running_loop()
         self._is_forked = False
+        self._is_abandoned = False
         self._inbound = inbound
         self._limits = limits
         self._peer: Peer[Pending] = Peer(self, role=role, limits=limits)
@@ -499,7 +500,7 @@ class Duplex:
 
     def abandon(self) -> None:
         """Let go of the connection now, from anywhere: a finaliser cannot wait."""
-        self._closed_by_us = True
+        self._closed_by_us = self._is_abandoned = True
         abandoned = TransportError("abandoned", target=self.target)
         if not self._loop.is_closed():
             self._lose(abandoned)  # for those who wait, maybe in other threads

@@ -112,7 +112,7 @@ class StdioChannel(PipeDuplex):
         super()._lose(error, cause)
         if self._last_words is not None:
             self._last_words.cancel()
-        if self._stopping is None:
+        if self._stopping is None and not self._is_abandoned:
             self._stopping = self._loop.create_task(
                 self._stop(), name=f"mcpwire-stop-{self._child.pid}"
             )

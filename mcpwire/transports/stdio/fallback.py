@@ -131,7 +131,8 @@ class FallbackChannel(Duplex):
         if self._dead is None:
             self._recount()
             super()._lose(error, cause)
-            self._stopping = self._loop.create_task(self._stop())
+            if not self._is_abandoned:
+                self._stopping = self._loop.create_task(self._stop())
 
     async def _stop(self) -> None:
         if self._spawning is not None:
