@@ -245,7 +245,7 @@ class Client:
     # Lifetime...
 
     async def connect(self) -> None:
-        """Connect, or wait for whoever is connecting; does nothing when connected.
+        """Connect, or wait for the connecting under way; do nothing when connected.
 
         Works from any task, again after `aclose`, and again after the server died.
         Cancelling the last caller undoes what had begun.

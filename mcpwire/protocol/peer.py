@@ -1,6 +1,6 @@
 """One end of a duplex JSON-RPC connection: bytes in, calls and answers out.
 
-It does no I/O and knows no clock. Whoever owns it (a channel, a server) feeds the bytes
+It does no I/O and knows no clock. Its owner (a channel, a server) feeds the bytes
 it read to `receive`, writes the bytes it is given, and is told what happened through
 the `Owner` protocol::
 

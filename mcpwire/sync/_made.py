@@ -279,7 +279,7 @@ class Client(Owner):
         )
 
     def connect(self) -> None:
-        """Connect, or wait for whoever is connecting; does nothing when connected.
+        """Connect, or wait for the connecting under way; do nothing when connected.
 
         Works from any thread, again after `close`, and again after the server died.
         Ctrl-C undoes what had begun.

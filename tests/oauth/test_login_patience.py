@@ -162,7 +162,7 @@ async def test_a_slow_server_is_not_a_slow_user(auth, stateless):
 
 
 async def never_asked(url):
-    await asyncio.sleep(FOREVER_S)
+    await asyncio.sleep(FOREVER_S)  # until it is cancelled
     return url
 
 

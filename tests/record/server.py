@@ -80,14 +80,14 @@ async def fail(how: str) -> str:
 
 @server.tool(timeout=0.2)
 async def late() -> None:
-    await asyncio.sleep(3600)
+    await asyncio.sleep(3600)  # until it is cancelled
 
 
 @server.tool
 async def work(ctx: Context) -> str:
     for step in (1, 2):
         ctx.progress(step, 2, f"step {step}")
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
     ctx.debug("quiet")
     await ctx.info({"done": True})
     return f"{ctx.method} at {ctx.protocol_version}"
@@ -97,7 +97,7 @@ async def work(ctx: Context) -> str:
 async def slow(ctx: Context) -> None:
     try:
         ctx.progress(1)
-        await asyncio.sleep(3600)
+        await asyncio.sleep(3600)  # until it is cancelled
     finally:
         given_up.append("slow")
         asyncio.get_running_loop().call_soon(asyncio.ensure_future, told())

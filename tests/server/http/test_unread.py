@@ -44,7 +44,7 @@ class Flood:
         say = request.session.send if is_beside else request.notify
         for _ in range(EVENTS):
             say("notifications/message", {"level": "info", "data": "x" * EVENT})
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
         self.sent += 1
         if is_beside:
             return {"content": []}

@@ -47,7 +47,7 @@ class Opening:
         """Have `tell` called when it is known; return whether that is to come."""
         if not self.is_settled:
             self._tells.append(tell)
-        return not self.is_settled  # which another thread may have done meanwhile
+        return not self.is_settled
 
 
 class _BesideCalls(asyncio.Task[Any]):
