@@ -54,12 +54,6 @@ _PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETI
 
 _DEPTH_OUT: Final = 254  # dicts and lists within each other; orjson's own bound
 
-_FAR: Final = slice(65_536, 65_537)
-"""``text[_FAR]`` is empty unless the text is long; cheaper than `len`."""
-
-_FEW_VALUES: Final = 100
-"""Looking at so many values takes as long as searching a long text."""
-
 _PATH_SPELLED: Final = 16  # levels of a path that an error message spells out
 _SMALLEST_INT: Final = -(2**63)
 _LARGEST_INT: Final = 2**64 - 1
@@ -73,9 +67,7 @@ def _encoder(options: int) -> Callable[[Json], bytes]:
             text = _dumps(value, None, options)
         except TypeError as error:
             raise _refusal(value, str(error)) from error
-        # For bytes, `partition` is twice as fast as `in`.
-        is_doubtful = text[_FAR] or text.partition(b"null")[1]
-        if is_doubtful and _hides_non_finite(value, text):
+        if b"null" in text and _has_non_finite(value):
             raise _refusal(value, "not finite")
         return text
 
@@ -93,22 +85,8 @@ encode_line: Final = _encoder(_PLAIN | orjson.OPT_APPEND_NEWLINE)
 """As `encode`, with a newline at the end; the text itself contains none."""
 
 
-def _hides_non_finite(value: Json, text: bytes) -> bool:
-    """Tell whether a NaN or an infinity hides in a value that orjson wrote.
-
-    Searching a long text costs as much as writing it, and most are of few values.
-    """
-    if text[_FAR]:
-        found = _has_non_finite(value, _FEW_VALUES)
-        if found is not None:
-            return found
-        if not text.partition(b"null")[1]:
-            return False
-    return bool(_has_non_finite(value, len(text)))
-
-
-def _has_non_finite(value: Json, steps: int) -> bool | None:
-    """Look at each value; ``None`` where there are more than that."""
+def _has_non_finite(value: Json) -> bool:
+    """Tell whether orjson wrote a NaN or an infinity of the value as ``null``."""
     pending = [value]
     while pending:
         item = pending.pop()
@@ -116,9 +94,6 @@ def _has_non_finite(value: Json, steps: int) -> bool | None:
             if not isfinite(item):
                 return True
         elif isinstance(item, (dict, list, tuple)):
-            steps -= len(item)
-            if steps < 0:
-                return None
             pending.extend(item.values() if isinstance(item, dict) else item)
         elif isinstance(item, Enum):
             pending.append(item.value)
@@ -207,9 +182,7 @@ def _str_offence(text: str) -> str | None:
 
 _DEPTH_SALVAGED: Final = 64
 _TOKENS_SALVAGED: Final = 100_000  # steps in Python, so that the walk ends soon
-_SLOWLY_SALVAGED: Final = (
-    8 * 1024 * 1024
-)  # beyond, a broken line would stall its reader
+_SLOWLY_SALVAGED: Final = 8 * 1024 * 1024  # beyond, its reader would stall
 
 # int() takes quadratic time over its digits, or raises, as Python is set up.
 _LONG_NUMBER: Final = re.compile(r"(?<![0-9])[0-9]{401,}+")

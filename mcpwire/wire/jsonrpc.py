@@ -239,6 +239,7 @@ def id_twin(id: RequestId) -> RequestId | None:
 Line: TypeAlias = bytes | bytearray
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_LINE_FEED: Final = 0x0A  # bytes look for a number far faster than for bytes
 
 
 class LineDecoder:
@@ -272,7 +273,7 @@ class LineDecoder:
         longest = len(data)
         lines: list[Line] = []
         # Splitting looks at each byte by itself: long lines come in many chunks.
-        if b"\n" in data:
+        if _LINE_FEED in data:
             *complete, data = data.split(b"\n")
             lines += complete
         if self._partial:
@@ -302,12 +303,14 @@ class LineDecoder:
     def _stop_at_overflow(self, lines: list[Line]) -> list[Line]:
         for index, line in enumerate(lines):
             if len(line) > self._limit:
-                return self._stop(lines[:index])
+                del lines[index:]
+                self.close()
+                return lines
         if len(self._partial) > self._limit:
-            return self._stop(lines)
+            self.close()
         return lines
 
-    def _stop(self, lines: list[Line]) -> list[Line]:
+    def close(self) -> None:
+        """Take nothing more, as after an overflow."""
         self.overflow = True
         self._partial = bytearray()
-        return lines
