@@ -25,7 +25,7 @@ from mcpwire.types import UNSET
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from mcpwire.client.connection import Connection
     from mcpwire.client.requests import Requests
@@ -120,50 +120,6 @@ class Listening:
             self._channel.cancel(self._handle, "nobody listens any more")
 
 
-class _ChangeLock:
-    """Lets one after the other change what is wanted, each within its own time."""
-
-    def __init__(
-        self,
-        changes: list[asyncio.Event],
-        connection: Connection,
-        deadline: Deadline | None,
-    ) -> None:
-        self._changes = changes
-        self._connection = connection
-        self._deadline = deadline
-        self._mine = asyncio.Event()
-
-    async def __aenter__(self) -> None:
-        try:
-            self._changes.append(self._mine)
-            while self._changes[0] is not self._mine:
-                await self._wait()
-        except BaseException:
-            self._leave()
-            raise
-
-    async def _wait(self) -> None:
-        connection, deadline = self._connection, self._deadline
-        left = connection.left(deadline)
-        if left == 0.0:
-            raise _late(deadline, connection, "others were before it")
-        until = None if left is None else connection.time() + left
-        await connection.attend(self._mine, until)
-        if not connection.is_wanted:
-            raise connection.not_connected()
-
-    async def __aexit__(self, *_: object) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
-        if self._mine not in self._changes:
-            return
-        self._changes.remove(self._mine)
-        for first in self._changes[:1]:
-            first.set()
-
-
 def _late(
     deadline: Deadline | None, connection: Connection, detail: str
 ) -> RequestTimeout:
@@ -183,7 +139,7 @@ class Subscriptions:
     def __init__(self, connection: Connection, requests: Requests) -> None:
         self._connection = connection
         self._requests = requests
-        self._changes: list[asyncio.Event] = []
+        self._changing = asyncio.Lock()
         self._subscribed: set[str] = set()
         self._listening: Listening | None = None
         # A callback for notifications wants to hear of changed lists; so does a cache.
@@ -227,7 +183,7 @@ class Subscriptions:
     def forget(self) -> None:
         """Want nothing any more: the client was closed."""
         self.counts = Interests()
-        self._changes = []
+        self._changing = asyncio.Lock()  # the other may be of a loop that is closed
         self._subscribed.clear()
         self._listening = None
 
@@ -259,7 +215,7 @@ class Subscriptions:
         self.counts.add(wanted)
         try:
             connection.hear()
-            async with _ChangeLock(self._changes, self._connection, deadline):
+            async with self._change(deadline):
                 return await self._apply(wanted, deadline, options)
         except BaseException:
             self.discard(wanted)
@@ -299,8 +255,24 @@ class Subscriptions:
         if not self._connection.is_open:
             return
         deadline = self._requests.deadline(options.get("timeout", UNSET))
-        async with _ChangeLock(self._changes, self._connection, deadline):
+        async with self._change(deadline):
             await self._apply(Filter(), deadline, options)
+
+    @contextlib.asynccontextmanager
+    async def _change(self, deadline: Deadline | None) -> AsyncIterator[None]:
+        """Let one after the other change what is wanted, each within its own time."""
+        connection, changing = self._connection, self._changing
+        try:
+            async with asyncio.timeout(connection.left(deadline)):
+                await changing.acquire()
+        except TimeoutError:
+            raise _late(deadline, connection, "others were before it") from None
+        try:
+            if not connection.is_wanted:  # closed meanwhile
+                raise connection.not_connected()
+            yield
+        finally:
+            changing.release()
 
     async def _apply(
         self, wanted: Filter, deadline: Deadline | None, options: Mapping[str, Any]
