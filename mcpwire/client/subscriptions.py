@@ -109,7 +109,7 @@ class Listening:
                 raise connection.not_connected()
             left = connection.left(deadline)
             if left == 0.0 and is_sent:
-                raise _late(deadline, connection, "it was not acknowledged")
+                raise connection.late(LISTEN, deadline, "it was not acknowledged")
             await connection.wait(self._changed, left)
             is_sent = True
         return self.acknowledged
@@ -118,19 +118,6 @@ class Listening:
         """End it; the server is told."""
         if self.is_open:
             self._channel.cancel(self._handle, "nobody listens any more")
-
-
-def _late(
-    deadline: Deadline | None, connection: Connection, detail: str
-) -> RequestTimeout:
-    assert deadline is not None
-    assert deadline.timeout is not None
-    return RequestTimeout(
-        method=LISTEN,
-        timeout=deadline.timeout,
-        elapsed=deadline.elapsed(connection.time()),
-        detail=detail,
-    )
 
 
 class Subscriptions:
@@ -266,7 +253,7 @@ class Subscriptions:
             async with asyncio.timeout(connection.left(deadline)):
                 await changing.acquire()
         except TimeoutError:
-            raise _late(deadline, connection, "others were before it") from None
+            raise connection.late(LISTEN, deadline, "others were before it") from None
         try:
             if not connection.is_wanted:  # closed meanwhile
                 raise connection.not_connected()
