@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     )
     from mcpwire.auth.records import Login, LoginStatus
     from mcpwire.client import CallOptions, Client
+    from mcpwire.client.client import resolve_links
     from mcpwire.client.connection import ClientStats
-    from mcpwire.client.links import resolve_links
     from mcpwire.client.login import (
         begin_login,
         finish_login,
@@ -154,6 +154,7 @@ _EXPORTS: Final = {
     ),
     "mcpwire.auth.records": ("Login", "LoginStatus"),
     "mcpwire.client": ("CallOptions", "Client"),
+    "mcpwire.client.client": ("resolve_links",),
     "mcpwire.client.login": (
         "begin_login",
         "finish_login",
@@ -246,7 +247,6 @@ _EXPORTS: Final = {
     "mcpwire.transports.stdio.target": ("Stdio",),
     "mcpwire.tools.names": ("NamePolicy",),
     "mcpwire.tools": ("ToolCall", "ToolLock", "ToolSet", "ToolTransform", "ToolView"),
-    "mcpwire.client.links": ("resolve_links",),
     "mcpwire.gateway": ("Gateway",),
     "mcpwire.group": ("Backoff", "Group", "GroupEvent", "Member", "NotConnected"),
     "mcpwire.transports.custom.targets": ("Messages", "Reverse", "Stream"),

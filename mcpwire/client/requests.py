@@ -8,6 +8,7 @@ request it is sent again within the deadline of the public call, where the rules
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from time import time as wall_time
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -16,6 +17,7 @@ from mcpwire.errors import (
     ConnectError,
     ConnectionClosed,
     HeaderMismatch,
+    LocalProtocolError,
     MCPError,
     MethodNotFound,
     RemoteProtocolError,
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
         Callable,
         Coroutine,
         Generator,
-        Mapping,
     )
 
     from mcpwire.client.connection import Connection
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     ProgressFn = Callable[[float, float | None, str | None], Any]
 
-__all__ = ["PendingCall", "Requests"]
+__all__ = ["PendingCall", "Requests", "as_object"]
 
 T = TypeVar("T")
 
@@ -260,12 +261,12 @@ class Requests:
         return found
 
     async def walk(
-        self, method: str, options: Mapping[str, Any]
+        self, method: str, params: Mapping[str, Any], options: Mapping[str, Any]
     ) -> AsyncIterator[dict[str, Any]]:
         """Fetch page after page as they are asked for, each within its own deadline."""
         from mcpwire.protocol.paging import PageWalk
 
-        walk = PageWalk(method, {}, limit=self._limits.pages)
+        walk = PageWalk(method, params, limit=self._limits.pages)
         while walk.params is not None:
             page = await self.request(method, dict(walk.params), options)
             walk.receive(page)
@@ -530,6 +531,19 @@ class Requests:
             chance=random(),  # noqa: S311 - jitter
             now_wall=wall_time(),
         )
+
+
+def as_object(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as the one object that they are on the wire.
+
+    Raises:
+        LocalProtocolError: They are no mapping.
+    """
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    raise LocalProtocolError(
+        f"arguments: expected an object, got {type(arguments).__name__}"
+    )
 
 
 def is_list(method: str) -> bool:

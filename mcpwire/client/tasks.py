@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.client.client import as_object
+from mcpwire.client.requests import as_object
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, TransportError
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.methods import available
