@@ -493,10 +493,7 @@ class Connection:
         return self._is_wanted or (self._opening or self._closing) is not None
 
     def abandon(self) -> bool:
-        """Let go at once, from anywhere; return whether a closing had yet to begin.
-
-        For finalisers: it kills what it must and waits for nothing.
-        """
+        """Let go at once, from anywhere; tell whether a closing had yet to begin."""
         self._is_wanted = False
         opening, self._opening = self._opening, None
         self._closing = None  # an interrupted loop may end neither of the two

@@ -37,13 +37,7 @@ __all__ = ["Handshake", "connect_failure", "pausable"]
 
 
 class Handshake:
-    """Drives the negotiation's generator: sends, waits, and opens again if it must.
-
-    Attributes:
-        channel: What was opened last.
-        is_legacy: Whether that is HTTP+SSE.
-        last_method: The request sent last.
-    """
+    """Drives the negotiation's generator: sends, waits, and opens again if it must."""
 
     def __init__(self, opener: Opener, inbound: Inbound, started: float) -> None:
         self._opener = opener
@@ -160,10 +154,7 @@ class Handshake:
         return answer
 
     async def _forget_calls(self) -> None:
-        """Give up what is still open, and tell the server nothing of it.
-
-        A call given up before the revision is set leaves no trace on the wire.
-        """
+        """Give up what is open; a call given up before the agreement tells nothing."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -171,10 +162,7 @@ class Handshake:
             await asyncio.wait(tasks)
 
     async def discard(self) -> None:
-        """Close what was opened; bounded in time, and never cut short.
-
-        An opening that was cancelled is over when this returns.
-        """
+        """Close what was opened; bounded in time, and never cut short."""
         for task in self._tasks:
             task.cancel()
         for channel in (self.channel, self._aside):

@@ -108,8 +108,7 @@ class Requests:
         """Prepare one request and return what performs it.
 
         A plain function, so that an ordinary call costs one coroutine and not two.
-        `params` is the caller's own dict and may be changed. A channel that was lost
-        says so itself; `begin_again` is for that.
+        `params` is the caller's own dict and may be changed.
         """
         connection = self._connection
         channel = connection.channel
@@ -534,11 +533,7 @@ class Requests:
 
 
 def as_object(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as the one object that they are on the wire.
-
-    Raises:
-        LocalProtocolError: They are no mapping.
-    """
+    """Return arguments as the one object that they are on the wire."""
     if isinstance(arguments, Mapping):
         return dict(arguments)
     raise LocalProtocolError(

@@ -44,13 +44,7 @@ EVERY_LIST = Filter(tools=True, prompts=True, resources=True)
 
 
 class Listening:
-    """One `subscriptions/listen` and what has become of it.
-
-    Attributes:
-        wanted: What was asked for.
-        acknowledged: What the server will tell; ``None`` until it said so.
-        outcome: How it ended: the result, or the error; ``None`` while it runs.
-    """
+    """One `subscriptions/listen` and what has become of it."""
 
     def __init__(
         self, connection: Connection, channel: OpenChannel, wanted: Filter
@@ -188,12 +182,7 @@ class Subscriptions:
     # Changing what is wanted...
 
     async def add(self, wanted: Filter, options: Mapping[str, Any]) -> Filter:
-        """Have the server tell of this too; return what of it it will tell.
-
-        Raises:
-            LocalProtocolError: There is no connection.
-            MCPError: As any request; nothing more is wanted then than before.
-        """
+        """Have the server tell of this too; return what of it it will tell."""
         deadline = self._requests.deadline(options.get("timeout", UNSET))
         connection = self._connection
         if not connection.is_open:
@@ -229,12 +218,7 @@ class Subscriptions:
             await connection.wait(known, seconds)
 
     async def remove(self, wanted: Filter, options: Mapping[str, Any]) -> None:
-        """Want this no longer; the server is told where nobody else does.
-
-        Raises:
-            LocalProtocolError: It was not wanted.
-            MCPError: As any request; it is not wanted any longer all the same.
-        """
+        """Want this no longer; the server is told where nobody else wants it."""
         try:
             self.counts.remove(wanted)
         except ValueError as error:

@@ -108,8 +108,7 @@ def _refusal(value: Json, reason: str) -> LocalProtocolError:
 def _find_offence(value: Json) -> tuple[str, str] | None:
     """Return path and description of the first thing that has no JSON form.
 
-    Walks in orjson's order, so it ends where orjson ended: also in a value that
-    contains itself, or shares its parts so often that writing it would not end.
+    In orjson's order, so that it ends where orjson ended, in any value.
     """
     path: list[str] = []
     levels = [_members([value])]
@@ -197,11 +196,8 @@ _BRACKETS_OR_STRING: Final = re.compile(
 def salvage(line: bytes | bytearray) -> Json | None:
     """Return what the standard library reads in a line orjson refused, or ``None``.
 
-    It forgives what a broken peer gets wrong inside an otherwise readable message:
-    invalid UTF-8 and, in lines up to 8 MiB, lone surrogates, NaN and infinity, enormous
-    numbers, and depth (what lies deeper than 64 levels becomes ``None``). It tells
-    which request the line answers, and is never to be handed on as a message. Never
-    raises, and takes linear time.
+    It tells which request a broken line answers, and is never handed on as a message:
+    depth beyond 64 levels is ``None``. Never raises, and takes linear time.
     """
     text = line.decode("utf-8-sig", "replace")
     try:
@@ -246,13 +242,10 @@ _WINDOW: Final = 64 * 1024  # bytes looked at in one step; they stay in the cach
 
 
 def check_values(text: bytes | bytearray, most: int) -> None:
-    """Check, before JSON text is decoded, that it holds no more than so many values.
+    """Raise `MessageTooLarge` if JSON text holds more than so many values.
 
     Each value but the first stands behind a comma or an opening bracket. Those in
     strings do not count; they are only told apart where there are too many in all.
-
-    Raises:
-        MessageTooLarge: It holds more.
     """
     # A text that is no longer than that cannot hold more.
     marks = 0
@@ -302,11 +295,7 @@ _TAIL: Final = re.compile(rb"[]}]\s*+((?:,\s*+" + _MEMBER + rb")*+\})\s*+\Z")
 
 
 def outline(text: bytes | bytearray) -> dict[str, Json]:
-    """Return the members around the first long one of a large object, it as ``None``.
-
-    They tell the id of a message that is not decoded. Empty where the ends of the
-    text do not show them.
-    """
+    """Return the members around the first long one of an object, it as ``None``."""
     head = _HEAD.match(text[:_EDGE])
     tail = _TAIL.search(text[-_EDGE:])
     if head is None or tail is None:

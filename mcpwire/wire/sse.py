@@ -180,13 +180,7 @@ def encode_event(
     id: str | None = None,
     retry: int | None = None,
 ) -> bytes:
-    """Return one event as bytes; without data it is a priming event.
-
-    Raises:
-        LocalProtocolError: A part cannot be said in an event stream: data with a
-            carriage return, a type or id of several lines, an id with NUL, a negative
-            reconnection time.
-    """
+    """Return one event as bytes; without data it is a priming event."""
     if b"\r" in data:
         raise LocalProtocolError("an event's data cannot contain a carriage return")
     lines = []
@@ -203,11 +197,7 @@ def encode_event(
 
 
 def encode_comment(text: str = "") -> bytes:
-    """Return a comment, which keeps a quiet stream alive and yields no event.
-
-    Raises:
-        LocalProtocolError: The text has several lines or is not Unicode.
-    """
+    """Return a comment, which keeps a quiet stream alive and yields no event."""
     return b": " + _encode_field("comment", text) + b"\n\n"
 
 
