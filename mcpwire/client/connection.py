@@ -214,6 +214,7 @@ class Connection:
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._closing_channel: OpenChannel | None = None
+        self._handshake: Handshake | None = None  # the last, until it has succeeded
         self._waiters = 0
         self._taken = False  # whether anybody has been told of this connection
         self._reconnector = Reconnector(self)
@@ -517,14 +518,18 @@ class Connection:
         self._closing = None  # an interrupted loop may end neither of the two
         closing, self._closing_channel = self._closing_channel, None
         channel, self._current, self.channel = self._current, None, None
+        handshake, self._handshake = self._handshake, None
+        opened = handshake.channels if handshake is not None else ()
         loop = self._loop
         if opening is not None and loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(opening.cancel)  # others may wait for it
         for each in (channel, closing):
+            if each is not None:
+                self._closed_stats.add(each)
+        for each in (channel, closing, *opened):
             if each is None:
                 continue
-            self._closed_stats.add(each)
             if loop is not None and loop.is_running() and not runs_here(loop):
                 loop.call_soon_threadsafe(each.abandon)
             else:
@@ -572,6 +577,7 @@ class Connection:
         started = loop.time()
         self.inbound.revision = None  # until this connection has agreed on its own
         handshake = Handshake(self._opener, self.inbound, started)
+        self._handshake = handshake
         try:
             async with asyncio.timeout_at(until) as scope:
                 if self._leaving:
@@ -674,7 +680,7 @@ class Connection:
 
     def _settle(self, channel: OpenChannel, profile: Profile) -> None:
         """Take over a connection that is ready."""
-        self._current = channel
+        self._current, self._handshake = channel, None
         self.profile = profile
         self._missed()
         self.channel = channel

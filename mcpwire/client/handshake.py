@@ -178,6 +178,12 @@ class Handshake:
         if tasks:
             await asyncio.wait(tasks)
 
+    @property
+    def channels(self) -> list[OpenChannel]:
+        """What it has opened and not closed."""
+        opened = (self.channel, self._aside)
+        return [channel for channel in opened if channel is not None]
+
     async def discard(self) -> None:
         """Close what was opened; bounded in time, and never cut short.
 
@@ -185,9 +191,8 @@ class Handshake:
         """
         for task in self._tasks:
             task.cancel()
-        for channel in (self.channel, self._aside):
-            if channel is not None:
-                await self._close(channel)
+        for channel in self.channels:
+            await self._close(channel)
 
     async def _close(self, channel: OpenChannel) -> None:
         closing = self._loop.create_task(channel.aclose())
