@@ -37,10 +37,9 @@ from mcpwire.errors import (
     SessionExpired,
 )
 from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY, Limits, Recovery
-from mcpwire.protocol import lifecycle
+from mcpwire.protocol import negotiation
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.protocol.negotiation import Negotiation
-from mcpwire.protocol.profile import Profile
+from mcpwire.protocol.negotiation import Negotiation, Profile
 from mcpwire.transports._affinity import runs_here
 from mcpwire.transports.handlers import is_blocking, stay_for
 from mcpwire.versions import Era
@@ -50,9 +49,8 @@ if TYPE_CHECKING:
 
     from mcpwire.errors import MCPError, TransportError
     from mcpwire.protocol.host.features import HostFeatures, Question
-    from mcpwire.protocol.lifecycle import Identity
-    from mcpwire.protocol.negotiation import Agreement
-    from mcpwire.protocol.notifications import Notification
+    from mcpwire.protocol.negotiation import Agreement, Identity
+    from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle, NotifyFn
     from mcpwire.transports.targets import OpenChannel, Opener
     from mcpwire.versions import Revision
@@ -655,7 +653,7 @@ class Connection:
         self, handshake: Handshake, allowed: tuple[Revision, ...]
     ) -> Agreement:
         self.negotiation = Negotiation()
-        steps = lifecycle.negotiate(
+        steps = negotiation.negotiate(
             self.settings.identity,
             allowed,
             probe_timeout=self.settings.probe_timeout,
