@@ -104,7 +104,6 @@ logger = logging.getLogger("mcpwire")
 _decode_tool_result: Final = decoder(CallToolResult)
 
 _MCPWIRE: Final = {"name": "mcpwire", "version": __version__}
-_NONE: Final[Mapping[str, Any]] = {}
 
 
 class CallOptions(TypedDict, total=False):
@@ -837,9 +836,9 @@ class Client:
         return result
 
     async def _iterate(
-        self, method: str, options: CallOptions, params: Mapping[str, Any] = _NONE
+        self, method: str, options: CallOptions, params: JsonObject | None = None
     ) -> AsyncIterator[Any]:
-        async for page in self._requests.walk(method, params, options):
+        async for page in self._requests.walk(method, params or {}, options):
             for item in self._items(method, page):
                 yield item
 

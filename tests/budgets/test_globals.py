@@ -36,7 +36,6 @@ ALLOWED = {
     "transports/stdio/reaper.py: _lock": "the one thread for all children",
     "transports/stdio/reaper.py: _thread": "the one thread for all children",
     "transports/stdio/reaper.py: _watched": "the one thread for all children",
-    "types/_codec.py: _CODEC": "what is compiled, once for each class of ours",
 }
 """What is kept in modules and changes."""
 
