@@ -100,8 +100,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway import Gateway
     from mcpwire.group import Backoff, Group, GroupEvent, Member, NotConnected
     from mcpwire.limits import Limits, Recovery
-    from mcpwire.protocol.host.elicitation import Elicitation
-    from mcpwire.protocol.host.sampling import Sampling
+    from mcpwire.protocol.client_features import Elicitation, Sampling
     from mcpwire.protocol.negotiation import Negotiation
     from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.protocol.results.skills import SkillError
@@ -207,8 +206,7 @@ _EXPORTS: Final = {
         "UrlElicitationRequired",
     ),
     "mcpwire.limits": ("Limits", "Recovery"),
-    "mcpwire.protocol.host.elicitation": ("Elicitation",),
-    "mcpwire.protocol.host.sampling": ("Sampling",),
+    "mcpwire.protocol.client_features": ("Elicitation", "Sampling"),
     "mcpwire.protocol.negotiation": ("Negotiation",),
     "mcpwire.protocol.subscriptions": ("Filter", "Notification"),
     "mcpwire.protocol.results.cache": ("ResponseCache",),

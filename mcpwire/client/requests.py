@@ -342,7 +342,7 @@ class Requests:
         agreement = connection.profile.agreement
         assert agreement is not None
         try:
-            question = connection.inbound.features.question(
+            question = connection.inbound.features.prepare(
                 step.method, step.params, agreement.revision
             )
         except RPCError as error:

@@ -12,8 +12,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 from urllib.parse import quote, unquote
 
+from mcpwire._text import excerpt
 from mcpwire.errors import RemoteProtocolError
-from mcpwire.protocol.host.question import excerpt
 from mcpwire.protocol.results import frontmatter
 
 if TYPE_CHECKING:
