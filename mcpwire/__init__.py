@@ -100,13 +100,13 @@ if TYPE_CHECKING:
     from mcpwire.gateway import Gateway
     from mcpwire.group import Backoff, Group, GroupEvent, Member, NotConnected
     from mcpwire.limits import Limits, Recovery
+    from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.host.elicitation import Elicitation
     from mcpwire.protocol.host.sampling import Sampling
     from mcpwire.protocol.negotiation import Negotiation
     from mcpwire.protocol.notices.interests import Filter
     from mcpwire.protocol.notifications import Notification
-    from mcpwire.protocol.results.cache import ResponseCache
-    from mcpwire.protocol.results.skills import SkillError
+    from mcpwire.protocol.skills import SkillError
     from mcpwire.server.app import Server
     from mcpwire.server.asking.context import Context, current_context
     from mcpwire.server.asking.elicited import Elicited
@@ -213,8 +213,8 @@ _EXPORTS: Final = {
     "mcpwire.protocol.negotiation": ("Negotiation",),
     "mcpwire.protocol.notices.interests": ("Filter",),
     "mcpwire.protocol.notifications": ("Notification",),
-    "mcpwire.protocol.results.cache": ("ResponseCache",),
-    "mcpwire.protocol.results.skills": ("SkillError",),
+    "mcpwire.protocol.cache": ("ResponseCache",),
+    "mcpwire.protocol.skills": ("SkillError",),
     "mcpwire.server.app": ("Server",),
     "mcpwire.server.asking.context": ("Context", "current_context"),
     "mcpwire.server.asking.elicited": ("Elicited",),

@@ -32,11 +32,11 @@ from mcpwire.limits import (
     Recovery,
     check_timeout,
 )
+from mcpwire.protocol.known_tools import KnownTools
 from mcpwire.protocol.lifecycle import Identity, parse_mode
 from mcpwire.protocol.methods import LEVELS, find
 from mcpwire.protocol.notices.interests import Filter
 from mcpwire.protocol.recovery.restarts import tool_allows_repeat
-from mcpwire.protocol.results.known_tools import KnownTools
 from mcpwire.transports.targets import opener
 from mcpwire.types import UNSET, decode, decoder, encode
 from mcpwire.types._codec import decode_repaired
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
         Subscription,
     )
     from mcpwire.errors import MCPError
+    from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
     from mcpwire.protocol.host.features import HostFeatures
     from mcpwire.protocol.host.roots import Roots
     from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
     from mcpwire.protocol.negotiation import Negotiation
     from mcpwire.protocol.notifications import Notification
-    from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.transports.base import CallHandle
     from mcpwire.transports.targets import Target
     from mcpwire.types import (
@@ -907,7 +907,7 @@ class Client:
                 sent.
         """
         from mcpwire.client.skills import load
-        from mcpwire.protocol.results.frontmatter import load_yaml
+        from mcpwire.protocol.frontmatter import load_yaml
 
         load_yaml()
         profile = self._connection.profile
@@ -1162,7 +1162,7 @@ def _identity(info: Implementation | None, features: HostFeatures | None) -> Ide
 def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache | None:  # noqa: FBT001 - public option
     if cache is False:
         return None
-    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.cache import ResponseCache
 
     found = ResponseCache() if cache is True else cache
     connection.inbound.changes.append(found.invalidate)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     )
 
     from mcpwire.client.connection import Connection
-    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.steps import Step, Steps
     from mcpwire.types import Unset
     from mcpwire.wire.jsonrpc import RequestId

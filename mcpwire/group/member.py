@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from mcpwire.limits import Limits, Recovery
+    from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
     from mcpwire.protocol.host.roots import Roots
     from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
-    from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.tools.options import ToolOptions
     from mcpwire.tools.rules import Confirm, Patterns, TraceContext
     from mcpwire.types import JsonObject, Unset

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 from urllib.parse import quote, unquote
 
 from mcpwire.errors import RemoteProtocolError
+from mcpwire.protocol import frontmatter
 from mcpwire.protocol.host.question import excerpt
-from mcpwire.protocol.results import frontmatter
 
 if TYPE_CHECKING:
     from mcpwire.types import ReadResourceResult, Skill, SkillResource
