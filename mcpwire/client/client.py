@@ -32,9 +32,9 @@ from mcpwire.limits import (
     Recovery,
     check_timeout,
 )
+from mcpwire.protocol.known_tools import KnownTools
 from mcpwire.protocol.methods import LEVELS, find
 from mcpwire.protocol.negotiation import Identity, parse_mode
-from mcpwire.protocol.results.known_tools import KnownTools
 from mcpwire.protocol.retry import tool_allows_repeat
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.transports.targets import opener
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         Subscription,
     )
     from mcpwire.errors import MCPError
+    from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.client_features import (
         ClientFeatures,
         Elicitation,
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
         SamplingHandler,
     )
     from mcpwire.protocol.negotiation import Negotiation
-    from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle
     from mcpwire.transports.targets import Target
@@ -911,7 +911,7 @@ class Client:
                 sent.
         """
         from mcpwire.client.skills import load
-        from mcpwire.protocol.results.frontmatter import load_yaml
+        from mcpwire.protocol.frontmatter import load_yaml
 
         load_yaml()
         profile = self._connection.profile
@@ -1166,7 +1166,7 @@ def _identity(info: Implementation | None, features: ClientFeatures | None) -> I
 def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache | None:  # noqa: FBT001 - public option
     if cache is False:
         return None
-    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.cache import ResponseCache
 
     found = ResponseCache() if cache is True else cache
     connection.inbound.changes.append(found.invalidate)

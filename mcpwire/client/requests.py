@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     )
 
     from mcpwire.client.connection import Connection
+    from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.multistep import Step, Steps
-    from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.types import Unset
     from mcpwire.wire.jsonrpc import RequestId
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 
 from mcpwire.errors import RemoteProtocolError
-from mcpwire.protocol.results.skills import (
+from mcpwire.protocol.skills import (
     MAX_BYTES,
     MAX_FILES,
     SkillError,

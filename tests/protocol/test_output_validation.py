@@ -8,8 +8,9 @@ from time import process_time
 import pytest
 
 from mcpwire.errors import LocalProtocolError, RemoteProtocolError
-from mcpwire.protocol.results import output_schema, schema_fault
-from mcpwire.protocol.results.output_schema import OutputValidator
+from mcpwire.protocol import output_validation as output_schema
+from mcpwire.protocol.output_validation import OutputValidator
+from mcpwire.protocol.results import schema_fault
 
 DRAFT_07 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpwire.protocol.cache import LONGEST_TTL_S, ResponseCache
 from mcpwire.protocol.methods import METHODS
-from mcpwire.protocol.results.cache import LONGEST_TTL_S, ResponseCache
 
 CACHEABLE = sorted({spec.name for spec in METHODS if spec.cacheable})
 OTHERS = sorted({spec.name for spec in METHODS} - set(CACHEABLE))

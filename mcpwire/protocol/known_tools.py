@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcpwire.protocol.results.output_schema import OutputValidator
+    from mcpwire.protocol.output_validation import OutputValidator
     from mcpwire.types import CallToolResult, Tool
 
 __all__ = ["KnownTools"]
@@ -61,7 +61,7 @@ class KnownTools:
             return "it has no structured content, which its output schema demands"
         validator = self._validators.get(name)
         if validator is None:
-            from mcpwire.protocol.results.output_schema import OutputValidator
+            from mcpwire.protocol.output_validation import OutputValidator
 
             validator = self._validators[name] = OutputValidator(tool.output_schema)
         return validator.check(result.structured_content)

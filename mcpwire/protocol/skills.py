@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 from mcpwire._text import excerpt
 from mcpwire.errors import RemoteProtocolError
-from mcpwire.protocol.results import frontmatter
+from mcpwire.protocol import frontmatter
 
 if TYPE_CHECKING:
     from mcpwire.types import ReadResourceResult, Skill, SkillResource

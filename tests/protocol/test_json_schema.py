@@ -3,8 +3,8 @@
 import pytest
 
 from mcpwire.errors import RemoteProtocolError
-from mcpwire.protocol.results import schema_index
-from mcpwire.protocol.results.schema_index import read_schema
+from mcpwire.protocol import json_schema as schema_index
+from mcpwire.protocol.json_schema import read_schema
 
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 DRAFT_07 = "http://json-schema.org/draft-07/schema#"

@@ -3,7 +3,7 @@
 import pytest
 
 from mcpwire.errors import RemoteProtocolError
-from mcpwire.protocol.results.known_tools import KnownTools
+from mcpwire.protocol.known_tools import KnownTools
 from mcpwire.types import CallToolResult, Tool
 
 SCHEMA = {

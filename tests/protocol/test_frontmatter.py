@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.results.frontmatter import (
+from mcpwire.protocol.frontmatter import (
     MAX_DEPTH,
     MAX_HEAD,
     MAX_NODES,

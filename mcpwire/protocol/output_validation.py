@@ -18,14 +18,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError
+from mcpwire.protocol.json_schema import quoted, read_schema, unusable
 from mcpwire.protocol.results.schema_cost import CostModel
 from mcpwire.protocol.results.schema_fault import Engine, find_fault
-from mcpwire.protocol.results.schema_index import quoted, read_schema, unusable
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from mcpwire.protocol.results.schema_index import SchemaIndex
+    from mcpwire.protocol.json_schema import SchemaIndex
 
 __all__ = ["OutputValidator"]
 
