@@ -41,7 +41,7 @@ from mcpwire.protocol import lifecycle
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation
 from mcpwire.protocol.profile import Profile
-from mcpwire.transports._affinity import runs_here
+from mcpwire.transports.base import runs_here
 from mcpwire.transports.handlers import is_blocking, stay_for
 from mcpwire.versions import Era
 

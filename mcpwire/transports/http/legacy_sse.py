@@ -40,7 +40,7 @@ from mcpwire.protocol.http.redirects import (
     redirect_target,
 )
 from mcpwire.protocol.http.request import Request
-from mcpwire.transports._duplex import Duplex
+from mcpwire.transports.duplex import Duplex
 from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.told import describe_request, describe_response
 from mcpwire.wire.json import loads

@@ -52,9 +52,9 @@ from mcpwire.protocol.http.reply import NoticeReply, Reply, StreamReply
 from mcpwire.protocol.http.request import LAST_WORDS, Request
 from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.owner import TOO_MANY, PeerStats, unasked
-from mcpwire.transports._affinity import let_go_after_fork
+from mcpwire.transports.base import let_go_after_fork
 from mcpwire.transports.handlers import stay_for
-from mcpwire.transports.http.streamable.shell import Opening, Shell
+from mcpwire.transports.http.shell import Opening, Shell
 from mcpwire.transports.http.told import describe_request, describe_response
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
