@@ -121,7 +121,7 @@ if TYPE_CHECKING:
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.tools import ToolCall, ToolLock, ToolSet, ToolTransform, ToolView
     from mcpwire.tools.names import NamePolicy
-    from mcpwire.transports.custom.targets import Messages, Reverse, Stream
+    from mcpwire.transports.custom import Messages, Reverse, Stream
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.storage import (
         FileStorage,
@@ -129,7 +129,7 @@ if TYPE_CHECKING:
         Storage,
         StorageError,
     )
-    from mcpwire.transports.stdio.target import Stdio
+    from mcpwire.transports.targets import Stdio
     from mcpwire.versions import REVISIONS, Era, Revision
 
 _EXPORTS: Final = {
@@ -239,13 +239,13 @@ _EXPORTS: Final = {
         "Storage",
         "StorageError",
     ),
-    "mcpwire.transports.stdio.target": ("Stdio",),
+    "mcpwire.transports.targets": ("Stdio",),
     "mcpwire.tools.names": ("NamePolicy",),
     "mcpwire.tools": ("ToolCall", "ToolLock", "ToolSet", "ToolTransform", "ToolView"),
     "mcpwire.client.links": ("resolve_links",),
     "mcpwire.gateway": ("Gateway",),
     "mcpwire.group": ("Backoff", "Group", "GroupEvent", "Member", "NotConnected"),
-    "mcpwire.transports.custom.targets": ("Messages", "Reverse", "Stream"),
+    "mcpwire.transports.custom": ("Messages", "Reverse", "Stream"),
     "mcpwire.versions": ("REVISIONS", "Era", "Revision"),
 }
 

@@ -40,7 +40,7 @@ from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY, Limits, Recovery
 from mcpwire.protocol import negotiation
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation, Profile
-from mcpwire.transports._affinity import runs_here
+from mcpwire.transports.base import runs_here
 from mcpwire.transports.handlers import is_blocking, stay_for
 from mcpwire.versions import Era
 
