@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     from mcpwire.group import NotConnected as NotConnected
     from mcpwire.limits import Limits as Limits
     from mcpwire.limits import Recovery as Recovery
-    from mcpwire.protocol.host.elicitation import Elicitation as Elicitation
-    from mcpwire.protocol.host.sampling import Sampling as Sampling
+    from mcpwire.protocol.cache import ResponseCache as ResponseCache
+    from mcpwire.protocol.client_features import Elicitation as Elicitation
+    from mcpwire.protocol.client_features import Sampling as Sampling
     from mcpwire.protocol.negotiation import Negotiation as Negotiation
-    from mcpwire.protocol.results.cache import ResponseCache as ResponseCache
-    from mcpwire.protocol.results.skills import SkillError as SkillError
+    from mcpwire.protocol.skills import SkillError as SkillError
     from mcpwire.protocol.subscriptions import Filter as Filter
     from mcpwire.protocol.subscriptions import Notification as Notification
     from mcpwire.server.app import Server as Server
@@ -88,15 +88,15 @@ if TYPE_CHECKING:
     from mcpwire.tools import ToolTransform as ToolTransform
     from mcpwire.tools import ToolView as ToolView
     from mcpwire.tools.names import NamePolicy as NamePolicy
-    from mcpwire.transports.custom.targets import Messages as Messages
-    from mcpwire.transports.custom.targets import Reverse as Reverse
-    from mcpwire.transports.custom.targets import Stream as Stream
+    from mcpwire.transports.custom import Messages as Messages
+    from mcpwire.transports.custom import Reverse as Reverse
+    from mcpwire.transports.custom import Stream as Stream
     from mcpwire.transports.http.target import Http as Http
     from mcpwire.transports.oauth.storage import FileStorage as FileStorage
     from mcpwire.transports.oauth.storage import MemoryStorage as MemoryStorage
     from mcpwire.transports.oauth.storage import Storage as Storage
     from mcpwire.transports.oauth.storage import StorageError as StorageError
-    from mcpwire.transports.stdio.target import Stdio as Stdio
+    from mcpwire.transports.targets import Stdio as Stdio
     from mcpwire.versions import REVISIONS as REVISIONS
     from mcpwire.versions import Era as Era
     from mcpwire.versions import Revision as Revision
@@ -134,11 +134,10 @@ _MODULES: Final = {
     "gateway": "Gateway",
     "group": "Backoff Group GroupEvent Member NotConnected",
     "limits": "Limits Recovery",
-    "protocol.host.elicitation": "Elicitation",
-    "protocol.host.sampling": "Sampling",
+    "protocol.cache": "ResponseCache",
+    "protocol.client_features": "Elicitation Sampling",
     "protocol.negotiation": "Negotiation",
-    "protocol.results.cache": "ResponseCache",
-    "protocol.results.skills": "SkillError",
+    "protocol.skills": "SkillError",
     "protocol.subscriptions": "Filter Notification",
     "server.app": "Server",
     "server.asking.context": "Context current_context",
@@ -156,10 +155,10 @@ _MODULES: Final = {
     "server.extensions.tasks": "Tasks",
     "tools": "ToolCall ToolLock ToolSet ToolTransform ToolView",
     "tools.names": "NamePolicy",
-    "transports.custom.targets": "Messages Reverse Stream",
+    "transports.custom": "Messages Reverse Stream",
     "transports.http.target": "Http",
     "transports.oauth.storage": "FileStorage MemoryStorage Storage StorageError",
-    "transports.stdio.target": "Stdio",
+    "transports.targets": "Stdio",
     "versions": "Era REVISIONS Revision",
 }
 """The public names of each module."""

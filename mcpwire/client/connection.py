@@ -43,14 +43,14 @@ from mcpwire.protocol import negotiation
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation, Profile
 from mcpwire.protocol.retry import Restarts
-from mcpwire.transports._affinity import runs_here
+from mcpwire.transports.base import runs_here
 from mcpwire.transports.handlers import is_blocking, stay_for
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
-    from mcpwire.protocol.host.features import HostFeatures, Question
+    from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
     from mcpwire.protocol.negotiation import Agreement, Identity
     from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle, NotifyFn
@@ -94,7 +94,7 @@ class Settings:
 
     recovery: Recovery = DEFAULT_RECOVERY
 
-    features: HostFeatures | None = None
+    features: ClientFeatures | None = None
     """What the server may ask of us."""
 
     on_notification: Callable[[Notification], Any] | None = None
@@ -330,7 +330,7 @@ class Connection:
         if self.profile.agreement is not None:
             self.profile = self.compose(self.profile.agreement)
 
-    def use_features(self, features: HostFeatures) -> None:
+    def use_features(self, features: ClientFeatures) -> None:
         """Declare what these can answer, from now on."""
         identity = attrs.evolve(
             self.settings.identity, capabilities=features.capabilities
@@ -717,7 +717,7 @@ class Connection:
         self.spawn(run(), method)
 
     async def ask(
-        self, method: str, question: Question, deadline: Deadline | None
+        self, method: str, question: ServerRequest, deadline: Deadline | None
     ) -> dict[str, Any]:
         """Let our handler answer what a call needs to go on."""
         until = None if deadline is None or deadline.at == inf else deadline.at

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mcpwire.errors import TransportError
     from mcpwire.limits import Limits
-    from mcpwire.protocol.host.features import HostFeatures, Question
+    from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
     from mcpwire.protocol.peer import PeerStats
     from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle, ReplyFn
@@ -44,7 +44,7 @@ class Observer(Protocol):
         """The connection is lost, open again, or closed: look at it."""
 
 
-async def ask(question: Question) -> dict[str, Any]:
+async def ask(question: ServerRequest) -> dict[str, Any]:
     """Let our handler answer, and return the checked answer."""
     value = None
     if question.handler is not None:
@@ -68,7 +68,7 @@ class ClientInbound:
 
     def __init__(
         self,
-        features: HostFeatures | None,
+        features: ClientFeatures | None,
         on_notification: Callable[[Notification], Any] | None,
         on_lost: Callable[[TransportError], None],
         is_kept: Callable[[str], bool],
@@ -112,7 +112,7 @@ class ClientInbound:
         # 2025-11-25 client/elicitation, "Completion Notifications": a client MUST
         # ignore what names an unknown or completed one.
         is_completion = method == "notifications/elicitation/complete"
-        if is_completion and not self.features.completes(params):
+        if is_completion and not self.features.complete_elicitation(params):
             return
         for change in self.changes:
             change(method, params)
@@ -123,12 +123,12 @@ class ClientInbound:
             self._delivery.put(method, params)
 
     @property
-    def features(self) -> HostFeatures:
+    def features(self) -> ClientFeatures:
         """What the client can be asked."""
         if self._given is None:
-            from mcpwire.protocol.host.features import HostFeatures
+            from mcpwire.protocol.client_features import ClientFeatures
 
-            self._given = HostFeatures()
+            self._given = ClientFeatures()
         return self._given
 
     def typed(self, method: str, params: dict[str, Any] | None) -> Notification | None:
@@ -171,7 +171,7 @@ class ClientInbound:
             reply(MethodNotFound(f"{method!r} came before the handshake was done"))
             return
         try:
-            question = self.features.question(method, params, self.revision)
+            question = self.features.prepare(method, params, self.revision)
         except RPCError as error:
             reply(error)
             return

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     )
 
     from mcpwire.client.connection import Connection
+    from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.multistep import Step, Steps
-    from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.types import Unset
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -357,7 +357,7 @@ class Requests:
         agreement = connection.profile.agreement
         assert agreement is not None
         try:
-            question = connection.inbound.features.question(
+            question = connection.inbound.features.prepare(
                 step.method, step.params, agreement.revision
             )
         except RPCError as error:

@@ -178,7 +178,7 @@ async def test_connecting_is_bounded_though_headers_never_come(era):
 
 
 async def test_everything_is_bounded_though_headers_never_come(monkeypatch):
-    from mcpwire.transports.http.streamable import channel
+    from mcpwire.transports.http import streamable as channel
 
     headers = Hanging()
     with scripted_mcp() as server:
