@@ -1157,22 +1157,6 @@ def _check_validate(validate: str) -> None:
         raise ValueError(f"validate must be 'off', 'warn' or 'error', got {validate!r}")
 
 
-def _features(given: Mapping[str, Any]) -> ClientFeatures | None:
-    # Most clients can be asked nothing, and import nothing of this.
-    if all(value is None for value in given.values()):
-        return None
-    from mcpwire.protocol.client_features import ClientFeatures
-
-    return ClientFeatures(**given)
-
-
-def _identity(info: Implementation | None, features: ClientFeatures | None) -> Identity:
-    return Identity(
-        encode(info) if info else {"name": "mcpwire", "version": __version__},
-        {} if features is None else features.capabilities,
-    )
-
-
 def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache | None:  # noqa: FBT001 - public option
     if cache is False:
         return None

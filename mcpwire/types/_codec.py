@@ -195,12 +195,6 @@ class FieldSpec(NamedTuple):
         until = self.spec.until
         return self.spec.since <= revision and (until is None or revision <= until)
 
-    def required_in(self, revision: str) -> bool:
-        required = self.spec.required
-        if isinstance(required, tuple):
-            return revision in required
-        return self.exists_in(revision) and (required or self.default is attrs.NOTHING)
-
 
 class TypeSpec(NamedTuple):
     """A wire type as the codec sees it."""
