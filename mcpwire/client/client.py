@@ -722,7 +722,7 @@ class Client:
         if not isinstance(own, Mapping):
             raise LocalProtocolError(f"params._meta must be an object, got {own!r}")
         meta = {**own, **(options.get("meta") or {})}
-        carried = self._requests.options(options)._replace(meta=meta or None)
+        carried = self._requests.options({**options, "meta": meta or None})
         return await self._requests.perform(method, fields, carried)
 
     async def notify(

@@ -709,7 +709,7 @@ def _field(cls: type[WireType], attribute: attrs.Attribute[Any]) -> FieldSpec:
     )
 
 
-def _read(cls: type[WireType]) -> TypeSpec:
+def read_class(cls: type[WireType]) -> TypeSpec:
     attributes = {field.name: field for field in attrs.fields(cls)}
     raw = attributes.pop("raw", None)
     attributes.pop("extra", None)
@@ -753,7 +753,7 @@ def _compiled_encoders(*handler: str) -> _Cache:
     return _Cache(of_revision)
 
 
-_specs: Final = _Cache(_read)
+_specs: Final = _Cache(read_class)
 _decoders: Final = _Cache(_compiled_decoder)
 _inner_decoders: Final = _Cache(lambda cls: _DecoderSource(cls).compile())
 _encoders: Final = _compiled_encoders("except SYMPTOMS as e:", "explain(o, e)", "raise")
