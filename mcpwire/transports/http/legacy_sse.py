@@ -39,7 +39,7 @@ from mcpwire.protocol.http_headers import (
     resolve_redirect,
 )
 from mcpwire.protocol.http_reply import Request
-from mcpwire.transports._duplex import Duplex
+from mcpwire.transports.duplex import Duplex
 from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.told import describe_request, describe_response
 from mcpwire.wire.json import loads
