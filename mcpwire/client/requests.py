@@ -91,7 +91,7 @@ class Requests:
             return None
         now = self._connection.time()
         if not self._progress_extends:
-            return Deadline.of(now, seconds)
+            return Deadline(now, seconds)
         maximum = self._max_timeout or seconds * PROGRESS_EXTENDS_TIMES
         return Deadline(now, seconds, maximum=maximum)
 

@@ -387,7 +387,7 @@ def pages(
     """Fetch all pages of a list and return their raw results in order.
 
     The list begins anew once where the server refuses a cursor that it gave, or where
-    the session is gone: no cursor outlives that (2025-11-25 server/utilities/pagination).
+    the session is gone, which no cursor outlives (2025-11-25 pagination).
 
     Raises:
         InvalidMessage: A cursor is no string.

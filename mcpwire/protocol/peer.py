@@ -30,6 +30,7 @@ from mcpwire.errors import (
     ParseError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.protocol.methods import METHODS
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import (
@@ -131,7 +132,7 @@ def unasked() -> RPCError:
     return InvalidRequest(f"the call that this belongs to has ended: {TOO_MANY}")
 
 
-NEVER_CANCELLED: Final = frozenset({"initialize"})
+NEVER_CANCELLED: Final = frozenset(s.name for s in METHODS if not s.cancellable)
 """2025-11-25 basic/utilities/cancellation: `initialize` MUST NOT be cancelled."""
 
 LATE_IDS_KEPT: Final = 1_024
