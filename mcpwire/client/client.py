@@ -32,10 +32,10 @@ from mcpwire.limits import (
     Recovery,
     check_timeout,
 )
-from mcpwire.protocol.known_tools import KnownTools
 from mcpwire.protocol.lifecycle import Identity, parse_mode
 from mcpwire.protocol.methods import LEVELS, find
 from mcpwire.protocol.notices.interests import Filter
+from mcpwire.protocol.output_validation import KnownTools
 from mcpwire.protocol.recovery.restarts import tool_allows_repeat
 from mcpwire.transports.targets import opener
 from mcpwire.types import UNSET, decode, decoder, encode
@@ -238,7 +238,7 @@ class Client:
             cache=_cache(cache, connection),
         )
         self._subscriptions = Subscriptions(connection, self._requests)
-        self._known_tools = KnownTools()
+        self._known_tools = KnownTools(_warn_of_patterns)
         connection.inbound.changes.append(self._known_tools.hear)
         connection.renewed.append(self._known_tools.forget)
 
@@ -1135,6 +1135,15 @@ def as_object(arguments: Mapping[str, Any]) -> dict[str, Any]:
         return dict(arguments)
     raise LocalProtocolError(
         f"arguments: expected an object, got {type(arguments).__name__}"
+    )
+
+
+def _warn_of_patterns(tool: str, patterns: tuple[str, ...]) -> None:
+    logger.warning(
+        "the output schema of %r has patterns that are not checked, as they need "
+        "look-around, back-references or too much memory: %.200r",
+        tool,
+        patterns,
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mcpwire.errors import RemoteProtocolError
-from mcpwire.protocol.known_tools import KnownTools
+from mcpwire.protocol.output_validation import KnownTools
 from mcpwire.types import CallToolResult, Tool
 
 SCHEMA = {
@@ -25,7 +25,7 @@ def result(content=None, **options):
 
 @pytest.fixture
 def known():
-    made = KnownTools()
+    made = KnownTools(lambda *_: None)
     made.learn([tool("plain"), tool("counts", SCHEMA)])
     return made
 
