@@ -15,8 +15,8 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire._text import excerpt
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.host.question import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

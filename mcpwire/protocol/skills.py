@@ -12,9 +12,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 from urllib.parse import quote, unquote
 
+from mcpwire._text import excerpt
 from mcpwire.errors import RemoteProtocolError
 from mcpwire.protocol import frontmatter
-from mcpwire.protocol.host.question import excerpt
 
 if TYPE_CHECKING:
     from mcpwire.types import ReadResourceResult, Skill, SkillResource
