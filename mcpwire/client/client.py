@@ -911,7 +911,7 @@ class Client:
                 sent.
         """
         from mcpwire.client.skills import load
-        from mcpwire.protocol.frontmatter import load_yaml
+        from mcpwire.protocol.skills import load_yaml
 
         load_yaml()
         profile = self._connection.profile
