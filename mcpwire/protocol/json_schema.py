@@ -26,13 +26,18 @@ __all__ = [
     "Applies",
     "SchemaIndex",
     "Subschema",
+    "branches_of",
     "children",
     "mapped",
     "pointed",
+    "properties_of",
     "quoted",
     "read_schema",
+    "rebuilt",
+    "required_of",
     "resolved",
     "unusable",
+    "walk",
 ]
 
 DIALECTS: Final = {
@@ -115,33 +120,66 @@ def children(
                 yield path, inner
 
 
+def walk(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a schema and all that it holds."""
+    pending = [schema]
+    while pending:
+        found = pending.pop()
+        yield found
+        pending += [inner for _, inner in children(found) if isinstance(inner, dict)]
+
+
+def rebuilt(
+    schema: Mapping[str, Any], change: Callable[[dict[str, Any]], Any]
+) -> dict[str, Any]:
+    """Return a copy in which `change` has replaced the schemas directly inside."""
+
+    def changed(inner: Any) -> Any:
+        return change(inner) if isinstance(inner, dict) else inner
+
+    copy = dict(schema)
+    for keyword, held in schema.items():
+        if keyword not in KEYWORDS:
+            continue
+        if isinstance(held, list):
+            copy[keyword] = [changed(inner) for inner in held]
+        elif keyword not in _MAPS:
+            copy[keyword] = changed(held)
+        elif isinstance(held, dict):
+            copy[keyword] = {name: changed(inner) for name, inner in held.items()}
+    return copy
+
+
 def mapped(
-    schema: Any, visit: Callable[[dict[str, Any]], dict[str, Any]], depth: int = 0
-) -> Any:
+    schema: dict[str, Any],
+    visit: Callable[[dict[str, Any]], dict[str, Any]],
+    depth: int = 0,
+) -> dict[str, Any]:
     """Return a copy in which `visit` has changed each schema, the inner ones first.
 
     What lies deeper than `MAX_DEPTH` may be anything: ``{}``.
     """
-    if not isinstance(schema, dict):
-        return schema
     if depth >= MAX_DEPTH:
         return {}
-    copy = dict(schema)
-    for keyword, held in schema.items():
-        if keyword in _MAPS:
-            if isinstance(held, dict):
-                copy[keyword] = {
-                    name: mapped(inner, visit, depth + 1)
-                    for name, inner in held.items()
-                }
-        elif keyword in KEYWORDS:
-            is_list = isinstance(held, list)
-            copies = [
-                mapped(inner, visit, depth + 1)
-                for inner in (held if is_list else [held])
-            ]
-            copy[keyword] = copies if is_list else copies[0]
-    return visit(copy)
+    return visit(rebuilt(schema, lambda inner: mapped(inner, visit, depth + 1)))
+
+
+def properties_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members that an object's schema names."""
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def required_of(schema: Mapping[str, Any]) -> list[str]:
+    """Return the members that an object's schema requires."""
+    names = branches_of(schema, "required")
+    return list(dict.fromkeys(name for name in names if isinstance(name, str)))
+
+
+def branches_of(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+    """Return what stands under a keyword that holds a list."""
+    found = schema.get(keyword)
+    return found if isinstance(found, list) else []
 
 
 def pointed(root: Any, reference: str) -> Any:

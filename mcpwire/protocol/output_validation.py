@@ -84,7 +84,7 @@ class SchemaValidator:
                     "take linear time and little memory, without look-around, "
                     "back-references and large counts"
                 )
-            schema = mapped(schema, _without_patterns(self.skipped))
+            schema = mapped(index.root.raw, _without_patterns(self.skipped))
         self._bound = _WorkBound(index, tiers)
         self._chain = index.chain
         self._has_branches = any(

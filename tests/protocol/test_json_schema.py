@@ -4,7 +4,15 @@ import pytest
 
 from mcpwire.errors import RemoteProtocolError
 from mcpwire.protocol import json_schema
-from mcpwire.protocol.json_schema import read_schema
+from mcpwire.protocol.json_schema import (
+    branches_of,
+    mapped,
+    properties_of,
+    read_schema,
+    required_of,
+    resolved,
+    walk,
+)
 
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 DRAFT_07 = "http://json-schema.org/draft-07/schema#"
@@ -316,3 +324,87 @@ def test_of_what_a_peer_wrote_an_error_repeats_little():
     with pytest.raises(RemoteProtocolError) as caught:
         read_schema({"$schema": "x" * 100_000})
     assert len(str(caught.value)) < 400
+
+
+# --- looking at a schema, and changing it
+
+ROOT = {
+    "$defs": {
+        "a": {"type": "string"},
+        "b": {"$ref": "#/$defs/a"},
+        "x/y~z": {"type": "number"},
+        "loop": {"$ref": "#/$defs/loop"},
+    },
+    "anyOf": [{"type": "string"}, {"type": "number"}],
+}
+
+REFERENCES = [
+    ("#/$defs/a", {"type": "string"}),
+    ("#/$defs/b", {"type": "string"}),
+    ("#/$defs/x~1y~0z", {"type": "number"}),
+    ("#/anyOf/1", {"type": "number"}),
+    ("#/anyOf/7", {}),
+    ("#/anyOf/x", {}),
+    ("#/$defs/loop", {}),
+    ("#/$defs/nothing", {}),
+    ("#/$defs/a/type/more", {}),
+    ("#anchor", {}),
+    ("https://example.com/schema", {}),
+    ("#", ROOT),
+]
+
+
+@pytest.mark.parametrize(("reference", "target"), REFERENCES)
+def test_a_reference_leads_to_a_place_in_the_same_document(reference, target):
+    assert resolved({"$ref": reference}, ROOT) == target
+
+
+def test_a_change_visits_each_schema_the_inner_ones_first():
+    seen = []
+
+    def visit(schema):
+        seen.append(schema.get("title"))
+        return {**schema, "seen": True}
+
+    schema = {
+        "title": "root",
+        "properties": {"a": {"title": "a"}, "b": True},
+        "items": {"title": "items"},
+        "anyOf": [{"title": "first"}],
+        "default": {"title": "no schema"},
+    }
+    made = mapped(schema, visit)
+    assert seen == ["a", "items", "first", "root"]
+    assert made["default"] == {"title": "no schema"}
+    assert made["properties"] == {"a": {"title": "a", "seen": True}, "b": True}
+
+
+def test_a_walk_comes_to_each_schema():
+    schema = {"properties": {"a": {"title": "a"}, "b": True}, "items": [{"title": 0}]}
+    assert [each.get("title") for each in walk(schema)] == [None, 0, "a"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": 7},
+        {"allOf": [7, True]},
+        {"dependencies": {"a": ["b"]}},
+        {"x": {}},
+    ],
+)
+def test_what_is_no_schema_stays_as_it_is(schema):
+    assert mapped(schema, lambda each: each) == schema
+    assert list(walk(schema)) == [schema]
+
+
+def test_what_is_too_deep_to_change_may_be_anything():
+    made = mapped(nested(json_schema.MAX_DEPTH + 50), lambda each: each)
+    assert made == nested(json_schema.MAX_DEPTH)
+
+
+@pytest.mark.parametrize("odd", [None, 7, "x", {}])
+def test_what_is_none_of_a_keyword_counts_for_nothing(odd):
+    assert properties_of({"properties": odd or 7}) == {}
+    assert required_of({"required": odd}) == branches_of({"anyOf": odd}, "anyOf") == []
+    assert required_of({"required": ["b", 1, "a", "b"]}) == ["b", "a"]
