@@ -27,6 +27,8 @@ def count(schema):
 
 # --- references -------------------------------------------------------------------
 
+ROOT = {"$defs": {"a": TEXT}, "anyOf": [TEXT, NUMBER]}
+
 
 def test_references_are_replaced_by_what_they_refer_to():
     schema = {
