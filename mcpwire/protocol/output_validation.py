@@ -31,8 +31,9 @@ MAX_WORK: Final = 10_000_000
 """Units of work for one value, at most some 100 ns each."""
 
 MAX_TRACED: Final = 50_000
-"""Units below which jsonschema-rs says what is wrong inside an `anyOf` or `oneOf`: it
-makes an error with a copy of the value for each branch, which costs 20 µs and 4 KB."""
+"""Errors that jsonschema-rs may make for one fault, each with a copy of a value: one for
+each branch of an `anyOf` or `oneOf`, and for what lies in it. One costs 20 µs and 4 KB,
+or 20 parts of a copy."""
 
 MAX_EFFORT: Final = 2_000_000  # steps in which the bound has to be found
 MAX_PARTS: Final = 2_000_000  # of a value, its names among them
@@ -87,10 +88,6 @@ class SchemaValidator:
             schema = mapped(index.root.raw, _without_patterns(self.skipped))
         self._bound = _WorkBound(index, tiers)
         self._chain = index.chain
-        self._has_branches = any(
-            isinstance(item.raw, dict) and ("anyOf" in item.raw or "oneOf" in item.raw)
-            for item in index.found
-        )
         try:
             self._validator = rs.validator_for(
                 schema,
@@ -116,11 +113,11 @@ class SchemaValidator:
                 "the schema"
             )
         try:
-            if self._validator.is_valid(value):
-                return None
-            if self._has_branches and self._bound.traced(amounts) > MAX_TRACED:
+            is_valid = self._validator.is_valid(value)
+            if not is_valid and self._bound.traced(amounts) > MAX_TRACED:
                 return f"{subject}: breaks its schema somewhere"
-            self._validator.validate(value)
+            if not is_valid:
+                self._validator.validate(value)
         except self._rs.ValidationError as error:
             return f"{subject}{_fault(error)}"
         except ValueError as error:  # what is no JSON, such as a lone surrogate
@@ -243,15 +240,29 @@ class _WorkBound:
         numbers = {item: number for number, item in enumerate(index.found)}
         nodes = [_Node(item, numbers) for item in index.found]
         root = numbers[index.root]
-        steps = [_own_steps(item.raw) for item in index.found]
         characters = [0] * len(nodes)
         for number, item in enumerate(index.found):
             units = sum(_TIERS.get(tiers[each], 0) for each in _patterns(item.raw))
             # A pattern for names meets each name: the work is that of the members.
             for each in (number, *nodes[number].members):
                 characters[each] += units
-        self._steps = _Levels(nodes, root, steps)
+        self._steps = _Levels(
+            nodes, root, [_own_steps(item.raw) for item in index.found]
+        )
         self._characters = _Levels(nodes, root, characters)
+        looks_inside: list[bool] = []
+        branching: list[int] = []
+        for number, (node, item) in enumerate(zip(nodes, index.found, strict=True)):
+            inner = any(looks_inside[each] for each in node.in_place)
+            looks_inside.append(inner or bool(node.named or node.members))
+            if isinstance(item.raw, dict) and (
+                "anyOf" in item.raw or "oneOf" in item.raw
+            ):
+                branching.append(number)
+        self._branches = max(
+            (self._steps.of_each[each] for each in branching), default=0
+        )
+        self._are_deep = any(looks_inside[each] for each in branching)
 
     def work(self, amounts: Sequence[tuple[int, int]]) -> int:
         """Return the units of work for all parts and characters."""
@@ -262,8 +273,10 @@ class _WorkBound:
         return total
 
     def traced(self, amounts: Sequence[tuple[int, int]]) -> int:
-        """Return the units of an error at each step, with a copy of its value."""
+        """Return how many errors there may be for one fault, in units of one."""
         below = sum(parts + characters // 16 for parts, characters in amounts)
+        if not self._are_deep:
+            return self._branches * (1 + below // 20)
         total = 0
         for depth, (parts, characters) in enumerate(amounts):
             total += self._steps.at(depth) * (parts + below // 20)
@@ -305,11 +318,11 @@ class _Levels:
         self._nodes = nodes
         self._root = root
         self._effort = 0
-        self._of_each: list[int] = []
+        self.of_each: list[int] = []
         for node, cost in zip(nodes, own, strict=True):
-            inner = sum(self._of_each[number] for number in node.in_place)
-            self._of_each.append(min(node.factor * (cost + inner), 10**15))
-        self._of_root = [self._of_each[root]]
+            inner = sum(self.of_each[number] for number in node.in_place)
+            self.of_each.append(min(node.factor * (cost + inner), 10**15))
+        self._of_root = [self.of_each[root]]
         self._is_settled = False
 
     def at(self, depth: int) -> int:
@@ -322,10 +335,10 @@ class _Levels:
         more: list[Counter[str | int]] = []  # for those that are named
         deeper: list[int] = []
         for node in self._nodes:
-            for_each = sum(self._of_each[number] for number in node.members)
+            for_each = sum(self.of_each[number] for number in node.members)
             for_named: Counter[str | int] = Counter()
             for name, number in node.named:
-                for_named[name] += self._of_each[number]
+                for_named[name] += self.of_each[number]
             for number in node.in_place:
                 for_each += each[number]
                 for_named.update(more[number])
@@ -342,8 +355,8 @@ class _Levels:
                 self._is_settled = True
                 self._of_root.append(10**15)
                 return
-        self._is_settled = deeper == self._of_each
-        self._of_each = deeper
+        self._is_settled = deeper == self.of_each
+        self.of_each = deeper
         self._of_root.append(deeper[self._root])
 
 

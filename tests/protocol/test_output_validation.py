@@ -129,6 +129,11 @@ def test_a_value_that_is_false_is_a_value(value):
         ),
         ({"additionalProperties": False}, {"a": 1}, ": no members are allowed"),
         ({"contains": {"const": 1}}, [2], ": breaks contains"),
+        (
+            {"$schema": DRAFT_07, "items": [{}], "additionalItems": False},
+            [1, 2],
+            "[1]: is not allowed",
+        ),
         ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, ": lacks 'b'"),
         (
             {"properties": {"a": False, "b": True}},
@@ -406,6 +411,12 @@ def test_a_fault_in_a_large_value_costs_no_copies_of_it():
     validator = SchemaValidator({"items": {"type": "integer"}})
     told = validator.check([*range(1_000_000), "x"])
     assert told == "structuredContent[1000000]: expected type 'integer', got str"
+    optional = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+    validator = SchemaValidator({"items": {"properties": {"a": optional}}})
+    told = validator.check([*({"a": n} for n in range(20_000)), {"a": "x"}])
+    assert told == "structuredContent[20000].a: breaks anyOf"
+    told = SchemaValidator(doubled(16)).check(7)
+    assert told == "structuredContent: breaks its schema somewhere"
     deep = SchemaValidator({"items": {"$ref": "#"}, "type": "array"})
     value = 7
     for _ in range(200):
