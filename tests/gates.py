@@ -138,9 +138,9 @@ PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "orjson"})
 
 EXTRAS: Final[Mapping[str, str]] = {
     "joserfc": "mcpwire.auth.jwt",
-    "jsonschema_rs": "mcpwire.protocol.results.output_schema",
+    "jsonschema_rs": "mcpwire.protocol.output_validation",
     "uvicorn": "mcpwire.server.http.serving",
-    "yaml": "mcpwire.protocol.results.frontmatter",
+    "yaml": "mcpwire.protocol.frontmatter",
 }
 """Import name of an optional distribution -> the only place that may use it."""
 

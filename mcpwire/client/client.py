@@ -32,11 +32,11 @@ from mcpwire.limits import (
     Recovery,
     check_timeout,
 )
-from mcpwire.protocol.lifecycle import Identity, parse_mode
+from mcpwire.protocol.known_tools import KnownTools
 from mcpwire.protocol.methods import LEVELS, find
-from mcpwire.protocol.notices.interests import Filter
-from mcpwire.protocol.recovery.restarts import tool_allows_repeat
-from mcpwire.protocol.results.known_tools import KnownTools
+from mcpwire.protocol.negotiation import Identity, parse_mode
+from mcpwire.protocol.retry import tool_allows_repeat
+from mcpwire.protocol.subscriptions import Filter
 from mcpwire.transports.targets import opener
 from mcpwire.types import UNSET, decode, decoder, encode
 from mcpwire.types._codec import decode_repaired
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         Subscription,
     )
     from mcpwire.errors import MCPError
+    from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.client_features import (
         ClientFeatures,
         Elicitation,
@@ -67,8 +68,7 @@ if TYPE_CHECKING:
         SamplingHandler,
     )
     from mcpwire.protocol.negotiation import Negotiation
-    from mcpwire.protocol.notifications import Notification
-    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle
     from mcpwire.transports.targets import Target
     from mcpwire.types import (
@@ -911,7 +911,7 @@ class Client:
                 sent.
         """
         from mcpwire.client.skills import load
-        from mcpwire.protocol.results.frontmatter import load_yaml
+        from mcpwire.protocol.frontmatter import load_yaml
 
         load_yaml()
         profile = self._connection.profile
@@ -932,7 +932,7 @@ class Client:
         Raises:
             InvalidParams: There is no such directory.
         """
-        from mcpwire.protocol.paging import PageWalk
+        from mcpwire.protocol.multistep import PageWalk
 
         limit = self._connection.settings.limits.pages
         walk = PageWalk(_DIRECTORY, {"uri": uri}, limit=limit)
@@ -1166,7 +1166,7 @@ def _identity(info: Implementation | None, features: ClientFeatures | None) -> I
 def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache | None:  # noqa: FBT001 - public option
     if cache is False:
         return None
-    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.cache import ResponseCache
 
     found = ResponseCache() if cache is True else cache
     connection.inbound.changes.append(found.invalidate)

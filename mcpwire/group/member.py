@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from mcpwire.limits import Limits, Recovery
+    from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.client_features import (
         Elicitation,
         FormHandler,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         Sampling,
         SamplingHandler,
     )
-    from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.tools.options import ToolOptions
     from mcpwire.tools.rules import Confirm, Patterns, TraceContext
     from mcpwire.types import JsonObject, Unset

@@ -53,9 +53,15 @@ from mcpwire.errors import (
     rpc_error,
 )
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.protocol.input_loop import COMPLETE, TASK, check_count, read_questions
 from mcpwire.protocol.methods import TASKS, available, declared_extensions, find
-from mcpwire.protocol.steps import Call, Sleep
+from mcpwire.protocol.multistep import (
+    COMPLETE,
+    TASK,
+    Call,
+    Sleep,
+    check_count,
+    read_questions,
+)
 from mcpwire.types.meta import RELATED_TASK
 from mcpwire.versions import LATEST, LATEST_SESSION, Era
 from mcpwire.wire.json import encode, loads
@@ -63,7 +69,7 @@ from mcpwire.wire.json import encode, loads
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mcpwire.protocol.steps import Steps
+    from mcpwire.protocol.multistep import Steps
     from mcpwire.types import CreatedTask, DetailedTask, Task, Tool
     from mcpwire.types.tasks import GetTaskResult
     from mcpwire.versions import Revision

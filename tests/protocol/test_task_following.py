@@ -13,7 +13,7 @@ from mcpwire.errors import (
     RPCError,
     TooManyQuestions,
 )
-from mcpwire.protocol.steps import Ask, Call, Sleep
+from mcpwire.protocol.multistep import Ask, Call, Sleep
 from mcpwire.protocol.tasks import (
     LONGEST_POLL_S,
     POLL_S,
