@@ -94,7 +94,7 @@ class CallState:
 
 
 def check_key(key: object) -> bytes:
-    """Return a key for `seal`, or raise `ValueError` if it is too short to be secret."""
+    """Return a key for `seal`; raise `ValueError` if it is too short to be secret."""
     if type(key) is not bytes or len(key) < SHORTEST_KEY:
         raise ValueError(
             f"a state key must be at least {SHORTEST_KEY} random bytes, such as "

@@ -59,9 +59,9 @@ from mcpwire.protocol.retry import (
     redirect_refusal,
     redirect_target,
 )
-from mcpwire.transports._affinity import let_go_after_fork
+from mcpwire.transports.base import let_go_after_fork
 from mcpwire.transports.handlers import stay_for
-from mcpwire.transports.http.streamable.shell import Opening, Shell
+from mcpwire.transports.http.shell import Opening, Shell
 from mcpwire.transports.http.told import describe_request, describe_response
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
