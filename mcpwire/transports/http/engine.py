@@ -1,8 +1,8 @@
-"""The seam between what HTTP means to MCP and the engines that move its bytes.
+"""The interface of HTTP engines, and the choice between the two that there are.
 
-An engine sends one request and feeds the reply to it with what comes back. It talks
-to one origin, follows no redirect, keeps no cookie, and knows nothing of MCP. Which one
-serves a target, and by which proxy, is decided here; it is imported on use.
+An engine sends one request and passes the response to a sink. It talks to one origin,
+follows no redirect, keeps no cookie, and knows nothing of MCP. `direct` is our own;
+`httpx_engine` serves proxies, HTTP/2 and httpx clients of the user's.
 """
 
 from __future__ import annotations
@@ -17,37 +17,32 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http.request import Request
+    from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.authorizer import Authorizer
 
-__all__ = ["Engine", "Fed", "choose_engine", "open_engine", "proxy_applies", "proxy_of"]
+__all__ = [
+    "IDLE_S",
+    "TAIL_BYTES",
+    "TAIL_S",
+    "Engine",
+    "choose_engine",
+    "open_engine",
+    "proxy_applies",
+    "proxy_of",
+]
+
+IDLE_S: Final = 4.0
+"""How long an idle connection is trusted: servers commonly close theirs after 5 s."""
+
+TAIL_S: Final = 4.0
+"""How long the rest of a body may take whose answer has come."""
+
+TAIL_BYTES: Final = 65_536
+"""How long that rest may be."""
 
 _NEEDS_HTTPX: Final = ("http_client", "proxy", "http2")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-
-
-class Fed(Protocol):
-    """What an engine feeds; `mcpwire.protocol.http.reply` has the real ones.
-
-    The three methods may raise an `MCPError`: the engine then closes the connection and
-    lets it out of `exchange`.
-    """
-
-    @property
-    def is_over(self) -> bool:
-        """Whether its caller can be woken; what is left is fed all the same."""
-
-    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        """Take the final head; names in lower case, repeated fields in one."""
-
-    def data(self, chunk: bytes) -> None:
-        """Take the next bytes of the body."""
-
-    def end(self) -> None:
-        """Take note that the body is complete."""
-
-    def out_of_time(self, now: float) -> MCPError:
-        """Build the error for a deadline that has passed."""
 
 
 class Engine(Protocol):
@@ -70,23 +65,23 @@ class Engine(Protocol):
         """How many bytes were handed to the operating system so far."""
 
     async def exchange(
-        self, request: Request, reply: Fed, deadline: Deadline | None
+        self, request: Request, reply: ResponseSink, deadline: Deadline | None
     ) -> None:
-        """Send a request and feed its reply until that is over.
+        """Send a request and pass the response to its reply until that is over.
 
-        A request is sent again only where it provably never reached the peer's program.
-        Cancelling it closes the connection it runs on.
+        A request is sent again only if nothing of it could be written. What is left of
+        a response is passed on all the same. What the reply raises closes the
+        connection and is raised here. Cancelling it closes the connection it runs on.
 
         Raises:
             ConnectError: No connection came about; nothing was sent.
             ConnectionClosed: The connection ended before the reply was over; `sent`
                 tells whether the request may have been seen.
-            RemoteProtocolError: What came back is no acceptable HTTP, or the reply
-                refused it.
+            RemoteProtocolError: What came back is not acceptable HTTP.
             MCPError: What `abort` was given.
         """
 
-    def abort(self, reply: Fed, error: MCPError) -> bool:
+    def abort(self, reply: ResponseSink, error: MCPError) -> bool:
         """End the exchange of that reply with an error; return whether one ran."""
 
     async def aclose(self) -> None:

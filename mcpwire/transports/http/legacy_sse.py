@@ -42,7 +42,7 @@ from mcpwire.protocol.http.redirects import (
 from mcpwire.protocol.http.request import Request
 from mcpwire.transports._duplex import Duplex
 from mcpwire.transports.handlers import stay_for
-from mcpwire.transports.http.told import describe_request, describe_response
+from mcpwire.transports.http.credentials import describe_request, describe_response
 from mcpwire.wire.json import loads
 from mcpwire.wire.sse import SSEDecoder
 
@@ -403,7 +403,7 @@ class LegacyLink:
             there = answer.there
             if there is None:
                 return
-            from mcpwire.transports.http.destination import redirected
+            from mcpwire.transports.http.credentials import redirected
 
             request = redirected(self._http, request, there.target)
             answer.ask(there)
@@ -436,7 +436,7 @@ class LegacyLink:
             target=self.target,
             detail=f"; {why}" if why is not None else "",
         )
-        from mcpwire.transports.http.scopes import missing_scope
+        from mcpwire.transports.http.credentials import missing_scope
 
         return missing_scope(self._http, fault) or fault
 
