@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import HTTPError
-from mcpwire.protocol.http.request import Request
+from mcpwire.protocol.http_reply import Request
 from mcpwire.transports.http.target import is_credential
 from mcpwire.wire.urls import mask_url
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcpwire.errors import MCPError
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.protocol.http.request import Request
+    from mcpwire.protocol.http_reply import Request
     from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.authorizer import Authorizer

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwire.limits import Limits
-    from mcpwire.protocol.http.request import Request
+    from mcpwire.protocol.http_reply import Request
 
 __all__ = ["JOINED_BYTES", "ResponseReader", "ResponseSink", "encode"]
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.protocol.http.request import Request
+    from mcpwire.protocol.http_reply import Request
     from mcpwire.transports.http.h1 import ResponseReader, ResponseSink
     from mcpwire.transports.http.target import Http
 
