@@ -244,16 +244,21 @@ class DirectEngine:
     def completed(self, connection: Connection) -> None:
         """Take back a connection whose response is complete: it is idle, or closed."""
         self._lingering.discard(connection)
-        if connection.may_reuse and not self._is_closed:
-            self._idle.append(connection)
-            self._watch(connection, min(IDLE_S, connection.reader.keep_alive_s))
-        else:
+        if self._is_closed or not connection.reader.may_reuse or connection.is_spent:
             connection.abort()
+            return
+        self._idle.append(connection)
+        seconds = min(IDLE_S, connection.reader.keep_alive_s)
+        connection.until = monotonic() + seconds
+        if self._timer is None:
+            self._watch(seconds)
 
     def lingers(self, connection: Connection) -> None:
         """Give the rest of a response some time."""
         self._lingering.add(connection)
-        self._watch(connection, TAIL_S)
+        connection.until = monotonic() + TAIL_S
+        if self._timer is None:
+            self._watch(TAIL_S)
 
     def lost(self, connection: Connection) -> None:
         """Forget a connection that has ended."""
@@ -271,11 +276,9 @@ class DirectEngine:
 
     # Time...
 
-    def _watch(self, connection: Connection, seconds: float) -> None:
-        connection.until = monotonic() + seconds
-        if self._timer is None:
-            assert self._loop is not None, "a connection without a loop"
-            self._timer = self._loop.call_later(seconds, self._sweep)
+    def _watch(self, seconds: float) -> None:
+        assert self._loop is not None, "a connection without a loop"
+        self._timer = self._loop.call_later(seconds, self._sweep)
 
     def _sweep(self) -> None:
         """Close what was idle, or not at its end, for too long."""
@@ -288,8 +291,8 @@ class DirectEngine:
             self._lingering.discard(connection)
             connection.fail()
         left = [each.until for each in (*self._idle, *self._lingering)]
-        if left and self._loop is not None:
-            self._timer = self._loop.call_later(min(left) - now, self._sweep)
+        if left:
+            self._watch(min(left) - now)
 
     # The end.
 
@@ -347,6 +350,8 @@ class Connection(asyncio.BufferedProtocol):
             request could be written. ``None`` if no exchange waits.
         until: When it is not trusted any more, idle or lingering.
         poll: Returns what is readable, without waiting.
+        is_spent: Whether no other request may follow: it has ended, or the response
+            came before all of its request was written.
     """
 
     transport: asyncio.Transport
@@ -358,11 +363,12 @@ class Connection(asyncio.BufferedProtocol):
         self.waiter: asyncio.Future[bool] | None = None
         self.until = 0.0
         self.poll = _poller(sock.fileno())
+        self.is_spent = False
         self._engine = engine
         self._is_secure = engine.http.parsed.scheme == "https"
         self._loop = asyncio.get_running_loop()
         self._unsent = memoryview(b"")
-        self._is_paused = self._has_ended = False
+        self._is_paused = False
         self._tail_left = 0
 
     # One exchange...
@@ -395,13 +401,6 @@ class Connection(asyncio.BufferedProtocol):
     def unwritten(self) -> int:
         """How many bytes wait for the server to read."""
         return self.transport.get_write_buffer_size() + len(self._unsent)
-
-    @property
-    def may_reuse(self) -> bool:
-        """Whether another request may follow."""
-        return self.reader.may_reuse and not (
-            self._has_ended or self._is_paused or self._unsent
-        )
 
     def abort(self) -> None:
         """Close it at once; `connection_lost` tells an exchange that still waits."""
@@ -487,7 +486,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """Write no more: the server does not read."""
-        self._is_paused = True
+        self._is_paused = self.is_spent = True
         self._engine.clogged.add(self)
 
     def resume_writing(self) -> None:
@@ -495,12 +494,14 @@ class Connection(asyncio.BufferedProtocol):
         self._is_paused = False
         self._engine.clogged.discard(self)
         self._write_on()
+        if not self.transport.is_closing():
+            self.is_spent = self._is_paused
 
     # How it ended.
 
     def _ended(self, error: Exception | None, what: str) -> None:
         """Take the end of the stream: of a response, or too early."""
-        self._has_ended = True
+        self.is_spent = True
         is_clean = error is None
         try:
             if error is not None or self._is_secure:

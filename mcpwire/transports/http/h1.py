@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from httptools import (
     HttpParserCallbackError,
@@ -27,8 +27,6 @@ from httptools import (
 from mcpwire.errors import MCPError, MessageTooLarge, RemoteProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcpwire.limits import Limits
     from mcpwire.protocol.http_reply import Request
 
@@ -142,46 +140,44 @@ class ResponseReader:
                     f"{bytes(data[:_SHOWN_BYTES])!r}",
                     hint=_HINTS.get(data[0]),
                 )
-        if not self._is_head_done:
+        was_body = self._is_head_done
+        if not was_body:
             room = self._head_max - self._overhead
             if len(data) > room:
                 self._feed_over_limit(data, room)
                 return
             self._overhead += len(data)
-            self._parse(data)
-        else:
-            self._has_data = False
-            self._parse(data)
+        self._has_data = False
+        try:
+            self._parser.feed_data(data)
+        except HttpParserError as found:
+            self._refuse(found)
+        if was_body:
             self._count_framing(len(data))
 
     def _feed_over_limit(self, data: bytes | memoryview, room: int) -> None:
         if room:
-            self._overhead += room
-            self._parse(data[:room])
+            self.feed(data[:room])
         if not self._is_head_done:
             raise self._too_large("the head of the response is")
         self.feed(data[room:])
 
-    def _parse(self, data: bytes | memoryview) -> None:
-        try:
-            self._parser.feed_data(data)
-        except HttpParserError as found:
-            self.may_reuse = False
-            error: BaseException
-            if isinstance(found, HttpParserCallbackError):
-                # `__context__` is the caller's where it handles an exception; an
-                # interrupt is found nowhere else.
-                error = self._raised or found.__context__ or found
-                self._raised = None
-                if isinstance(error, _Leftover):
-                    return
-            elif self.is_complete:
+    def _refuse(self, found: HttpParserError) -> None:
+        """Raise what a callback raised, or what llhttp found; it reads no more now."""
+        self.may_reuse = False
+        error: BaseException
+        if isinstance(found, HttpParserCallbackError):
+            # `__context__` is the caller's where it handles an exception; an interrupt
+            # is found nowhere else.
+            error = self._raised or found.__context__ or found
+            self._raised = None
+            if isinstance(error, _Leftover):
                 return
-            else:
-                error = RemoteProtocolError(
-                    f"the response is not acceptable HTTP: {found}"
-                )
-            self._give_up(error)
+        elif self.is_complete:
+            return
+        else:
+            error = RemoteProtocolError(f"the response is not acceptable HTTP: {found}")
+        self._give_up(error)
 
     def _give_up(self, error: BaseException) -> None:
         """Raise that, or only read no more where the sink has its answer."""
@@ -242,30 +238,13 @@ class ResponseReader:
 
     def on_headers_complete(self) -> None:
         """Check the head, and pass on a final one."""
-        self._noting(self._take_head)
-
-    def on_body(self, chunk: bytes) -> None:
-        """Take bytes of the body, chunk framing removed."""
-        self._has_data = True
-        if not self._is_muted:
-            assert self._sink is not None, "a body without a sink"
-            self._noting(self._sink.data, chunk)
-
-    def on_message_complete(self) -> None:
-        """End the message; only the final response ends the sink."""
-        if self._is_head_done:
-            self.may_reuse = self._parser.should_keep_alive() and self.keep_alive_s > 0
-            self._noting(self._end)
-
-    def _noting(self, function: Callable[..., object], *args: Any) -> None:
-        """Call that, and note what it raises: httptools only chains it."""
         try:
-            function(*args)
+            self._take_head(self._fields)
         except BaseException as error:
             self._raised = error
             raise
 
-    def _take_head(self) -> None:
+    def _take_head(self, fields: dict[bytes, bytes]) -> None:
         version = self._parser.get_http_version()
         if version not in _VERSIONS:
             raise RemoteProtocolError(f"expected HTTP/1.0 or HTTP/1.1, got {version}")
@@ -273,22 +252,44 @@ class ResponseReader:
         if status < 200:
             _check_interim(status)
             return
-        fields = self._fields
-        encoding = fields.get(b"transfer-encoding")
-        if encoding is not None:
-            # RFC 9112 section 6.1: with HTTP/1.0 its framing is faulty.
-            if encoding.lower() != b"chunked":
-                raise RemoteProtocolError(f"unknown transfer-encoding {encoding!r}")
-            if version == "1.0":
-                raise RemoteProtocolError("transfer-encoding in an HTTP/1.0 response")
-        self._until_close = encoding is None and b"content-length" not in fields
-        self._is_muted = _is_unreadable(status, fields.get(b"content-encoding"))
-        found = _KEEP_ALIVE.search(fields.get(b"keep-alive", b""))
-        self.keep_alive_s = inf if found is None else float(found[1])
+        self._until_close = b"content-length" not in fields
+        if b"transfer-encoding" in fields:
+            self._until_close = False
+            _check_transfer_encoding(fields[b"transfer-encoding"], version)
+        self._is_muted = b"content-encoding" in fields and _is_unreadable(
+            status, fields[b"content-encoding"]
+        )
+        self.keep_alive_s = inf
+        if b"keep-alive" in fields:
+            found = _KEEP_ALIVE.search(fields[b"keep-alive"])
+            self.keep_alive_s = inf if found is None else float(found[1])
         self._is_head_done = True
         self._overhead = 0
         assert self._sink is not None, "a head without a sink"
         self._sink.head(status, fields)
+
+    def on_body(self, chunk: bytes) -> None:
+        """Take bytes of the body, chunk framing removed."""
+        self._has_data = True
+        if self._is_muted:
+            return
+        assert self._sink is not None, "a body without a sink"
+        try:
+            self._sink.data(chunk)
+        except BaseException as error:
+            self._raised = error
+            raise
+
+    def on_message_complete(self) -> None:
+        """End the message; only the final response ends the sink."""
+        if not self._is_head_done:
+            return
+        self.may_reuse = self._parser.should_keep_alive() and self.keep_alive_s > 0
+        try:
+            self._end()
+        except BaseException as error:
+            self._raised = error
+            raise
 
 
 def _check_interim(status: int) -> None:
@@ -298,9 +299,16 @@ def _check_interim(status: int) -> None:
         raise RemoteProtocolError("the server switches protocols without being asked")
 
 
-def _is_unreadable(status: int, encoding: bytes | None) -> bool:
+def _check_transfer_encoding(encoding: bytes, version: str) -> None:
+    if encoding.lower() != b"chunked":
+        raise RemoteProtocolError(f"unknown transfer-encoding {encoding!r}")
+    if version == "1.0":  # RFC 9112 section 6.1: its framing is faulty
+        raise RemoteProtocolError("transfer-encoding in an HTTP/1.0 response")
+
+
+def _is_unreadable(status: int, encoding: bytes) -> bool:
     """Refuse a body that is encoded; that of an error is only dropped."""
-    if encoding is None or encoding.lower() == b"identity":
+    if encoding.lower() == b"identity":
         return False
     if 200 <= status < 300:
         raise RemoteProtocolError(
