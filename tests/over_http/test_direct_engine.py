@@ -84,7 +84,7 @@ async def test_idle_connections_are_closed_by_one_timer(monkeypatch, field):
     with raw_server(script) as server:
         async with engine_to(server) as engine:
             await asyncio.gather(*(engine.ask() for _ in range(4)))
-            assert engine.connections == 4
+            assert server.connections == 4
             await all_closed(server)
             await eventually(lambda: not engine._open)
             assert engine.idle == 0

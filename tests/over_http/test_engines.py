@@ -81,7 +81,7 @@ async def test_large_bodies_go_out_and_come_back_whole(kind, size):
         async with open_engine(kind, server.url) as engine:
             for _ in range(2):
                 assert (await engine.ask(body=body)).body == body
-            assert server.connections == engine.connections == 1
+            assert server.connections == 1
 
 
 # ... what comes back...
@@ -136,7 +136,7 @@ async def test_a_connection_that_ends_with_its_response_serves_no_other(kind, wa
         async with open_engine(kind, server.url) as engine:
             for _ in range(3):
                 assert (await engine.ask()).json == "abc"
-            assert server.connections == engine.connections == 3
+            assert server.connections == 3
 
 
 @every_engine
@@ -289,7 +289,7 @@ async def test_a_hundred_calls_one_after_the_other_share_one_connection(kind):
     with raw_server(echo) as server:
         async with open_engine(kind, server.url) as engine:
             assert [(await engine.ask(n)).json for n in range(100)] == [*range(100)]
-            assert server.connections == engine.connections == 1
+            assert server.connections == 1
 
 
 @every_engine

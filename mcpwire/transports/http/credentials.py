@@ -39,31 +39,14 @@ _PORTS: Final = {b"http": 80, b"https": 443}
 
 SHOWN_FIELDS: Final = frozenset(
     {
-        "accept",
-        "accept-encoding",
-        "access-control-allow-origin",
-        "allow",
-        "cache-control",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "content-type",
-        "date",
-        "host",
-        "keep-alive",
-        "mcp-method",
-        "mcp-name",
-        "mcp-protocol-version",
-        "retry-after",
-        "server",
-        "transfer-encoding",
-        "user-agent",
-        "vary",
-        "www-authenticate",
-        "x-powered-by",
+        *("accept", "accept-encoding", "access-control-allow-origin", "allow"),
+        *("cache-control", "connection", "content-encoding", "content-length"),
+        *("content-type", "date", "host", "keep-alive", "mcp-method", "mcp-name"),
+        *("mcp-protocol-version", "retry-after", "server", "transfer-encoding"),
+        *("user-agent", "vary", "www-authenticate", "x-powered-by"),
     }
 )
-"""Fields whose values are no secrets; those of all others are hidden."""
+"""Fields with values that are shown; the values of all others are hidden."""
 
 _SHOWN_VALUE: Final = 400  # characters
 _SHOWN_SCOPES: Final = 200  # characters
@@ -108,10 +91,7 @@ def _credentials(request: Request) -> frozenset[tuple[bytes, bytes]]:
 class Destination:
     """Where the credentials of one request of a user's httpx client may go.
 
-    Args:
-        http: The server.
-        request: The request as it was given to that client.
-        url: Its URL, as httpx has it.
+    `request` is what was given to that client, `url` its URL as httpx has it.
     """
 
     def __init__(self, http: Http, request: Request, url: Any) -> None:
@@ -176,14 +156,10 @@ def insufficient_scope(
     asked: Sequence[str] = (),
     otherwise: str = "it does not say which",
 ) -> InsufficientScope:
-    """Build the error for scopes that a server wants and that are not granted.
+    """Build the error for scopes that a server requires and that are not granted.
 
-    Args:
-        http: The server.
-        required: The scopes that the server named.
-        missing: Those among them that the token lacks, as far as that is known.
-        asked: What would be asked for.
-        otherwise: What to say where the server named none.
+    `missing` are those that the token lacks, `asked` those that would be asked for;
+    `otherwise` is said where the server named none.
     """
     from mcpwire.auth.errors import InsufficientScope
 

@@ -6,11 +6,10 @@
              └► new connection ────────────────┴► write ─► response ─► idle again
                                                              └► rest of a body ─┘
 
-A connection whose end, or anything else, is readable before the write is not used. A
-request is written again only if nothing of it could be written. Where a connection ends
-later and no answer came, the caller decides; the error says that it was sent.
-
-One timer serves all connections that are idle or whose response is not at its end.
+If the end of a connection, or anything else, is readable before the write, it is not
+used. A request is written again only if nothing of it could be written. Where the
+connection ends later and no answer came, the caller decides; the error says that the
+request was sent. One timer serves all connections that no exchange waits for.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ RESENDS: Final = 3
 """How often a request is written again of which nothing could be written."""
 
 LAST_READS: Final = 1_024
-"""How often a connection is read whose writing has failed: 64 MiB."""
+"""How often a connection is read after writing to it has failed: 64 MiB."""
 
 GOODBYE_S: Final = 2.0
 """How long a server may take to answer the goodbye of TLS."""
@@ -74,7 +73,6 @@ class DirectEngine:
         self.target = str(target)
         self.http = target
         self.limits = limits
-        self.connections = 0
         self.written = 0
         self.view = memoryview(bytearray(READ_BYTES))
         """The buffer of all connections: each read is consumed before the next."""
@@ -183,7 +181,7 @@ class DirectEngine:
         raise aborted.result()
 
     def _keep(self, task: asyncio.Task[Connection]) -> None:
-        """Keep a connection whose request was given up meanwhile."""
+        """Keep a connection if its request was given up meanwhile."""
         if not task.cancelled() and task.exception() is None:
             self.completed(task.result())
 
@@ -213,7 +211,6 @@ class DirectEngine:
             raise connect_error(http, error) from error  # the system's own
         except (OSError, UnicodeError) as error:
             raise connect_error(http, error) from error
-        self.connections += 1
         return connection
 
     def _check_unwritten(self, request: Request) -> None:
@@ -242,7 +239,7 @@ class DirectEngine:
         self._open.add(connection)
 
     def completed(self, connection: Connection) -> None:
-        """Take back a connection whose response is complete: it is idle, or closed."""
+        """Take back a connection after its response: it is idle, or closed."""
         self._lingering.discard(connection)
         if self._is_closed or not connection.reader.may_reuse or connection.is_spent:
             connection.abort()

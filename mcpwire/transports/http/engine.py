@@ -36,7 +36,7 @@ IDLE_S: Final = 4.0
 """How long an idle connection is trusted: servers commonly close theirs after 5 s."""
 
 TAIL_S: Final = 4.0
-"""How long the rest of a body may take whose answer has come."""
+"""How long the rest of a body may take after the answer has come."""
 
 TAIL_BYTES: Final = 65_536
 """How long that rest may be."""
@@ -46,19 +46,10 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class Engine(Protocol):
-    """Performs HTTP requests to one origin.
-
-    Attributes:
-        target: The URL as text without secrets.
-        connections: How many connections were opened so far.
-        bytes_sent: How many bytes were handed to the operating system so far.
-    """
+    """Performs HTTP requests to one origin."""
 
     target: str
-
-    @property
-    def connections(self) -> int:
-        """How many connections were opened so far."""
+    """The URL as text without secrets."""
 
     @property
     def bytes_sent(self) -> int:
@@ -95,22 +86,20 @@ def open_engine(
     target: Http, limits: Limits, authorizer: Authorizer | None = None
 ) -> Engine:
     """Return a new engine for a target; its requests carry the tokens."""
-    engine = _open_engine(target, limits)
+    engine: Engine
+    if choose_engine(target) == "direct":
+        from mcpwire.transports.http.direct import DirectEngine
+
+        engine = DirectEngine(target, limits)
+    else:
+        from mcpwire.transports.http.httpx_engine import HttpxEngine
+
+        engine = HttpxEngine(target, limits)
     if authorizer is None:
         return engine
     from mcpwire.transports.oauth.engine import AuthEngine
 
     return AuthEngine(engine, authorizer)
-
-
-def _open_engine(target: Http, limits: Limits) -> Engine:
-    if choose_engine(target) == "direct":
-        from mcpwire.transports.http.direct import DirectEngine
-
-        return DirectEngine(target, limits)
-    from mcpwire.transports.http.httpx_engine import HttpxEngine
-
-    return HttpxEngine(target, limits)
 
 
 def choose_engine(target: Http) -> Literal["direct", "httpx"]:
@@ -121,26 +110,19 @@ def choose_engine(target: Http) -> Literal["direct", "httpx"]:
     Raises:
         ValueError: ``engine="direct"``, or ``public_only``, without httptools.
     """
-    if target.engine == "httpx":
-        return "httpx"
-    if target.engine == "direct":
-        if not _has_httptools():
-            raise ValueError("engine='direct' needs the package httptools")
-        return "direct"
+    from importlib.util import find_spec
+
     needs_httpx = any(getattr(target, name) for name in _NEEDS_HTTPX)
-    if needs_httpx or proxy_applies(target):
+    is_free = target.engine == "auto" and not needs_httpx and not proxy_applies(target)
+    if target.engine != "direct" and not is_free:
         return "httpx"
-    if _has_httptools():
+    if find_spec("httptools") is not None:
         return "direct"
+    if target.engine == "direct":
+        raise ValueError("engine='direct' needs the package httptools")
     if target.public_only:
         raise ValueError("public_only needs the package httptools")
     return "httpx"
-
-
-def _has_httptools() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("httptools") is not None
 
 
 def proxy_applies(target: Http) -> bool:

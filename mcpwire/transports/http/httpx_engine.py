@@ -94,7 +94,6 @@ class HttpxEngine:
         self.target = str(target)
         self.http = target
         self.limits = limits
-        self.connections = 0
         self.bytes_sent = 0
         self.client = target.http_client
         self.proxy = proxy_of(target)
@@ -407,7 +406,6 @@ class _Watch:
     def __init__(self, engine: HttpxEngine, stream: Any) -> None:
         self._engine = engine
         self._stream = stream
-        self._is_counted = False
         self._read, self._write = stream.read, stream.write
         is_async = hasattr(stream, "aclose")
         stream.read = self._read_async if is_async else self._read_blocking
@@ -419,9 +417,6 @@ class _Watch:
         if exchange is not None:
             exchange.stream = self._stream
             self._engine.bytes_sent += len(buffer)
-            if exchange.has_begun and not self._is_counted:
-                self._is_counted = True
-                self._engine.connections += 1
         return self._write(buffer, timeout)
 
     async def _read_async(self, max_bytes: int, timeout: float | None = None) -> bytes:

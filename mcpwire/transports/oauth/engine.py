@@ -53,11 +53,6 @@ class AuthEngine:
         return f"<{type(self).__name__} over {self._engine!r}>"
 
     @property
-    def connections(self) -> int:
-        """How many connections were opened so far."""
-        return self._engine.connections
-
-    @property
     def bytes_sent(self) -> int:
         """How many bytes were handed to the operating system so far."""
         return self._engine.bytes_sent
