@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     )
     from mcpwire.auth.records import Login, LoginStatus
     from mcpwire.client import CallOptions, Client
+    from mcpwire.client.client import resolve_links
     from mcpwire.client.connection import ClientStats
-    from mcpwire.client.links import resolve_links
     from mcpwire.client.login import (
         begin_login,
         finish_login,
@@ -121,7 +121,7 @@ if TYPE_CHECKING:
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.tools import ToolCall, ToolLock, ToolSet, ToolTransform, ToolView
     from mcpwire.tools.names import NamePolicy
-    from mcpwire.transports.custom.targets import Messages, Reverse, Stream
+    from mcpwire.transports.custom import Messages, Reverse, Stream
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.storage import (
         FileStorage,
@@ -129,7 +129,7 @@ if TYPE_CHECKING:
         Storage,
         StorageError,
     )
-    from mcpwire.transports.stdio.target import Stdio
+    from mcpwire.transports.targets import Stdio
     from mcpwire.versions import REVISIONS, Era, Revision
 
 _EXPORTS: Final = {
@@ -152,6 +152,7 @@ _EXPORTS: Final = {
     ),
     "mcpwire.auth.records": ("Login", "LoginStatus"),
     "mcpwire.client": ("CallOptions", "Client"),
+    "mcpwire.client.client": ("resolve_links",),
     "mcpwire.client.login": (
         "begin_login",
         "finish_login",
@@ -239,13 +240,12 @@ _EXPORTS: Final = {
         "Storage",
         "StorageError",
     ),
-    "mcpwire.transports.stdio.target": ("Stdio",),
+    "mcpwire.transports.targets": ("Stdio",),
     "mcpwire.tools.names": ("NamePolicy",),
     "mcpwire.tools": ("ToolCall", "ToolLock", "ToolSet", "ToolTransform", "ToolView"),
-    "mcpwire.client.links": ("resolve_links",),
     "mcpwire.gateway": ("Gateway",),
     "mcpwire.group": ("Backoff", "Group", "GroupEvent", "Member", "NotConnected"),
-    "mcpwire.transports.custom.targets": ("Messages", "Reverse", "Stream"),
+    "mcpwire.transports.custom": ("Messages", "Reverse", "Stream"),
     "mcpwire.versions": ("REVISIONS", "Era", "Revision"),
 }
 

@@ -28,13 +28,13 @@ ALLOWED = {
     "sync/_runner.py: _in_background": "threads to end at the exit, held weakly",
     "sync/_runner.py: _of_parent": "loops of a parent process, which must not close",
     "testing/asgi.py: _stream_class": "a class, made with httpx",
-    "transports/_affinity.py: _held": "what a fork must let go of: connections, weakly",
+    "transports/base.py: _held": "what a fork must let go of: connections, weakly",
     "transports/http/httpx_engine.py: _current": "a context variable",
     "transports/oauth/storage.py: _file_mutex": "a lock, made anew after a fork",
-    "transports/stdio/reaper.py: _changed": "the one thread for all children",
-    "transports/stdio/reaper.py: _lock": "the one thread for all children",
-    "transports/stdio/reaper.py: _thread": "the one thread for all children",
-    "transports/stdio/reaper.py: _watched": "the one thread for all children",
+    "transports/process.py: _changed": "the one thread for all children",
+    "transports/process.py: _lock": "the one thread for all children",
+    "transports/process.py: _thread": "the one thread for all children",
+    "transports/process.py: _watched": "the one thread for all children",
     "types/_codec.py: _CODEC": "what is compiled, once for each class of ours",
 }
 """What is kept in modules and changes."""

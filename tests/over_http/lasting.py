@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpwire.transports.http import direct, httpx_engine
-from mcpwire.transports.http.streamable import channel
+from mcpwire.transports.http import streamable as channel
 
 LONG_S = 60.0
 

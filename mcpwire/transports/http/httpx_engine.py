@@ -36,7 +36,7 @@ from mcpwire.errors import (
     MCPError,
     RemoteProtocolError,
 )
-from mcpwire.transports._affinity import let_go_after_fork
+from mcpwire.transports.base import let_go_after_fork
 from mcpwire.transports.handlers import for_thread, is_blocking
 from mcpwire.transports.http.credentials import Destination
 from mcpwire.transports.http.engine import IDLE_S, TAIL_BYTES, TAIL_S, proxy_of

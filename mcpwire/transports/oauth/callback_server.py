@@ -25,7 +25,7 @@ from urllib.parse import parse_qsl
 
 from mcpwire.auth.errors import ConsentDenied
 from mcpwire.errors import AuthError
-from mcpwire.transports._affinity import let_go_after_fork
+from mcpwire.transports.base import let_go_after_fork
 from mcpwire.wire.urls import Url, is_loopback, parse_url
 
 if TYPE_CHECKING:

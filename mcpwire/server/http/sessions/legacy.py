@@ -25,7 +25,7 @@ from mcpwire.server.http.exchange import HttpProblem
 from mcpwire.server.http.reply import as_event
 from mcpwire.server.http.sessions.outlets import Outlet
 from mcpwire.server.http.sessions.rules import TOO_MANY_SESSIONS, UNKNOWN_SESSION
-from mcpwire.transports._duplex import Duplex
+from mcpwire.transports.duplex import Duplex
 from mcpwire.wire.sse import encode_event
 
 if TYPE_CHECKING:

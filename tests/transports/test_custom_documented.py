@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[3] / "docs" / "transports.md"
+PAGE = Path(__file__).parents[2] / "docs" / "transports.md"
 
 
 @pytest.mark.rule("TR-CUST-03")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.protocol.http_reply import LAST_WORDS
-from mcpwire.transports._clock import CallClock
+from mcpwire.transports.timeouts import CallClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping

@@ -59,10 +59,10 @@ from mcpwire.protocol.retry import (
     redirect_refusal,
     redirect_target,
 )
-from mcpwire.transports._affinity import let_go_after_fork
+from mcpwire.transports.base import let_go_after_fork
 from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.credentials import describe_request, describe_response
-from mcpwire.transports.http.streamable.shell import Opening, Shell
+from mcpwire.transports.http.shell import Opening, Shell
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import encode

@@ -23,8 +23,8 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.protocol.peer import PeerStats, unasked
-from mcpwire.transports._clock import CallClock, Pending
 from mcpwire.transports.base import CallHandle
+from mcpwire.transports.timeouts import CallClock, Pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

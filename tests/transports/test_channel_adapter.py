@@ -11,8 +11,8 @@ from mcpwire.errors import TransportError
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.transports import CallHandle
-from mcpwire.transports.custom import adapter as module
-from mcpwire.transports.custom.adapter import ChannelAdapter
+from mcpwire.transports import channel_adapter as module
+from mcpwire.transports.channel_adapter import ChannelAdapter
 
 pytestmark = pytest.mark.anyio
 
