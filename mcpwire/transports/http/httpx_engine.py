@@ -490,7 +490,7 @@ def _read_head(
         fields[name] = fields[name] + b", " + value if name in fields else value
     status = response.status_code
     if status < 200:
-        raise RemoteProtocolError(f"status {status} is no answer to this request")
+        raise RemoteProtocolError(f"the response has the interim status {status}")
     # RFC 9112 section 6.3: two lengths may be an attempt to smuggle.
     if b"content-length" in fields and b"transfer-encoding" in fields:
         raise RemoteProtocolError("the response has two lengths")
