@@ -34,12 +34,10 @@ from mcpwire.limits import (
     Recovery,
     check_timeout,
 )
-from mcpwire.protocol.client_features import (
-    ClientFeatures,
-)
-from mcpwire.protocol.known_tools import KnownTools
+from mcpwire.protocol.client_features import ClientFeatures
 from mcpwire.protocol.methods import LEVELS, find
 from mcpwire.protocol.negotiation import Identity, parse_mode
+from mcpwire.protocol.output_validation import KnownTools
 from mcpwire.protocol.retry import tool_allows_repeat
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.transports.targets import opener
@@ -257,7 +255,7 @@ class Client:
             cache=_cache(cache, connection),
         )
         self._subscriptions = Subscriptions(connection, self._requests)
-        self._known_tools = KnownTools()
+        self._known_tools = KnownTools(_warn_of_patterns)
         connection.inbound.changes.append(self._known_tools.hear)
         connection.renewed.append(self._known_tools.forget)
 
@@ -900,7 +898,7 @@ class Client:
                 sent.
         """
         from mcpwire.client.skills import load
-        from mcpwire.protocol.frontmatter import load_yaml
+        from mcpwire.protocol.skills import load_yaml
 
         load_yaml()
         profile = self._connection.profile
@@ -1150,6 +1148,15 @@ async def resolve_links(
         else:
             content.append(block)
     return attrs.evolve(result, content=content)
+
+
+def _warn_of_patterns(tool: str, patterns: tuple[str, ...]) -> None:
+    logger.warning(
+        "the output schema of %r has patterns that are not checked, as they need "
+        "look-around, back-references or too much memory: %.200r",
+        tool,
+        patterns,
+    )
 
 
 def _check_validate(validate: str) -> None:

@@ -113,7 +113,7 @@ class Requests:
             return None
         now = self._connection.time()
         if not self._progress_extends:
-            return Deadline.of(now, seconds)
+            return Deadline(now, seconds)
         maximum = self._max_timeout or seconds * PROGRESS_EXTENDS_TIMES
         return Deadline(now, seconds, maximum=maximum)
 
@@ -552,7 +552,7 @@ class Requests:
         idempotent = options.idempotent
         if isinstance(error, ConnectionClosed) and not self._connection.is_open:
             # Opening it again takes the time that it needs.
-            may = may_repeat(method, error, idempotent=idempotent)
+            may = may_repeat(method, sent=error.sent, idempotent=idempotent)
             return 0.0 if may and attempt <= recovery.attempts else None
         from random import random
 

@@ -19,7 +19,7 @@ from mcpwire.errors import (
     RPCError,
     TransportError,
 )
-from mcpwire.protocol.subscriptions import Filter, Interests
+from mcpwire.protocol.subscriptions import Filter, SubscriptionCounts
 from mcpwire.transports.base import CallHandle
 from mcpwire.types import UNSET
 from mcpwire.versions import Era
@@ -127,7 +127,7 @@ class Subscriptions:
         heard = connection.settings.on_notification is not None or requests.caches
         self._always = EVERY_LIST if heard else Filter()
         connection.hears_always = heard
-        self.counts = Interests()
+        self.counts = SubscriptionCounts()
         connection.replay = self.replay
         connection.forget = self.forget
         connection.is_kept = self.is_kept
@@ -163,7 +163,7 @@ class Subscriptions:
 
     def forget(self) -> None:
         """Want nothing any more: the client was closed."""
-        self.counts = Interests()
+        self.counts = SubscriptionCounts()
         self._changing = asyncio.Lock()  # the other may be of a loop that is closed
         self._subscribed.clear()
         self._listening = None
