@@ -283,7 +283,7 @@ def read_schema(schema: object) -> SchemaIndex:
         RemoteProtocolError: The schema cannot be used; says why.
     """
     if not isinstance(schema, dict):
-        raise unusable(f"it is no object but {quoted(schema)}")
+        raise unusable(f"it is not an object but {quoted(schema)}")
     _check_bounds(schema)
     linked = _Linked(schema)
     chains = _chains(linked.found)
@@ -465,7 +465,7 @@ def _resolved(base: str, reference: str) -> tuple[str, str]:
     try:
         uri, fragment = urldefrag(urljoin(base, reference))
     except ValueError as error:
-        raise unusable(f"{quoted(reference)} is no URI") from error
+        raise unusable(f"{quoted(reference)} is not a URI") from error
     return uri, fragment
 
 

@@ -214,7 +214,7 @@ def test_an_unsupported_dialect_is_an_error_that_names_it(declared, place):
 
 @pytest.mark.parametrize("schema", [None, True, 7, "{}", []])
 def test_what_is_no_object_is_no_schema_of_a_tool(schema):
-    with pytest.raises(RemoteProtocolError, match="it is no object"):
+    with pytest.raises(RemoteProtocolError, match="it is not an object"):
         read_schema(schema)
 
 
@@ -267,7 +267,7 @@ def test_the_length_of_uris_is_bounded():
 
 @pytest.mark.parametrize("key", ["$id", "$ref"])
 def test_what_is_no_uri_is_refused(key):
-    with pytest.raises(RemoteProtocolError, match=r"'http://\[' is no URI"):
+    with pytest.raises(RemoteProtocolError, match=r"'http://\[' is not a URI"):
         read_schema({"$id": "http://h/", "not": {key: "http://["}})
 
 
