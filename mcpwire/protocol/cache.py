@@ -86,21 +86,14 @@ class _Store:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
 
-    def kept_changed_at(self, method: str, uri: str | None) -> int:
-        """Return the last moment at which an answer that was kept changed."""
-        return max(
-            self._cleared_at,
-            self._methods_changed_at.get(method, 0),
-            self._kept_changed_at.get(uri, 0) if uri is not None else 0,
-        )
-
-    def may_have_changed_at(self, method: str, uri: str | None) -> int:
-        """Return the last moment at which any answer may have changed."""
-        return max(
-            self._cleared_at,
-            self._methods_changed_at.get(method, 0),
-            self._any_changed_at[_bucket(uri)] if uri is not None else 0,
-        )
+    def changed_at(self, method: str, uri: str | None, *, is_kept: bool) -> int:
+        """Return when an answer that is kept changed, or any answer may have, last."""
+        at = max(self._cleared_at, self._methods_changed_at.get(method, 0))
+        if uri is None:
+            return at
+        if is_kept:
+            return max(at, self._kept_changed_at.get(uri, 0))
+        return max(at, self._any_changed_at[_bucket(uri)])
 
     def change_method(self, method: str) -> None:
         self._methods_changed_at[method] = next(self.moments)
@@ -230,7 +223,7 @@ class ResponseCache:
         """
         keys = self._keys(method, params)
         store = self._store
-        changed_at = store.kept_changed_at(method, _uri(params))
+        changed_at = store.changed_at(method, _uri(params), is_kept=True)
         for key in keys:
             entry = store.entries.get(key)
             if entry is None:
@@ -261,7 +254,7 @@ class ResponseCache:
         keys = self._keys(method, params)
         uri = _uri(params)
         store = self._store
-        if not keys or generation < store.may_have_changed_at(method, uri):
+        if not keys or generation < store.changed_at(method, uri, is_kept=False):
             return False
         # The newest answer counts, also where it may not be kept itself.
         for key in keys:
@@ -273,7 +266,7 @@ class ResponseCache:
         key = keys[-1] if result.get("cacheScope") == "public" else keys[0]
         used = next(store.moments)
         store.add(key, _Entry(text, received_at + lifetime, generation, used), uri)
-        if generation < store.may_have_changed_at(method, uri):
+        if generation < store.changed_at(method, uri, is_kept=False):
             store.remove(key)
             return False
         return True

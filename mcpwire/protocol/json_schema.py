@@ -8,7 +8,6 @@ and refuses a schema that is too large, in an unknown dialect, or refers out of 
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 __all__ = [
-    "KEYWORDS",
     "MAX_DEPTH",
-    "Applies",
     "SchemaIndex",
     "Subschema",
     "branches_of",
@@ -60,30 +57,21 @@ MAX_URI: Final = 2_048
 _QUOTED: Final = 100  # characters of the peer's that an error message repeats
 
 
-class Applies(Enum):
-    """What a keyword applies its schemas to."""
-
-    SAME_VALUE = 1
-    MEMBERS = 2
-    NOTHING = 3
-
-
-KEYWORDS: Final[Mapping[str, Applies]] = {
-    **dict.fromkeys(("allOf", "anyOf", "oneOf", "not"), Applies.SAME_VALUE),
-    **dict.fromkeys(("if", "then", "else"), Applies.SAME_VALUE),
-    **dict.fromkeys(("dependentSchemas", "dependencies"), Applies.SAME_VALUE),
-    **dict.fromkeys(("properties", "prefixItems"), Applies.MEMBERS),
-    **dict.fromkeys(("patternProperties", "propertyNames"), Applies.MEMBERS),
-    **dict.fromkeys(("additionalProperties", "additionalItems"), Applies.MEMBERS),
-    **dict.fromkeys(("unevaluatedProperties", "unevaluatedItems"), Applies.MEMBERS),
-    **dict.fromkeys(("items", "contains"), Applies.MEMBERS),
-    **dict.fromkeys(("$defs", "definitions"), Applies.NOTHING),
-}
+_SAME_VALUE: Final = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else"}
+    | {"dependentSchemas", "dependencies"}
+)
+_MEMBERS: Final = frozenset(
+    {"properties", "patternProperties", "additionalProperties", "propertyNames"}
+    | {"prefixItems", "items", "additionalItems", "contains"}
+    | {"unevaluatedProperties", "unevaluatedItems"}
+)
+_DEFINITIONS: Final = frozenset({"$defs", "definitions"})
+_KEYWORDS: Final = _SAME_VALUE | _MEMBERS | _DEFINITIONS
 """The keywords that hold schemas: one, a list of them, or those of `_MAPS` by name."""
 
-_MAPS: Final = frozenset(
+_MAPS: Final = _DEFINITIONS | frozenset(
     {"properties", "patternProperties", "dependentSchemas", "dependencies"}
-    | {"$defs", "definitions"}
 )
 
 
@@ -109,7 +97,7 @@ def children(
         places: Iterable[tuple[Any, Any]] = ()
         if keyword in _MAPS:
             places = held.items() if isinstance(held, dict) else ()
-        elif keyword in KEYWORDS:
+        elif keyword in _KEYWORDS:
             places = enumerate(held) if isinstance(held, list) else ((None, held),)
         for place, inner in places:
             if isinstance(inner, (dict, bool)):
@@ -136,7 +124,7 @@ def rebuilt(
 
     copy = dict(schema)
     for keyword, held in schema.items():
-        if keyword not in KEYWORDS:
+        if keyword not in _KEYWORDS:
             continue
         if isinstance(held, list):
             copy[keyword] = [changed(inner) for inner in held]
@@ -372,10 +360,9 @@ class _Linked:
     def _descend(self, outer: Subschema) -> None:
         for keyword, place, raw in children(outer.raw):
             inner = self._add(raw, outer.base)
-            applies = KEYWORDS[keyword]
-            if applies is Applies.SAME_VALUE:
+            if keyword in _SAME_VALUE:
                 outer.in_place.append(inner)
-            elif applies is Applies.NOTHING:
+            elif keyword in _DEFINITIONS:
                 continue
             elif place is None or keyword == "patternProperties":
                 outer.members.append(inner)

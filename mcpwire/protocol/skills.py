@@ -251,12 +251,7 @@ def _check_frontmatter(skill: Skill, data: bytes) -> None:
         head, _ = split_document(data)
         field = differing_field(read_frontmatter(head), skill.frontmatter)
     except FrontmatterError as error:
-        raise SkillError(
-            f"its frontmatter {error}",
-            skill=skill.uri,
-            uri=skill.uri,
-            rule="frontmatter",
-        ) from error
+        _refuse(skill, "frontmatter", f"its frontmatter {error}")
     if field is not None:
         problem = f"its frontmatter has another {excerpt(field)} than the server said"
         _refuse(skill, "frontmatter", problem)
