@@ -36,7 +36,6 @@ ALLOWED = {
     "transports/process.py: _lock": "the one thread for all children",
     "transports/process.py: _thread": "the one thread for all children",
     "transports/process.py: _watched": "the one thread for all children",
-    "types/_codec.py: _CODEC": "what is compiled, once for each class of ours",
 }
 """What is kept in modules and changes."""
 
