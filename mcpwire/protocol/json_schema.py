@@ -9,7 +9,6 @@ and refuses a schema that is too large, in an unknown dialect, or refers out of 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urldefrag, urljoin
 
 import attrs
 
@@ -174,7 +173,13 @@ def pointed(root: Any, reference: str) -> Any:
     """
     if reference != "#" and not reference.startswith("#/"):
         return None
-    return _at(root, _steps(unquote(reference)))
+    return _at(root, _steps(_unquoted(reference)))
+
+
+def _unquoted(text: str) -> str:
+    from urllib.parse import unquote  # no client loads it that checks no schema
+
+    return unquote(text)
 
 
 def _steps(pointer: str) -> list[str]:
@@ -392,7 +397,7 @@ class _Linked:
         resource = self._resources.get(uri)
         if resource is None or not fragment:
             return resource
-        fragment = unquote(fragment)
+        fragment = _unquoted(fragment)
         if not fragment.startswith("/"):
             return self._anchors.get((uri, fragment))
         raw = _at(resource.raw, _steps(fragment))
@@ -408,6 +413,8 @@ def _dynamic_name(raw: Any) -> str | None:
 
 def _resolved(base: str, reference: str) -> tuple[str, str]:
     """Return the URI that a reference means, and its fragment."""
+    from urllib.parse import urldefrag, urljoin
+
     if len(reference) > MAX_URI:
         raise unusable(f"a URI in it is longer than {MAX_URI} characters")
     # `urljoin` knows no URN, whose references to itself have a fragment only.
