@@ -1,20 +1,20 @@
-"""Results that may be used again, for as long as their server said (2026-07-28).
+"""Results that may be used again for as long as their server said (2026-07-28).
 
-A cache never acts by itself: there is no timer in it and no polling. What is no longer
-fresh is forgotten when it is next asked for, and then fetched by who asked.
+There is no timer and no polling: a result that is no longer fresh is forgotten when it
+is next looked up.
 
 Each entry knows the moment before its request was sent, its **generation**, and the
-cache knows the last moment at which each thing changed. An entry older than that is as
-good as gone, also where its result arrives after the change; nothing has to be searched
-for when a notification comes, however many come.
+cache knows the last moment at which each thing changed. An older entry is not used,
+even if its result arrives after the change; so a notification needs no search.
 
-Results are kept as JSON text, so no caller can change what the next one gets. Several
-threads may use one cache at once: there is no lock in this layer, but each step is one
-operation on a dict, and `add` and `change_uri` go by an order that loses no change.
+Results are kept as JSON text, so that no caller can change what the next one gets.
+Several threads may use one cache without a lock: each step is one operation on a dict,
+and `add` and `change_uri` follow an order that loses no change.
 """
 
 from __future__ import annotations
 
+import json
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -58,7 +58,7 @@ _MOST_ANCESTORS: Final = 64
 
 _ROUNDS: Final = ("inputResponses", "requestState")
 
-_Key: TypeAlias = "tuple[str | None, str, bytes]"
+_Key: TypeAlias = "tuple[str | None, str, str]"  # partition, method, question
 
 
 @attrs.define(eq=False)
@@ -86,21 +86,14 @@ class _Store:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
 
-    def kept_changed_at(self, method: str, uri: str | None) -> int:
-        """Return the last moment at which an answer that was kept changed."""
-        return max(
-            self._cleared_at,
-            self._methods_changed_at.get(method, 0),
-            self._kept_changed_at.get(uri, 0) if uri is not None else 0,
-        )
-
-    def may_have_changed_at(self, method: str, uri: str | None) -> int:
-        """Return the last moment at which any answer may have changed."""
-        return max(
-            self._cleared_at,
-            self._methods_changed_at.get(method, 0),
-            self._any_changed_at[_bucket(uri)] if uri is not None else 0,
-        )
+    def changed_at(self, method: str, uri: str | None, *, is_kept: bool) -> int:
+        """Return when an answer that is kept changed, or any answer may have, last."""
+        at = max(self._cleared_at, self._methods_changed_at.get(method, 0))
+        if uri is None:
+            return at
+        if is_kept:
+            return max(at, self._kept_changed_at.get(uri, 0))
+        return max(at, self._any_changed_at[_bucket(uri)])
 
     def change_method(self, method: str) -> None:
         self._methods_changed_at[method] = next(self.moments)
@@ -230,7 +223,7 @@ class ResponseCache:
         """
         keys = self._keys(method, params)
         store = self._store
-        changed_at = store.kept_changed_at(method, _uri(params))
+        changed_at = store.changed_at(method, _uri(params), is_kept=True)
         for key in keys:
             entry = store.entries.get(key)
             if entry is None:
@@ -261,7 +254,7 @@ class ResponseCache:
         keys = self._keys(method, params)
         uri = _uri(params)
         store = self._store
-        if not keys or generation < store.may_have_changed_at(method, uri):
+        if not keys or generation < store.changed_at(method, uri, is_kept=False):
             return False
         # The newest answer counts, also where it may not be kept itself.
         for key in keys:
@@ -273,7 +266,7 @@ class ResponseCache:
         key = keys[-1] if result.get("cacheScope") == "public" else keys[0]
         used = next(store.moments)
         store.add(key, _Entry(text, received_at + lifetime, generation, used), uri)
-        if generation < store.may_have_changed_at(method, uri):
+        if generation < store.changed_at(method, uri, is_kept=False):
             store.remove(key)
             return False
         return True
@@ -323,33 +316,24 @@ def _lifetime(result: Mapping[str, Any]) -> float:
 
 
 def _text(value: Any) -> bytes | None:
-    """Return JSON text; ``None`` for what has none, or is nested too deeply for it."""
+    """Return JSON text; ``None``: there is none, or it is nested too deeply."""
     try:
         return encode(value)
     except LocalProtocolError:
         return None
 
 
-def _question(params: Mapping[str, Any]) -> bytes | None:
-    """Return the same text for the same question; ``None`` where none can be kept."""
+def _question(params: Mapping[str, Any]) -> str | None:
+    """Return the same text for the same request; ``None``: it cannot be cached."""
     # 2026-07-28 server/utilities/caching, "Cache Key": the answer to a later round is
     # no answer to the question, and `_meta` is no part of it.
     if any(name in params for name in _ROUNDS):
         return None
     asked = {name: value for name, value in params.items() if name != "_meta"}
     try:
-        return _text(_ordered(asked))
-    except (RecursionError, TypeError):  # what has no JSON form is refused when sent
+        return json.dumps(asked, sort_keys=True, allow_nan=False)
+    except (RecursionError, TypeError, ValueError):  # is refused when it is sent
         return None
-
-
-def _ordered(value: Any) -> Any:
-    """Return the same with the members of each object in one order."""
-    if isinstance(value, dict):
-        return {name: _ordered(value[name]) for name in sorted(value)}
-    if isinstance(value, (list, tuple)):
-        return [_ordered(item) for item in value]
-    return value
 
 
 def _uri(params: Mapping[str, Any] | None) -> str | None:

@@ -8,9 +8,7 @@ and refuses a schema that is too large, in an unknown dialect, or refers out of 
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, unquote, urldefrag, urljoin
 
 import attrs
 
@@ -21,9 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 __all__ = [
-    "KEYWORDS",
     "MAX_DEPTH",
-    "Applies",
     "SchemaIndex",
     "Subschema",
     "branches_of",
@@ -60,31 +56,21 @@ MAX_URI: Final = 2_048
 _QUOTED: Final = 100  # characters of the peer's that an error message repeats
 
 
-class Applies(Enum):
-    """What a keyword applies its schemas to."""
-
-    SAME_VALUE = 1
-    NAMED_MEMBER = 2
-    MEMBERS = 3
-    NOTHING = 4
-
-
-KEYWORDS: Final[Mapping[str, Applies]] = {
-    **dict.fromkeys(("allOf", "anyOf", "oneOf", "not"), Applies.SAME_VALUE),
-    **dict.fromkeys(("if", "then", "else"), Applies.SAME_VALUE),
-    **dict.fromkeys(("dependentSchemas", "dependencies"), Applies.SAME_VALUE),
-    **dict.fromkeys(("properties", "prefixItems"), Applies.NAMED_MEMBER),
-    **dict.fromkeys(("patternProperties", "propertyNames"), Applies.MEMBERS),
-    **dict.fromkeys(("additionalProperties", "additionalItems"), Applies.MEMBERS),
-    **dict.fromkeys(("unevaluatedProperties", "unevaluatedItems"), Applies.MEMBERS),
-    **dict.fromkeys(("items", "contains"), Applies.MEMBERS),
-    **dict.fromkeys(("$defs", "definitions"), Applies.NOTHING),
-}
+_SAME_VALUE: Final = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else"}
+    | {"dependentSchemas", "dependencies"}
+)
+_MEMBERS: Final = frozenset(
+    {"properties", "patternProperties", "additionalProperties", "propertyNames"}
+    | {"prefixItems", "items", "additionalItems", "contains"}
+    | {"unevaluatedProperties", "unevaluatedItems"}
+)
+_DEFINITIONS: Final = frozenset({"$defs", "definitions"})
+_KEYWORDS: Final = _SAME_VALUE | _MEMBERS | _DEFINITIONS
 """The keywords that hold schemas: one, a list of them, or those of `_MAPS` by name."""
 
-_MAPS: Final = frozenset(
+_MAPS: Final = _DEFINITIONS | frozenset(
     {"properties", "patternProperties", "dependentSchemas", "dependencies"}
-    | {"$defs", "definitions"}
 )
 
 
@@ -104,20 +90,17 @@ def quoted(value: object) -> str:
 
 def children(
     schema: Mapping[str, Any],
-) -> Iterator[tuple[tuple[Any, ...], dict[str, Any] | bool]]:
-    """Yield the schemas directly inside one, each with keyword and name or index."""
+) -> Iterator[tuple[str, str | int | None, dict[str, Any] | bool]]:
+    """Yield the schemas directly inside one, with their keyword and name or index."""
     for keyword, held in schema.items():
-        if keyword not in KEYWORDS:
-            continue
-        pairs: Iterable[tuple[tuple[Any, ...], Any]] = (((keyword,), held),)
+        places: Iterable[tuple[Any, Any]] = ()
         if keyword in _MAPS:
-            named = held.items() if isinstance(held, dict) else ()
-            pairs = (((keyword, name), inner) for name, inner in named)
-        elif isinstance(held, list):
-            pairs = (((keyword, at), inner) for at, inner in enumerate(held))
-        for path, inner in pairs:
+            places = held.items() if isinstance(held, dict) else ()
+        elif keyword in _KEYWORDS:
+            places = enumerate(held) if isinstance(held, list) else ((None, held),)
+        for place, inner in places:
             if isinstance(inner, (dict, bool)):
-                yield path, inner
+                yield keyword, place, inner
 
 
 def walk(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -126,7 +109,8 @@ def walk(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
     while pending:
         found = pending.pop()
         yield found
-        pending += [inner for _, inner in children(found) if isinstance(inner, dict)]
+        inside = (inner for _, _, inner in children(found))
+        pending += [inner for inner in inside if isinstance(inner, dict)]
 
 
 def rebuilt(
@@ -139,7 +123,7 @@ def rebuilt(
 
     copy = dict(schema)
     for keyword, held in schema.items():
-        if keyword not in KEYWORDS:
+        if keyword not in _KEYWORDS:
             continue
         if isinstance(held, list):
             copy[keyword] = [changed(inner) for inner in held]
@@ -189,7 +173,13 @@ def pointed(root: Any, reference: str) -> Any:
     """
     if reference != "#" and not reference.startswith("#/"):
         return None
-    return _at(root, _steps(unquote(reference)))
+    return _at(root, _steps(_unquoted(reference)))
+
+
+def _unquoted(text: str) -> str:
+    from urllib.parse import unquote  # no client loads it that checks no schema
+
+    return unquote(text)
 
 
 def _steps(pointer: str) -> list[str]:
@@ -233,12 +223,6 @@ class Subschema:
     base: str
     """The URI that its references are relative to."""
 
-    outer: Subschema | None = None
-    """The one it stands in."""
-
-    path: tuple[Any, ...] = ()
-    """Where in that."""
-
     in_place: list[Subschema] = attrs.field(factory=list)
     """Those it applies to the same value."""
 
@@ -248,19 +232,8 @@ class Subschema:
     members: list[Subschema] = attrs.field(factory=list)
     """Those it applies to any member."""
 
-    @property
-    def pointer(self) -> str:
-        """Where it stands in the whole, as the fragment of a URI.
-
-        Made on demand: the names on the way may be long, and many stand below them.
-        """
-        steps: list[Any] = []
-        inner = self
-        while inner.outer is not None:
-            steps[:0] = inner.path
-            inner = inner.outer
-        escaped = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
-        return "".join(f"/{quote(step, safe='~')}" for step in escaped)
+    number: int = 0
+    """Its index in `SchemaIndex.found`."""
 
 
 @attrs.frozen(eq=False)
@@ -283,10 +256,12 @@ def read_schema(schema: object) -> SchemaIndex:
         RemoteProtocolError: The schema cannot be used; says why.
     """
     if not isinstance(schema, dict):
-        raise unusable(f"it is no object but {quoted(schema)}")
+        raise unusable(f"it is not an object but {quoted(schema)}")
     _check_bounds(schema)
     linked = _Linked(schema)
     chains = _chains(linked.found)
+    for number, subschema in enumerate(chains):
+        subschema.number = number
     return SchemaIndex(linked.root, list(chains), max(chains.values()))
 
 
@@ -334,15 +309,10 @@ class _Linked:
         self._by_identity: dict[int, Subschema] = {}
         self._resources: dict[str, Subschema] = {}
         self._anchors: dict[tuple[str, str], Subschema] = {}
-        self._dynamic: dict[str, list[Subschema]] = {}
-        self._recursive: dict[Subschema, None] = {}
-        self._dynamic_references: list[tuple[Subschema, Subschema]] = []
+        self._dynamic: dict[str, Subschema] = {}
         self._new: list[Subschema] = []
-        self.root = self._add(schema, "", None)
+        self.root = self._add(schema, "")
         self._resources.setdefault("", self.root)
-        self._link()
-
-    def _link(self) -> None:
         referring: list[Subschema] = []
         # A reference may lead to where no keyword looks for a schema, so what is
         # found there is searched in its turn.
@@ -353,17 +323,14 @@ class _Linked:
                 referring.append(subschema)
             else:
                 self._refer(referring.pop())
-        self._refer_dynamically()
 
-    def _add(
-        self, raw: Any, base: str, outer: Subschema | None, *path: str | int
-    ) -> Subschema:
+    def _add(self, raw: Any, base: str) -> Subschema:
         known = self._by_identity.get(id(raw)) if isinstance(raw, dict) else None
         if known is not None:
             return known
         if len(self.found) >= MAX_SUBSCHEMAS:
             raise unusable(f"it has more than {MAX_SUBSCHEMAS} subschemas")
-        subschema = Subschema(raw, base, outer, path)
+        subschema = Subschema(raw, base)
         self.found.append(subschema)
         if isinstance(raw, dict):
             self._by_identity[id(raw)] = subschema
@@ -385,21 +352,27 @@ class _Linked:
             anchor = raw.get(keyword)
             if isinstance(anchor, str):
                 self._anchors[subschema.base, anchor] = subschema
-        if isinstance(anchor, str):
-            self._dynamic.setdefault(anchor, []).append(subschema)
-        if raw.get("$recursiveAnchor") is True:
-            self._recursive[subschema] = None
+        name = _dynamic_name(raw)
+        if name is not None:
+            self._all_called(name).in_place.append(subschema)
+
+    def _all_called(self, name: str) -> Subschema:
+        """Return one that stands for all of a dynamic name: many may refer to many."""
+        if name not in self._dynamic:
+            self._dynamic[name] = self._add({}, "")
+        return self._dynamic[name]
 
     def _descend(self, outer: Subschema) -> None:
-        for path, raw in children(outer.raw):
-            inner = self._add(raw, outer.base, outer, *path)
-            applies = KEYWORDS[path[0]]
-            if applies is Applies.SAME_VALUE:
+        for keyword, place, raw in children(outer.raw):
+            inner = self._add(raw, outer.base)
+            if keyword in _SAME_VALUE:
                 outer.in_place.append(inner)
-            elif applies is Applies.NAMED_MEMBER or isinstance(path[-1], int):
-                outer.named.append((path[-1], inner))
-            elif applies is Applies.MEMBERS:
+            elif keyword in _DEFINITIONS:
+                continue
+            elif place is None or keyword == "patternProperties":
                 outer.members.append(inner)
+            else:
+                outer.named.append((place, inner))
 
     def _refer(self, subschema: Subschema) -> None:
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
@@ -413,50 +386,35 @@ class _Linked:
                     f"its {keyword} {quoted(reference)} leads out of it",
                     "references are followed within the schema only",
                 )
-            if keyword == "$ref":
-                subschema.in_place.append(target)
-            else:
-                self._dynamic_references.append((subschema, target))
+            # A dynamic one may mean all of that name, depending on how one came there.
+            name = None if keyword == "$ref" else _dynamic_name(target.raw)
+            subschema.in_place.append(
+                target if name is None else self._all_called(name)
+            )
 
     def _target(self, base: str, reference: str) -> Subschema | None:
         uri, fragment = _resolved(base, reference)
         resource = self._resources.get(uri)
         if resource is None or not fragment:
             return resource
-        fragment = unquote(fragment)
+        fragment = _unquoted(fragment)
         if not fragment.startswith("/"):
             return self._anchors.get((uri, fragment))
-        steps = _steps(fragment)
-        raw = _at(resource.raw, steps)
-        if not isinstance(raw, (dict, bool)):
-            return None
-        return self._add(raw, uri, resource, *steps)
+        raw = _at(resource.raw, _steps(fragment))
+        return self._add(raw, uri) if isinstance(raw, (dict, bool)) else None
 
-    def _refer_dynamically(self) -> None:
-        """Link to all that a reference may mean, depending on how one came there."""
-        groups: dict[str, Subschema] = {}
-        for subschema, target in self._dynamic_references:
-            raw = target.raw if isinstance(target.raw, dict) else {}
-            name = raw.get("$dynamicAnchor")
-            meant = target
-            if isinstance(name, str):
-                meant = self._group(groups, f"#{name}", self._dynamic[name])
-            elif target in self._recursive:
-                meant = self._group(groups, "", self._recursive)
-            subschema.in_place.append(meant)
 
-    def _group(
-        self, groups: dict[str, Subschema], name: str, members: Iterable[Subschema]
-    ) -> Subschema:
-        """Return one that stands for all of them: many may refer to many."""
-        if name not in groups:
-            groups[name] = self._add({}, "", None)
-            groups[name].in_place += members
-        return groups[name]
+def _dynamic_name(raw: Any) -> str | None:
+    name = raw.get("$dynamicAnchor") if isinstance(raw, dict) else None
+    if isinstance(name, str):
+        return name
+    return "" if isinstance(raw, dict) and raw.get("$recursiveAnchor") is True else None
 
 
 def _resolved(base: str, reference: str) -> tuple[str, str]:
     """Return the URI that a reference means, and its fragment."""
+    from urllib.parse import urldefrag, urljoin
+
     if len(reference) > MAX_URI:
         raise unusable(f"a URI in it is longer than {MAX_URI} characters")
     # `urljoin` knows no URN, whose references to itself have a fragment only.
@@ -465,7 +423,7 @@ def _resolved(base: str, reference: str) -> tuple[str, str]:
     try:
         uri, fragment = urldefrag(urljoin(base, reference))
     except ValueError as error:
-        raise unusable(f"{quoted(reference)} is no URI") from error
+        raise unusable(f"{quoted(reference)} is not a URI") from error
     return uri, fragment
 
 
@@ -487,7 +445,7 @@ def _chains(found: list[Subschema]) -> dict[Subschema, int]:
             elif inner in entered:
                 raise unusable(
                     "it refers to itself without going into the value",
-                    f"look at #{inner.pointer[:_QUOTED]}",
+                    f"look at {quoted(inner.raw)}",
                 )
             else:
                 entered[inner] = iter(inner.in_place)

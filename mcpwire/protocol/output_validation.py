@@ -31,9 +31,8 @@ MAX_WORK: Final = 10_000_000
 """Units of work for one value, at most some 100 ns each."""
 
 MAX_TRACED: Final = 50_000
-"""Errors that jsonschema-rs may make for one fault, each with a copy of a value: one for
-each branch of an `anyOf` or `oneOf`, and for what lies in it. One costs 20 µs and 4 KB,
-or 20 parts of a copy."""
+"""Errors that jsonschema-rs may make for one fault: one for each branch of an `anyOf`
+or `oneOf`, and for what lies in it. One costs 20 µs and 4 KB; so do 20 copied parts."""
 
 MAX_EFFORT: Final = 2_000_000  # steps in which the bound has to be found
 MAX_PARTS: Final = 2_000_000  # of a value, its names among them
@@ -49,6 +48,8 @@ MAX_PATTERN_BYTES: Final = 8 * 1024 * 1024  # all of them, compiled
 # goes wrong: more states than are kept, so that each character makes a new one.
 _TIERS: Final = {8 * 1024: 10, 64 * 1024: 100, 1024 * 1024: 1_500}
 _STATES_KEPT: Final = 256 * 1024  # bytes for each pattern
+
+_ENDLESS: Final = 10**15
 
 _MAX_PATH: Final = 200  # characters
 
@@ -237,32 +238,24 @@ class _WorkBound:
     """
 
     def __init__(self, index: SchemaIndex, tiers: dict[str, int]) -> None:
-        numbers = {item: number for number, item in enumerate(index.found)}
-        nodes = [_Node(item, numbers) for item in index.found]
-        root = numbers[index.root]
-        characters = [0] * len(nodes)
-        for number, item in enumerate(index.found):
+        characters = [0] * len(index.found)
+        for item in index.found:
             units = sum(_TIERS.get(tiers[each], 0) for each in _patterns(item.raw))
             # A pattern for names meets each name: the work is that of the members.
-            for each in (number, *nodes[number].members):
-                characters[each] += units
-        self._steps = _Levels(
-            nodes, root, [_own_steps(item.raw) for item in index.found]
-        )
-        self._characters = _Levels(nodes, root, characters)
-        looks_inside: list[bool] = []
-        branching: list[int] = []
-        for number, (node, item) in enumerate(zip(nodes, index.found, strict=True)):
-            inner = any(looks_inside[each] for each in node.in_place)
-            looks_inside.append(inner or bool(node.named or node.members))
-            if isinstance(item.raw, dict) and (
-                "anyOf" in item.raw or "oneOf" in item.raw
-            ):
-                branching.append(number)
-        self._branches = max(
-            (self._steps.of_each[each] for each in branching), default=0
-        )
-        self._are_deep = any(looks_inside[each] for each in branching)
+            for each in (item, *item.members):
+                characters[each.number] += units
+        self._characters = _Levels(index, characters)
+        self._steps = _Levels(index, [_own_steps(item.raw) for item in index.found])
+        self._branches, self._are_deep = 0, False
+        is_deep: list[bool] = []
+        for item in index.found:
+            has_members = bool(item.named or item.members)
+            inner = any(is_deep[each.number] for each in item.in_place)
+            is_deep.append(has_members or inner)
+            if _has(item, "anyOf", "oneOf"):
+                errors = self._steps.of_each[item.number]
+                self._branches = max(self._branches, errors)
+                self._are_deep |= is_deep[-1]
 
     def work(self, amounts: Sequence[tuple[int, int]]) -> int:
         """Return the units of work for all parts and characters."""
@@ -296,33 +289,25 @@ def _own_steps(raw: Any) -> int:
     return steps + 200 if isinstance(raw.get("multipleOf"), float) else steps
 
 
-class _Node:
-    """A subschema, with the numbers of those that it applies."""
-
-    def __init__(self, item: Subschema, numbers: dict[Subschema, int]) -> None:
-        self.in_place = [numbers[inner] for inner in item.in_place]
-        self.named = [(name, numbers[inner]) for name, inner in item.named]
-        self.members = [numbers[inner] for inner in item.members]
-        # What `unevaluated...` leaves over is found by going through everything once
-        # more, and within that once more: 2.7 times the work for each one, measured.
-        has_rest = isinstance(item.raw, dict) and not item.raw.keys().isdisjoint(
-            ("unevaluatedProperties", "unevaluatedItems")
-        )
-        self.factor = 3 if has_rest else 1
+def _has(item: Subschema, *keywords: str) -> bool:
+    return isinstance(item.raw, dict) and any(each in item.raw for each in keywords)
 
 
 class _Levels:
     """The work that comes to one value at each depth below the root's, at most."""
 
-    def __init__(self, nodes: Iterable[_Node], root: int, own: list[int]) -> None:
-        self._nodes = nodes
-        self._root = root
+    def __init__(self, index: SchemaIndex, own: list[int]) -> None:
+        self._index = index
         self._effort = 0
+        # What `unevaluated...` leaves over is found by going through everything once
+        # more, and within that once more: 2.7 times the work for each one, measured.
+        rest = ("unevaluatedProperties", "unevaluatedItems")
+        self._factors = [3 if _has(item, *rest) else 1 for item in index.found]
         self.of_each: list[int] = []
-        for node, cost in zip(nodes, own, strict=True):
-            inner = sum(self.of_each[number] for number in node.in_place)
-            self.of_each.append(min(node.factor * (cost + inner), 10**15))
-        self._of_root = [self.of_each[root]]
+        for item, factor, cost in zip(index.found, self._factors, own, strict=True):
+            inner = sum(self.of_each[each.number] for each in item.in_place)
+            self.of_each.append(min(factor * (cost + inner), _ENDLESS))
+        self._of_root = [self.of_each[index.root.number]]
         self._is_settled = False
 
     def at(self, depth: int) -> int:
@@ -334,30 +319,30 @@ class _Levels:
         each: list[int] = []  # for any member
         more: list[Counter[str | int]] = []  # for those that are named
         deeper: list[int] = []
-        for node in self._nodes:
-            for_each = sum(self.of_each[number] for number in node.members)
+        for item, factor in zip(self._index.found, self._factors, strict=True):
+            for_each = sum(self.of_each[inner.number] for inner in item.members)
             for_named: Counter[str | int] = Counter()
-            for name, number in node.named:
-                for_named[name] += self.of_each[number]
-            for number in node.in_place:
-                for_each += each[number]
-                for_named.update(more[number])
-                self._effort += len(more[number])
-            if node.factor > 1:
+            for name, inner in item.named:
+                for_named[name] += self.of_each[inner.number]
+            for inner in item.in_place:
+                for_each += each[inner.number]
+                for_named.update(more[inner.number])
+                self._effort += len(more[inner.number])
+            if factor > 1:
                 for name in for_named:
-                    for_named[name] *= node.factor
-            each.append(for_each * node.factor)
+                    for_named[name] *= factor
+            each.append(for_each * factor)
             more.append(for_named)
             most = each[-1] + max(for_named.values(), default=0)
-            deeper.append(min(most, 10**15))
-            self._effort += 1 + len(node.members) + len(for_named)
+            deeper.append(min(most, _ENDLESS))
+            self._effort += 1 + len(item.members) + len(for_named)
             if self._effort > MAX_EFFORT:
                 self._is_settled = True
-                self._of_root.append(10**15)
+                self._of_root.append(_ENDLESS)
                 return
         self._is_settled = deeper == self.of_each
         self.of_each = deeper
-        self._of_root.append(deeper[self._root])
+        self._of_root.append(deeper[self._index.root.number])
 
 
 # --- what is wrong

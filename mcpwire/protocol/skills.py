@@ -124,7 +124,7 @@ def check_entry(skill: Skill) -> None:
     root = _root(skill)
     name = skill.name
     if not _NAME.fullmatch(name):
-        _refuse(skill, "name", f"{excerpt(name)} is no name for a skill")
+        _refuse(skill, "name", f"{excerpt(name)} is not a name of a skill")
     if root.rpartition("/")[2] != name:
         _refuse(skill, "name", f"its folder is not called {excerpt(name)}")
     if not skill.description.strip():
@@ -137,7 +137,7 @@ def _root(skill: Skill) -> str:
     """Return the URI of the folder that holds a skill."""
     root, slash, file = skill.uri.rpartition("/")
     if not slash or file != _FILE or _path(skill.uri) is None:
-        _refuse(skill, "uri", f"its URI is none of a {_FILE} within a folder")
+        _refuse(skill, "uri", f"its URI does not name a {_FILE} within a folder")
     return root
 
 
@@ -163,12 +163,12 @@ def _check_files(skill: Skill, root: str, files: list[SkillResource]) -> None:
     for file in files:
         path = _path(file.uri)
         if path is None or not file.uri.startswith(f"{root}/"):
-            _refuse(skill, "files", "it is no file within the skill", file.uri)
+            _refuse(skill, "files", "it is not a file within the skill", file.uri)
         if path in seen:
             _refuse(skill, "files", "it is named twice", file.uri)
         seen.add(path)
         if not _DIGEST.fullmatch(file.digest):
-            problem = f"its digest is no SHA-256: {excerpt(file.digest)}"
+            problem = f"its digest is not a SHA-256: {excerpt(file.digest)}"
             _refuse(skill, "format", problem, file.uri)
         if file.size < 0:
             _refuse(skill, "format", f"its size is {file.size}", file.uri)
@@ -251,12 +251,7 @@ def _check_frontmatter(skill: Skill, data: bytes) -> None:
         head, _ = split_document(data)
         field = differing_field(read_frontmatter(head), skill.frontmatter)
     except FrontmatterError as error:
-        raise SkillError(
-            f"its frontmatter {error}",
-            skill=skill.uri,
-            uri=skill.uri,
-            rule="frontmatter",
-        ) from error
+        _refuse(skill, "frontmatter", f"its frontmatter {error}")
     if field is not None:
         problem = f"its frontmatter has another {excerpt(field)} than the server said"
         _refuse(skill, "frontmatter", problem)
@@ -316,13 +311,13 @@ def read_frontmatter(head: str) -> dict[str, Any]:
         encode(data)
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or "unreadable"
-        raise FrontmatterError(f"is no YAML: {problem[:100]!r}") from error
+        raise FrontmatterError(f"is not valid YAML: {problem[:100]!r}") from error
     # Such as `0b_`, digits without end, an empty `!!int`; `.nan`, `!!set`, a key `1`.
     except (LookupError, ValueError, LocalProtocolError) as error:
         problem = str(error)[:100]
         raise FrontmatterError(f"has a value that JSON has not: {problem!r}") from error
     if not isinstance(data, dict):
-        raise FrontmatterError("is no mapping")
+        raise FrontmatterError("is not a mapping")
     return data
 
 

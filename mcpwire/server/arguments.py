@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import ToolError
+from mcpwire.protocol.json_schema import properties_of, required_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,11 +48,11 @@ def check_arguments(schema: Mapping[str, Any], arguments: object) -> dict[str, A
         raise ToolError(f"arguments must be an object, got {_name(arguments)}")
     properties: Mapping[str, Any] = {
         name: rule if isinstance(rule, dict) else {}
-        for name, rule in schema.get("properties", {}).items()
+        for name, rule in properties_of(schema).items()
     }
     wrong = [
         f"argument {name!r} is missing"
-        for name in schema.get("required", ())
+        for name in required_of(schema)
         if name not in arguments
     ]
     for name, value in arguments.items():

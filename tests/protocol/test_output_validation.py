@@ -415,6 +415,11 @@ def test_a_fault_in_a_large_value_costs_no_copies_of_it():
     validator = SchemaValidator({"items": {"properties": {"a": optional}}})
     told = validator.check([*({"a": n} for n in range(20_000)), {"a": "x"}])
     assert told == "structuredContent[20000].a: breaks anyOf"
+    lists = [{"items": {"type": kind}} for kind in ("string", "null", "array")]
+    validator = SchemaValidator({"anyOf": lists})
+    assert validator.check([1] * 1_000) == "structuredContent: breaks anyOf"
+    told = validator.check([1] * 100_000)
+    assert told == "structuredContent: breaks its schema somewhere"
     told = SchemaValidator(doubled(16)).check(7)
     assert told == "structuredContent: breaks its schema somewhere"
     deep = SchemaValidator({"items": {"$ref": "#"}, "type": "array"})

@@ -451,12 +451,12 @@ def test_the_first_field_that_is_another_is_named(head, said, field):
 @pytest.mark.parametrize(
     ("head", "why"),
     [
-        ("", "is no mapping"),
-        ("- a", "is no mapping"),
-        ("a: b: c", "is no YAML: 'mapping values"),
-        ("a: \x00", "is no YAML: 'unreadable'"),
-        ("a: 1\n...\nb: 2", "is no YAML"),
-        ("[a]: 1", "is no YAML: 'found unhashable key'"),
+        ("", "is not a mapping"),
+        ("- a", "is not a mapping"),
+        ("a: b: c", "is not valid YAML: 'mapping values"),
+        ("a: \x00", "is not valid YAML: 'unreadable'"),
+        ("a: 1\n...\nb: 2", "is not valid YAML"),
+        ("[a]: 1", "is not valid YAML: 'found unhashable key'"),
         ("1: a", "has a value that JSON has not"),
         ("a: &x 1\nb: *x", "has an alias"),
         ("a: &x [*x]", "has an alias"),

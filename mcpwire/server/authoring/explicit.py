@@ -10,6 +10,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import LocalProtocolError, RemoteProtocolError, ToolError
+from mcpwire.protocol.json_schema import properties_of, required_of
 from mcpwire.server.arguments import check_arguments
 from mcpwire.server.authoring.faults import BadArguments, shown
 
@@ -52,12 +53,12 @@ class ExplicitParameters:
         self.schema: dict[str, Any] = deepcopy(schema)
         self._argument = argument
         self._validator = validator_of(self.schema, "input_schema")
-        properties = self.schema.get("properties", {})
+        properties = properties_of(self.schema)
         self._properties: dict[str, Any] = {
             name: rule for name, rule in properties.items() if isinstance(rule, dict)
         }
         self.names = tuple(properties)
-        self.required = frozenset(self.schema.get("required", ()))
+        self.required = frozenset(required_of(self.schema))
 
     def convert(self, arguments: object) -> dict[str, Any]:
         """Return what the function is called with, by keyword.

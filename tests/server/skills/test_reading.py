@@ -123,10 +123,10 @@ REFUSED = {
     "no UTF-8": ({"SKILL.md": b"---\n\xff"}, "the head of its SKILL.md is not UTF-8"),
     "no YAML": (
         {"SKILL.md": "---\na: [\n---\n"},
-        "the head of its SKILL.md is no YAML",
+        "the head of its SKILL.md is not valid YAML",
     ),
-    "no mapping": ({"SKILL.md": "---\n- a\n---\n"}, "SKILL.md is no mapping"),
-    "an empty head": ({"SKILL.md": "---\n---\n"}, "SKILL.md is no mapping"),
+    "no mapping": ({"SKILL.md": "---\n- a\n---\n"}, "SKILL.md is not a mapping"),
+    "an empty head": ({"SKILL.md": "---\n---\n"}, "SKILL.md is not a mapping"),
     "an alias": (
         {"SKILL.md": document("notes", "a: &x [1]", "b: *x")},
         "SKILL.md has an alias",
@@ -144,7 +144,7 @@ REFUSED = {
         "for the tag '!x'",
     ),
     "another name": ({"SKILL.md": document("other")}, "its folder is not called"),
-    "no name": ({"SKILL.md": "---\ndescription: d\n---\n"}, "is no name for a skill"),
+    "no name": ({"SKILL.md": "---\ndescription: d\n---\n"}, "is not a name of a skill"),
     "no description": ({"SKILL.md": "---\nname: notes\n---\n"}, "has no description"),
     "too many files": (
         {"SKILL.md": document("notes"), **{f"{n}": "" for n in range(MAX_FILES)}},
@@ -156,11 +156,11 @@ REFUSED = {
     ),
     "a path that leads out": (
         {"SKILL.md": document("notes"), "../x": ""},
-        "it is no file within the skill",
+        "it is not a file within the skill",
     ),
     "a path with a line break": (
         {"SKILL.md": document("notes"), "a\nb": ""},
-        "it is no file within the skill",
+        "it is not a file within the skill",
     ),
     "a reserved key": (
         {"SKILL.md": document("notes", "metadata: {io.modelcontextprotocol/x: 1}")},
@@ -181,7 +181,7 @@ def test_a_skill_that_breaks_a_rule_is_not_served(case):
     "name", ["Notes", "no--tes", "-notes", "notes-", "n" * 65, "a b"]
 )
 def test_a_name_has_few_letters(name):
-    with pytest.raises(ValueError, match="is no name for a skill"):
+    with pytest.raises(ValueError, match="is not a name of a skill"):
         Skills({name: {"SKILL.md": document(json.dumps(name))}})
 
 
