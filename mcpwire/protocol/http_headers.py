@@ -147,8 +147,6 @@ class Heads:
     whatever case. Every method raises `LocalProtocolError` for what cannot be a field.
     """
 
-    __slots__ = ("_own", "_url", "revision", "session_id")
-
     def __init__(self, url: Url, own: Mapping[str, str] | None = None) -> None:
         if _TARGET.fullmatch(url.target) is None:
             raise LocalProtocolError("a request's target must be a path and query")
@@ -233,8 +231,6 @@ class Mirror:
     `learn` takes lists of tools; the newest list counts. `on_dropped` is called with
     the name of each tool that a list loses, and why.
     """
-
-    __slots__ = ("_count", "_known", "_on_dropped")
 
     def __init__(self, on_dropped: Callable[[str, str], object]) -> None:
         self._on_dropped = on_dropped

@@ -332,8 +332,6 @@ class PageWalk:
     `limit` is the most pages.
     """
 
-    __slots__ = ("_base", "_limit", "_method", "_seen", "at_start", "params")
-
     params: dict[str, Any] | None
     """The params that fetch the next page; ``None`` after the last one."""
 

@@ -179,21 +179,6 @@ class Peer(Generic[C]):
         unanswered: The ids of the peer's requests that have no answer yet.
     """
 
-    __slots__ = (
-        "_has_ended",
-        "_is_ending",
-        "_last_id",
-        "_late",
-        "_limits",
-        "_lines",
-        "_owner",
-        "outstanding",
-        "revision",
-        "role",
-        "stats",
-        "unanswered",
-    )
-
     def __init__(
         self, owner: Owner[C], *, role: str, limits: Limits = DEFAULT_LIMITS
     ) -> None:
