@@ -264,7 +264,7 @@ class Mirror:
         return lines
 
     def learn(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Return a `tools/list` result without the tools whose annotations are invalid.
+        """Return a `tools/list` result without the tools with invalid annotations.
 
         What is no tool at all stays: the decoder says better what is wrong with it.
         """

@@ -713,7 +713,7 @@ class Profile:
     """The same as a dict, to be merged with a call's own."""
 
     refused: frozenset[str] = frozenset()
-    """Requests whose capability was not declared, or whose extension is off."""
+    """Requests that are off: capability not declared, or extension not switched on."""
 
     extensions: frozenset[str] = frozenset()
     """The extensions that both sides have switched on (2026-07-28 basic/versioning,
@@ -757,7 +757,7 @@ class Profile:
         )
 
     def refusal(self, method: str) -> LocalProtocolError:
-        """Build the error for a request whose capability the server lacks.
+        """Build the error for a request that is off on this connection.
 
         2025-11-25 basic/lifecycle, "Operation": only what was negotiated is used.
         """
@@ -773,7 +773,7 @@ class Profile:
 
 
 def _refused(agreement: Agreement, extensions: frozenset[str]) -> frozenset[str]:
-    """Return the requests whose capability or extension is off."""
+    """Return the requests that lack their capability or extension."""
     refused = set()
     for spec in METHODS:
         if spec.kind is Kind.REQUEST and "client" in spec.senders:

@@ -17,6 +17,7 @@ from mcpwire.errors import (
     MethodNotFound,
     MissingCapability,
     RemoteProtocolError,
+    TooManyQuestions,
     rpc_error,
 )
 from mcpwire.limits import DEFAULT_LIMITS
@@ -26,7 +27,6 @@ from mcpwire.protocol.multistep import (
     TASK,
     Call,
     Sleep,
-    check_count,
     read_questions,
 )
 from mcpwire.types.meta import RELATED_TASK
@@ -683,7 +683,8 @@ def follow_task(
         questions = [ask for ask in questions if ask.key not in answered]
         if questions:
             _check_rounds(rounds, limit)
-            check_count("tools/call", len(answered) + len(questions), most)
+            if len(answered) + len(questions) > most:
+                raise TooManyQuestions("tools/call", limit=most)
             rounds += 1
             answers = {}
             for question in questions:
