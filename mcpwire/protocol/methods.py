@@ -285,11 +285,11 @@ METHODS: Final[tuple[MethodSpec, ...]] = (
 # fmt: on
 
 
-_ROWS: Final[dict[str, list[MethodSpec]]] = {}
+_ROWS: Final = {
+    name: tuple(spec for spec in reversed(METHODS) if spec.name == name)
+    for name in {spec.name for spec in METHODS}
+}
 """Name -> its rows, the newest span first."""
-
-for _spec in METHODS:
-    _ROWS.setdefault(_spec.name, []).insert(0, _spec)
 
 
 def find(name: str) -> MethodSpec | None:
