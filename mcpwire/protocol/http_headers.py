@@ -147,8 +147,6 @@ class Heads:
     whatever case. Every method raises `LocalProtocolError` for what cannot be a field.
     """
 
-    __slots__ = ("_own", "_url", "revision", "session_id")
-
     def __init__(self, url: Url, own: Mapping[str, str] | None = None) -> None:
         if _TARGET.fullmatch(url.target) is None:
             raise LocalProtocolError("a request's target must be a path and query")
@@ -234,8 +232,6 @@ class Mirror:
     the name of each tool that a list loses, and why.
     """
 
-    __slots__ = ("_count", "_known", "_on_dropped")
-
     def __init__(self, on_dropped: Callable[[str, str], object]) -> None:
         self._on_dropped = on_dropped
         self._known: dict[str, tuple[ParamHeader, ...]] = {}
@@ -268,7 +264,7 @@ class Mirror:
         return lines
 
     def learn(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Return a `tools/list` result without the tools whose annotations are invalid.
+        """Return a `tools/list` result without the tools with invalid annotations.
 
         What is no tool at all stays: the decoder says better what is wrong with it.
         """

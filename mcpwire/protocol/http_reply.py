@@ -101,7 +101,7 @@ LAST_WORDS: Final = frozenset({"tasks/cancel"})
 """Requests that only tell that something is given up: closing lets them go out."""
 
 LISTEN: Final = "subscriptions/listen"
-"""The one request whose stream is to last."""
+"""The one request with a stream that is to last."""
 
 
 @attrs.define(repr=False)
@@ -216,7 +216,7 @@ def error_in(body: bytes) -> RPCError | None:
     except InvalidMessage:
         return None
     assert type(parsed) is jsonrpc.Failure
-    # Many a gateway has errors of the same form, whose code is the HTTP status again.
+    # Many a gateway has errors of the same form, with the HTTP status as the code.
     is_status = "jsonrpc" not in message and 100 <= parsed.error.code < 600
     return None if is_status else parsed.error
 
@@ -1027,7 +1027,7 @@ class CallReply(Reply):
     def _failed(self, message: jsonrpc.Failure, data: Line) -> None:
         id, error = message.id, message.error
         # An error without id answers what its sender could not read, which is this; so
-        # does one whose id none of our requests can have, such as "server-error".
+        # does one with an id that no request of ours can have, such as "server-error".
         is_ours = id == self.id if type(id) is int else _twin(id) is None
         if self.is_over or not is_ours:
             self._take_foreign(id, data)

@@ -1,7 +1,7 @@
 """The one table of methods: every fact about a request or notification is in its row.
 
 Client, server, header mirroring, era gating, gateway and command line read it. A
-method whose facts changed between revisions has one row for each span of revisions,
+method with facts that changed between revisions has one row for each span of revisions,
 and the spans of one method never overlap. Types are named, not imported.
 """
 
@@ -285,11 +285,11 @@ METHODS: Final[tuple[MethodSpec, ...]] = (
 # fmt: on
 
 
-_ROWS: Final[dict[str, list[MethodSpec]]] = {}
+_ROWS: Final = {
+    name: tuple(spec for spec in reversed(METHODS) if spec.name == name)
+    for name in {spec.name for spec in METHODS}
+}
 """Name -> its rows, the newest span first."""
-
-for _spec in METHODS:
-    _ROWS.setdefault(_spec.name, []).insert(0, _spec)
 
 
 def find(name: str) -> MethodSpec | None:

@@ -61,7 +61,6 @@ __all__ = [
     "Sleep",
     "Step",
     "Steps",
-    "check_count",
     "input_rounds",
     "is_task",
     "next_cursor",
@@ -195,7 +194,8 @@ def input_rounds(
         rounds += 1
         questions, answered = _read_round(result, revision)
         asked += len(questions)
-        check_count(method, asked, most)
+        if asked > most:
+            raise TooManyQuestions(method, limit=most)
         if questions:
             unasked = 0
             answers = answered["inputResponses"] = {}
@@ -227,16 +227,6 @@ def _check_round(method: str, spec: MethodSpec | None, done: int, limit: int) ->
             f"{method}: the server still asks for input after {limit} rounds",
             hint="raise Limits.input_rounds if it really needs more",
         )
-
-
-def check_count(method: str, asked: int, most: int) -> None:
-    """Refuse more questions than one call answers.
-
-    Raises:
-        TooManyQuestions: There are more.
-    """
-    if asked > most:
-        raise TooManyQuestions(method, limit=most)
 
 
 def _read_round(
@@ -331,8 +321,6 @@ class PageWalk:
     `params`, with the `cursor` to begin at if there is one, fetch one page by `method`;
     `limit` is the most pages.
     """
-
-    __slots__ = ("_base", "_limit", "_method", "_seen", "at_start", "params")
 
     params: dict[str, Any] | None
     """The params that fetch the next page; ``None`` after the last one."""

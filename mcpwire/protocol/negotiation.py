@@ -59,7 +59,7 @@ from mcpwire.versions import Era, Revision, find_revision, revisions_of
 from mcpwire.wire.json import Fragment, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = [
     "ENDPOINT_EVENT",
@@ -518,15 +518,7 @@ class _Negotiator:
         # answers there that has no such method any more.
         if isinstance(error, RPCError) and error.code == METHOD_NOT_FOUND:
             self.may_downgrade = False
-        # 2025-11-25 basic/lifecycle, "Error Handling", shows a version error whose
-        # data names what is supported: one of those is proposed, once.
-        for revision in self.named(error):
-            if self.may_propose(revision):
-                self.retried.add(INITIALIZE)
-                yield self.initialize(revision)
-                return
-        if self.may_probe:
-            yield self.probe(self.modern[0])
+        yield from self.take_hint(error, is_modern=False)
 
     def take_modern_error(
         self, method: str, error: RPCError
@@ -538,28 +530,30 @@ class _Negotiator:
             self.note("the server is modern", "waiting for its answer to the probe")
             return
         self.may_fall_back = False
+        yield from self.take_hint(error, is_modern=True)
+
+    def take_hint(
+        self, error: MCPError, *, is_modern: bool
+    ) -> Generator[Step, Any, None]:
+        """Try a revision that an error's data names, each way of speaking once.
+
+        2025-11-25 basic/lifecycle, "Error Handling", shows such an error. A modern
+        server may name legacy revisions too.
+        """
         for revision in self.named(error):
-            if revision in self.modern and DISCOVER not in self.retried:
-                self.retried.add(DISCOVER)
-                yield self.probe(revision)
-                return
-            # A server may name legacy revisions too; those are spoken the only way
-            # there is.
-            if self.may_propose(revision):
+            if revision.era is Era.STATELESS:
+                if is_modern and DISCOVER not in self.retried:
+                    self.retried.add(DISCOVER)
+                    yield self.probe(revision)
+                    return
+            elif (
+                INITIALIZE not in self.open | self.retried and revision != self.proposed
+            ):
                 self.retried.add(INITIALIZE)
                 yield self.initialize(revision)
                 return
         if self.may_probe:
             yield self.probe(self.modern[0])
-
-    def may_propose(self, revision: Revision) -> bool:
-        """Tell whether `initialize` may be tried with a revision the server named."""
-        return (
-            revision.era is Era.SESSION
-            and INITIALIZE not in self.open
-            and INITIALIZE not in self.retried
-            and revision != self.proposed
-        )
 
     def named(self, error: MCPError) -> list[Revision]:
         """Return the revisions we allow that an error's data names, newest first."""
@@ -576,7 +570,13 @@ class _Negotiator:
                 expected="'complete'",
                 got=shorten(repr(kind), TEXT_SHOWN),
             )
-        names = _strings(result, "supportedVersions")
+        names = result.get("supportedVersions")
+        if type(names) is not list or not all(type(name) is str for name in names):
+            raise InvalidMessage(
+                "DiscoverResult.supportedVersions",
+                expected="array of str",
+                got=_show(result, "supportedVersions"),
+            )
         self.may_downgrade = False
         self.note(f"{DISCOVER} answered", f"supports {_list(names) or 'nothing'}")
         for revision in self.modern:
@@ -587,7 +587,7 @@ class _Negotiator:
                 if INITIALIZE not in self.open:
                     yield self.initialize(revision)
                 return None
-        raise self.disagreement(names)
+        raise self.disagreement(tuple(names))
 
     def take_initialized(
         self, result: dict[str, Any]
@@ -676,22 +676,11 @@ class _Negotiator:
         return failure
 
 
-def _strings(result: dict[str, Any], key: str) -> tuple[str, ...]:
-    value = result.get(key)
-    if type(value) is not list or not all(type(item) is str for item in value):
-        raise InvalidMessage(
-            f"DiscoverResult.{key}",
-            expected="array of str",
-            got=_show(result, key),
-        )
-    return tuple(value)
-
-
 def _show(result: dict[str, Any], key: str) -> str:
     return shorten(repr(result[key]), TEXT_SHOWN) if key in result else "nothing"
 
 
-def _list(names: tuple[str, ...]) -> str:
+def _list(names: Sequence[str]) -> str:
     """Return the first of the names a server gave; it may give any number."""
     shown = [shorten(name, 32) for name in names[:NAMES_SHOWN]]
     if len(names) > NAMES_SHOWN:
@@ -724,7 +713,7 @@ class Profile:
     """The same as a dict, to be merged with a call's own."""
 
     refused: frozenset[str] = frozenset()
-    """Requests whose capability was not declared, or whose extension is off."""
+    """Requests that are off: capability not declared, or extension not switched on."""
 
     extensions: frozenset[str] = frozenset()
     """The extensions that both sides have switched on (2026-07-28 basic/versioning,
@@ -768,7 +757,7 @@ class Profile:
         )
 
     def refusal(self, method: str) -> LocalProtocolError:
-        """Build the error for a request whose capability the server lacks.
+        """Build the error for a request that is off on this connection.
 
         2025-11-25 basic/lifecycle, "Operation": only what was negotiated is used.
         """
@@ -784,7 +773,7 @@ class Profile:
 
 
 def _refused(agreement: Agreement, extensions: frozenset[str]) -> frozenset[str]:
-    """Return the requests whose capability or extension is off."""
+    """Return the requests that lack their capability or extension."""
     refused = set()
     for spec in METHODS:
         if spec.kind is Kind.REQUEST and "client" in spec.senders:

@@ -179,21 +179,6 @@ class Peer(Generic[C]):
         unanswered: The ids of the peer's requests that have no answer yet.
     """
 
-    __slots__ = (
-        "_has_ended",
-        "_is_ending",
-        "_last_id",
-        "_late",
-        "_limits",
-        "_lines",
-        "_owner",
-        "outstanding",
-        "revision",
-        "role",
-        "stats",
-        "unanswered",
-    )
-
     def __init__(
         self, owner: Owner[C], *, role: str, limits: Limits = DEFAULT_LIMITS
     ) -> None:
@@ -573,7 +558,7 @@ class Peer(Generic[C]):
         id = message.id
         if id is None and len(self.outstanding) == 1:
             # 2025-11-25 JSONRPCErrorResponse: the id is missing when the peer could
-            # not read it. With one call open there is no doubt whose it was.
+            # not read it. With one call open it can only be that one.
             (id,) = self.outstanding
         if not self._is_ours(id):
             self._receive_stray(id, line)
@@ -610,7 +595,7 @@ class Peer(Generic[C]):
             self.stats.unknown += 1
 
     def _diagnose_id(self, id: Any, line: Line) -> bool:
-        """Fail the call whose id came back with another type."""
+        """Fail the call that an id of another type was meant for."""
         twin: RequestId | None = None
         if type(id) is str:
             twin = jsonrpc.id_twin(id)

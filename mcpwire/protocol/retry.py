@@ -224,8 +224,6 @@ class Restarts:
     by surviving the handshake.
     """
 
-    __slots__ = ("_ended_at", "_in_vain", "_lived", "_opened_at", "_recovery")
-
     def __init__(self, recovery: Recovery) -> None:
         self._recovery = recovery
         self.reset()
@@ -287,17 +285,6 @@ class StreamBackoff:
     at once, or never came about, is opened ever more slowly, and not more than eight
     times within a minute. One that never opened is given up after `Recovery.attempts`.
     """
-
-    __slots__ = (
-        "_delivered",
-        "_ended_at",
-        "_has_opened",
-        "_in_vain",
-        "_is_refused",
-        "_opened_at",
-        "_recent",
-        "_recovery",
-    )
 
     def __init__(self, recovery: Recovery) -> None:
         self._recovery = recovery
@@ -396,19 +383,6 @@ class Resumption:
         cursor: The newest id that can travel in `Last-Event-ID`; ``""``: none so far.
         retry_ms: The reconnection time that the stream named last, if any.
     """
-
-    __slots__ = (
-        "_ended_at",
-        "_failures",
-        "_has_brought",
-        "_in_vain",
-        "_last",
-        "_recovery",
-        "_retry_after",
-        "_taken",
-        "cursor",
-        "retry_ms",
-    )
 
     def __init__(self, recovery: Recovery) -> None:
         self.cursor = ""

@@ -224,8 +224,6 @@ class SubscriptionCounts:
     in parts, and the other way round.
     """
 
-    __slots__ = ("_counts",)
-
     def __init__(self) -> None:
         self._counts: Counter[_Atom] = Counter()
 
@@ -293,17 +291,6 @@ class EventBuffer:
     Attributes:
         dropped: How many ordinary notifications were lost.
     """
-
-    __slots__ = (
-        "_is_kept",
-        "_left",
-        "_limit",
-        "_ordinary",
-        "_serial",
-        "_size",
-        "_waiting",
-        "dropped",
-    )
 
     def __init__(
         self,

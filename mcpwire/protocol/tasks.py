@@ -50,6 +50,7 @@ from mcpwire.errors import (
     MethodNotFound,
     MissingCapability,
     RemoteProtocolError,
+    TooManyQuestions,
     rpc_error,
 )
 from mcpwire.limits import DEFAULT_LIMITS
@@ -59,7 +60,6 @@ from mcpwire.protocol.multistep import (
     TASK,
     Call,
     Sleep,
-    check_count,
     read_questions,
 )
 from mcpwire.types.meta import RELATED_TASK
@@ -610,7 +610,8 @@ def follow_task(
                     hint="raise Limits.input_rounds if it really needs more",
                 )
             rounds += 1
-            check_count("tools/call", len(answered) + len(asks), most)
+            if len(answered) + len(asks) > most:
+                raise TooManyQuestions("tools/call", limit=most)
             answers = {}
             for ask in asks:
                 answers[ask.key] = yield ask

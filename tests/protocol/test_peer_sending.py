@@ -17,7 +17,7 @@ from wire_tables import (
 )
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.peer import Peer
+from mcpwire.protocol.peer import TOO_MANY, Peer, unasked
 from mcpwire.versions import LATEST, find_revision
 
 UNENCODABLE = [
@@ -254,3 +254,9 @@ def test_requests_that_get_no_answer_are_counted_and_so_is_the_line_being_told()
     peer.end()
     assert peer.stats.unanswered == 4
     assert seen[0] == len(line.rstrip())
+
+
+def test_a_question_after_too_many_is_refused_with_the_reason():
+    error = unasked()
+    assert error.code == -32600
+    assert error.message.endswith(f": {TOO_MANY}")
