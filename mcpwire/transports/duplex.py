@@ -31,7 +31,6 @@ from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.owner import TOO_MANY, unasked
 from mcpwire.protocol.peer import Peer
 from mcpwire.transports.base import let_go_after_fork
-from mcpwire.transports.eager_tasks import resolve_all
 from mcpwire.transports.timeouts import CallClock, Pending
 
 if TYPE_CHECKING:
@@ -71,11 +70,7 @@ class Duplex:
 
     Attributes:
         target: What the connection is to, for error messages.
-        taken_in: Called when all that came at a time was handed to the `Inbound`.
     """
-
-    _wakes_at_once = True
-    """Whether a caller goes on as soon as its answer is read."""
 
     def __init__(
         self,
@@ -93,8 +88,6 @@ class Duplex:
         self._peer: Peer[Pending] = Peer(self, role=role, limits=limits)
         self._gathered: list[bytes] = []
         self._is_reading = False
-        self._answers: list[tuple[asyncio.Future[Any], dict[str, Any]]] = []
-        self.taken_in: Callable[[], object] | None = None
         self._clock = CallClock(
             self._loop, self._peer.outstanding, self.time_out, limits
         )
@@ -176,7 +169,7 @@ class Duplex:
             or self._is_forked
         ):
             raise self._refusal(headers)
-        future: asyncio.Future[dict[str, Any]] = loop.create_future()
+        future: asyncio.Future[dict[str, Any]] = asyncio.Future(loop=loop)
         pending = Pending(method, future, deadline, on_notification, handle)
         peer = self._peer
         id, line = peer.open(
@@ -299,10 +292,11 @@ class Duplex:
     # What the peer tells (`protocol.peer.Owner`)...
 
     def answered(self, call: Pending, result: dict[str, Any]) -> None:
-        """Wake the caller with the result, as soon as all that came is taken in."""
+        """Wake the caller with the result."""
         if call.is_paused:
             self._clock.release(call)
-        self._answers.append((call.future, result))
+        if not call.future.done():
+            call.future.set_result(result)
 
     def failed(self, call: Pending, error: MCPError) -> None:
         """Wake the caller with the error."""
@@ -431,38 +425,17 @@ class Duplex:
         """Bring `_written` up to date, where writing does not do that by itself."""
 
     def receive(self, data: bytes) -> None:
-        """Take in bytes that came; a subclass calls this.
-
-        Callers that wait for an answer among them go on before this returns, unless
-        what came behind it cut the reading short; what they send then leaves together.
-        """
+        """Take in bytes that came; a subclass calls this."""
+        self._is_reading = True
         try:
             try:
-                self._is_reading = True
                 self._peer.receive(data)
-                if self.taken_in is not None:
-                    self.taken_in()
             finally:
                 self._is_reading = False
                 if self._gathered:
                     self._flush()
-            if self._answers and self._wakes_at_once:
-                answers, self._answers = self._answers, []
-                resolve_all(answers, self._loop)
-                if self._gathered:
-                    self._flush()
         except MCPError as error:
             self._lose(self._closed_error(cause=error), error)
-        finally:
-            if self._answers:
-                self._release()
-
-    def _release(self) -> None:
-        """Let callers go on in the loop's next turn, for answers that are there."""
-        answers, self._answers = self._answers, []
-        for future, result in answers:
-            if not future.done():
-                future.set_result(result)
 
     # The end...
 
@@ -473,7 +446,6 @@ class Duplex:
         error.__cause__ = cause
         calls = self._peer.end()
         self._dead = error
-        self._release()
         written = self._written
         self._gathered.clear()
         self._clock.stop()

@@ -27,16 +27,11 @@ GRAIN_S: Final = 0.005
 class Pending:
     """A call of ours that waits for its answer."""
 
-    __slots__ = (
-        "deadline",
-        "end",
-        "future",
-        "handle",
-        "is_paused",
-        "method",
-        "on_notification",
-        "questions",
-    )
+    is_paused = False
+    questions = 0
+    """How many requests of the peer were answered while it waited."""
+    end = 0
+    """How many bytes had been queued on its channel with its last one."""
 
     def __init__(
         self,
@@ -51,9 +46,6 @@ class Pending:
         self.deadline = deadline
         self.on_notification = on_notification
         self.handle = handle
-        self.is_paused = False
-        self.questions = 0
-        self.end = 0
 
 
 class CallClock:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import ConnectionClosed, MCPError
 from mcpwire.protocol.http.framing import ResponseReader
-from mcpwire.transports.eager_tasks import resolve
 from mcpwire.transports.http._sockets import (
     acknowledged,
     connect_error,
@@ -277,15 +276,10 @@ class Connection(asyncio.BufferedProtocol):
             # As in `_complete`, without a call more for each response.
             waiter, self.waiter = self.waiter, None
             self.reply = None
-            is_last = self._owner.completed(self)
+            self._owner.completed(self)
             if waiter is None or waiter.done():
                 return
-            # Of several, all that came is read before more is sent: a server that is
-            # woken for each costs more than the turn of the loop.
-            if is_last:
-                resolve(waiter, True, self._loop)
-            else:
-                waiter.set_result(True)
+            waiter.set_result(True)
         else:
             self._read_on(reply, nbytes)
 
