@@ -100,13 +100,11 @@ if TYPE_CHECKING:
     from mcpwire.gateway import Gateway
     from mcpwire.group import Backoff, Group, GroupEvent, Member, NotConnected
     from mcpwire.limits import Limits, Recovery
-    from mcpwire.protocol.host.elicitation import Elicitation
-    from mcpwire.protocol.host.sampling import Sampling
+    from mcpwire.protocol.cache import ResponseCache
+    from mcpwire.protocol.client_features import Elicitation, Sampling
     from mcpwire.protocol.negotiation import Negotiation
-    from mcpwire.protocol.notices.interests import Filter
-    from mcpwire.protocol.notifications import Notification
-    from mcpwire.protocol.results.cache import ResponseCache
-    from mcpwire.protocol.results.skills import SkillError
+    from mcpwire.protocol.skills import SkillError
+    from mcpwire.protocol.subscriptions import Filter, Notification
     from mcpwire.server.app import Server
     from mcpwire.server.asking.context import Context, current_context
     from mcpwire.server.asking.elicited import Elicited
@@ -208,13 +206,11 @@ _EXPORTS: Final = {
         "UrlElicitationRequired",
     ),
     "mcpwire.limits": ("Limits", "Recovery"),
-    "mcpwire.protocol.host.elicitation": ("Elicitation",),
-    "mcpwire.protocol.host.sampling": ("Sampling",),
+    "mcpwire.protocol.client_features": ("Elicitation", "Sampling"),
     "mcpwire.protocol.negotiation": ("Negotiation",),
-    "mcpwire.protocol.notices.interests": ("Filter",),
-    "mcpwire.protocol.notifications": ("Notification",),
-    "mcpwire.protocol.results.cache": ("ResponseCache",),
-    "mcpwire.protocol.results.skills": ("SkillError",),
+    "mcpwire.protocol.subscriptions": ("Filter", "Notification"),
+    "mcpwire.protocol.cache": ("ResponseCache",),
+    "mcpwire.protocol.skills": ("SkillError",),
     "mcpwire.server.app": ("Server",),
     "mcpwire.server.asking.context": ("Context", "current_context"),
     "mcpwire.server.asking.elicited": ("Elicited",),

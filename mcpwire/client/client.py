@@ -32,11 +32,11 @@ from mcpwire.limits import (
     Recovery,
     check_timeout,
 )
-from mcpwire.protocol.lifecycle import Identity, parse_mode
+from mcpwire.protocol.known_tools import KnownTools
 from mcpwire.protocol.methods import LEVELS, find
-from mcpwire.protocol.notices.interests import Filter
-from mcpwire.protocol.recovery.restarts import tool_allows_repeat
-from mcpwire.protocol.results.known_tools import KnownTools
+from mcpwire.protocol.negotiation import Identity, parse_mode
+from mcpwire.protocol.retry import tool_allows_repeat
+from mcpwire.protocol.subscriptions import Filter
 from mcpwire.transports.targets import opener
 from mcpwire.types import UNSET, decode, decoder, encode
 from mcpwire.types._codec import decode_repaired
@@ -58,13 +58,17 @@ if TYPE_CHECKING:
         Subscription,
     )
     from mcpwire.errors import MCPError
-    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
-    from mcpwire.protocol.host.features import HostFeatures
-    from mcpwire.protocol.host.roots import Roots
-    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
+    from mcpwire.protocol.cache import ResponseCache
+    from mcpwire.protocol.client_features import (
+        ClientFeatures,
+        Elicitation,
+        FormHandler,
+        Roots,
+        Sampling,
+        SamplingHandler,
+    )
     from mcpwire.protocol.negotiation import Negotiation
-    from mcpwire.protocol.notifications import Notification
-    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle
     from mcpwire.transports.targets import Target
     from mcpwire.types import (
@@ -167,7 +171,7 @@ class Client:
     _connection_type: ClassVar[type[Connection]] = Connection
     _requests_type: ClassVar[type[Requests]] = Requests
 
-    def _host_features(self, **given: Any) -> HostFeatures | None:
+    def _client_features(self, **given: Any) -> ClientFeatures | None:
         """Return what we declare, and the server may ask of us; ``None``: nothing."""
         return _features(given)
 
@@ -197,7 +201,7 @@ class Client:
     ) -> None:
         if raise_exceptions:
             target = _raising(target)
-        features = self._host_features(
+        features = self._client_features(
             sampling=sampling,
             elicitation=elicitation,
             roots=roots,
@@ -907,7 +911,7 @@ class Client:
                 sent.
         """
         from mcpwire.client.skills import load
-        from mcpwire.protocol.results.frontmatter import load_yaml
+        from mcpwire.protocol.frontmatter import load_yaml
 
         load_yaml()
         profile = self._connection.profile
@@ -928,7 +932,7 @@ class Client:
         Raises:
             InvalidParams: There is no such directory.
         """
-        from mcpwire.protocol.paging import PageWalk
+        from mcpwire.protocol.multistep import PageWalk
 
         limit = self._connection.settings.limits.pages
         walk = PageWalk(_DIRECTORY, {"uri": uri}, limit=limit)
@@ -1143,16 +1147,16 @@ def _check_validate(validate: str) -> None:
         raise ValueError(f"validate must be 'off', 'warn' or 'error', got {validate!r}")
 
 
-def _features(given: Mapping[str, Any]) -> HostFeatures | None:
+def _features(given: Mapping[str, Any]) -> ClientFeatures | None:
     # Most clients can be asked nothing, and import nothing of this.
     if all(value is None for value in given.values()):
         return None
-    from mcpwire.protocol.host.features import HostFeatures
+    from mcpwire.protocol.client_features import ClientFeatures
 
-    return HostFeatures(**given)
+    return ClientFeatures(**given)
 
 
-def _identity(info: Implementation | None, features: HostFeatures | None) -> Identity:
+def _identity(info: Implementation | None, features: ClientFeatures | None) -> Identity:
     return Identity(
         encode(info) if info else {"name": "mcpwire", "version": __version__},
         {} if features is None else features.capabilities,
@@ -1162,7 +1166,7 @@ def _identity(info: Implementation | None, features: HostFeatures | None) -> Ide
 def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache | None:  # noqa: FBT001 - public option
     if cache is False:
         return None
-    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.cache import ResponseCache
 
     found = ResponseCache() if cache is True else cache
     connection.inbound.changes.append(found.invalidate)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpwire.errors import InvalidMessage, MethodNotFound, RPCError
-from mcpwire.protocol.notifications import typed_notification
+from mcpwire.protocol.subscriptions import typed_notification
 from mcpwire.transports.handlers import Delivery, InboundTasks, invoke
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from mcpwire.errors import TransportError
     from mcpwire.limits import Limits
-    from mcpwire.protocol.host.features import HostFeatures, Question
-    from mcpwire.protocol.notifications import Notification
+    from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
     from mcpwire.protocol.peer import PeerStats
+    from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle, ReplyFn
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
@@ -57,7 +57,7 @@ class Observer(Protocol):
         """The connection is lost, open again, or closed: look at it."""
 
 
-async def ask(question: Question) -> dict[str, Any]:
+async def ask(question: ServerRequest) -> dict[str, Any]:
     """Let our handler answer, and return the checked answer."""
     value = None
     if question.handler is not None:
@@ -81,7 +81,7 @@ class ClientInbound:
 
     def __init__(
         self,
-        features: HostFeatures | None,
+        features: ClientFeatures | None,
         on_notification: Callable[[Notification], Any] | None,
         on_lost: Callable[[TransportError], None],
         is_kept: Callable[[str], bool],
@@ -94,7 +94,7 @@ class ClientInbound:
         self._tasks: InboundTasks | None = None
         self._delivery: Delivery | None = None
         if on_notification is not None:
-            from mcpwire.protocol.notices.events import EventBuffer
+            from mcpwire.protocol.subscriptions import EventBuffer
 
             buffer = EventBuffer(
                 limits.notifications, is_kept, room=limits.message, size=self.size
@@ -137,15 +137,15 @@ class ClientInbound:
         """Tell whether the server may complete that elicitation."""
         # 2025-11-25 client/elicitation, "Completion Notifications": a client MUST
         # ignore what names an unknown or completed one.
-        return self.features.completes(params)
+        return self.features.complete_elicitation(params)
 
     @property
-    def features(self) -> HostFeatures:
+    def features(self) -> ClientFeatures:
         """What the client can be asked."""
         if self._given is None:
-            from mcpwire.protocol.host.features import HostFeatures
+            from mcpwire.protocol.client_features import ClientFeatures
 
-            self._given = HostFeatures()
+            self._given = ClientFeatures()
         return self._given
 
     def typed(self, method: str, params: dict[str, Any] | None) -> Notification | None:
@@ -188,7 +188,7 @@ class ClientInbound:
             reply(MethodNotFound(f"{method!r} came before the handshake was done"))
             return
         try:
-            question = self.features.question(method, params, self.revision)
+            question = self.features.prepare(method, params, self.revision)
         except RPCError as error:
             reply(error)
             return

@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from mcpwire.client.streams import Subscription as AsyncSubscription
     from mcpwire.errors import MCPError
     from mcpwire.limits import Limits, Recovery
-    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
-    from mcpwire.protocol.host.roots import Roots
-    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
+    from mcpwire.protocol.cache import ResponseCache
+    from mcpwire.protocol.client_features import (
+        Elicitation,
+        FormHandler,
+        Roots,
+        Sampling,
+        SamplingHandler,
+    )
     from mcpwire.protocol.negotiation import Negotiation
-    from mcpwire.protocol.notices.interests import Filter
-    from mcpwire.protocol.notifications import Notification
-    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.subscriptions import Filter, Notification
     from mcpwire.transports.targets import Target
     from mcpwire.wire.jsonrpc import RequestId
 

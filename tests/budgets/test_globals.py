@@ -18,7 +18,7 @@ PACKAGE = Path(mcpwire.__file__).parent
 ALLOWED = {
     "auth/records.py: _members": "the fields of a class, once for each class of ours",
     "cli/ask/pages.py: STAYING": "browsers that outlive the command, so no zombies",
-    "protocol/results/frontmatter.py: _bounded_loader": "a class, made with PyYAML",
+    "protocol/frontmatter.py: _bounded_loader": "a class, made with PyYAML",
     "gateway/bridge/headers.py: _causing": "a context variable is the task's own",
     "gateway/upstream.py: NOTHING": "stays empty: who gets it only reads",
     "server/asking/context.py: _current": "a context variable is the task's own",

@@ -28,12 +28,14 @@ REAL = time.monotonic
 
 
 class Clock:
-    """The clocks that tokens are measured by."""
+    """The clocks that tokens are measured by; they stand still on a busy machine."""
 
     def __init__(self, patches: pytest.MonkeyPatch) -> None:
         self.ahead = 0.0
-        patches.setattr(authorizer, "wall_time", lambda: time.time() + self.ahead)
-        patches.setattr(authorizer, "monotonic", lambda: time.monotonic() + self.ahead)
+        wall, monotonic = time.time(), time.monotonic()
+        patches.setattr(authorizer, "wall_time", lambda: wall + self.ahead)
+        patches.setattr(authorizer, "monotonic", lambda: monotonic + self.ahead)
+        patches.setattr(authorizer, "EARLY_S", BOUND_S)
 
     def pass_by(self, seconds: float) -> None:
         self.ahead += seconds

@@ -101,8 +101,9 @@ async def test_whatever_a_server_says_of_the_end_each_request_has_its_token(
 
 async def test_what_an_answer_omits_is_as_it_was_before(server, auth):
     auth.rotating = False
+    # The server's own stream would be refused at a moment of its own.
     grant = oauth(scopes="a b")
-    target = mcpwire.Http(server.url, auth=grant)
+    target = mcpwire.Http(server.url, auth=grant, server_stream="never")
     async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         auth.edit["token"] = without_scope
         for _ in range(3):
@@ -174,7 +175,7 @@ async def test_without_a_user_the_end_of_a_login_says_where_to_log_in(auth, serv
 @pytest.mark.case("G03")
 async def test_a_request_is_refreshed_once_and_logged_in_once(auth, server):
     """A server that refuses whatever it gave is not asked for ever."""
-    target = mcpwire.Http(server.url, auth=oauth())
+    target = mcpwire.Http(server.url, auth=oauth(), server_stream="never")
     async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         auth.edit["token"] = given_and_gone(auth)
         auth.expire_all()
@@ -198,7 +199,7 @@ def given_and_gone(auth):
 @pytest.mark.attack("S29")
 @pytest.mark.fault("F38")
 async def test_a_storm_of_refusals_bothers_a_user_a_few_times_at_most(auth, server):
-    target = mcpwire.Http(server.url, auth=oauth())
+    target = mcpwire.Http(server.url, auth=oauth(), server_stream="never")
     async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
         auth.edit["token"] = given_and_gone(auth)
         auth.expire_all()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import logging
 import os
 import sqlite3
@@ -339,16 +341,43 @@ def test_a_file_that_somebody_else_has_set_aside_is_not_set_aside_again(
     storage, monkeypatch
 ):
     garbage(storage.path)
+    lock = module.folder_lock
 
     @contextlib.contextmanager
-    def late(folder, seconds):
-        storage.path.rename(storage.path.with_name("theirs"))
-        FileStorage(storage.path).save(KEY, b"theirs", 0)
-        yield
+    def late(folder, seconds, *, shared=False):
+        if not shared:
+            monkeypatch.undo()
+            storage.path.rename(storage.path.with_name("theirs"))
+            FileStorage(storage.path).save(KEY, b"theirs", 0)
+        with lock(folder, seconds, shared=shared):
+            yield
 
     monkeypatch.setattr(module, "folder_lock", late)
     assert storage.load(KEY) == (b"theirs", 1)
     assert aside(storage) == []
+
+
+def test_a_file_is_not_set_aside_while_it_is_open(storage):
+    """Else SQLite would play the journal of the new file back into the old one."""
+
+    def look(database):
+        with pytest.raises(TimeoutError), module.folder_lock(storage.path.parent, 0):
+            pass
+        return FileStorage(storage.path).load(KEY)  # others may use it meanwhile
+
+    assert storage._run(look, reads=True) == (SECRET, 1)
+    with module.folder_lock(storage.path.parent, 0):
+        pass
+
+
+@pytest.mark.parametrize("code", ["ENOLCK", "EOPNOTSUPP", "EIO"])
+def test_a_file_system_without_locks_on_folders_will_do(storage, monkeypatch, code):
+    def flock(opened, how):
+        raise OSError(getattr(errno, code), code)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    expected = (None, 0) if code == "EIO" else (SECRET, 1)
+    assert storage.load(KEY) == expected
 
 
 def test_whoever_never_sets_it_aside_is_not_waited_for_for_ever(

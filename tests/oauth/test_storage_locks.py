@@ -59,7 +59,7 @@ def test_no_other_use_in_this_process_ends_the_lock_of_a_transaction(tmp_path):
     def meanwhile(database):
         other = FileStorage(storage.path)
         assert other.load("key")[0] == SECRET
-        module.make_private(storage.path, is_ours=False)
+        module.make_file(storage.path)
         child = [sys.executable, "-S", "-c", attempt, str(storage.path)]
         return subprocess.run(child, capture_output=True, timeout=BOUND_S, check=True)
 
@@ -81,7 +81,7 @@ def test_a_transaction_that_is_broken_off_has_not_happened(tmp_path):
 
 def test_tables_that_somebody_else_makes_first_are_taken(tmp_path, monkeypatch):
     storage = FileStorage(tmp_path / "credentials.sqlite")
-    module.make_private(storage.path, is_ours=False)
+    module.make_file(storage.path)
     set_up = storage._set_up
 
     def late(database):

@@ -17,7 +17,7 @@ from mcpwire.gateway.translation import (
     question_across,
     refusal,
 )
-from mcpwire.protocol.host.features import Question
+from mcpwire.protocol.client_features import ServerRequest
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.bridge.client import RelayClient
     from mcpwire.gateway.bridge.downstream import Downstream
     from mcpwire.gateway.upstreams import Upstreams
-    from mcpwire.protocol.profile import Profile
+    from mcpwire.protocol.negotiation import Profile
     from mcpwire.server.request import NotifyFn
     from mcpwire.versions import Revision
 
@@ -80,7 +80,7 @@ class Relay:
         params: dict[str, Any] | None,
         asks: Revision,
         handle: object | None,
-    ) -> Question:
+    ) -> ServerRequest:
         """Return what gets a question of the server's its answer.
 
         Whose it is, is decided now: it may not be clear any more a moment later.
@@ -94,7 +94,7 @@ class Relay:
         def ask(_: None) -> Any:
             return self.ask(method, params, asks, call)
 
-        return Question(ask, None, _as_it_is)
+        return ServerRequest(ask, None, _as_it_is)
 
     async def ask(
         self,

@@ -14,6 +14,7 @@ play it back.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import stat
@@ -87,6 +88,9 @@ FILES: Final = ("-journal", "-wal", "-shm", "")
 database must never be played back into another."""
 
 IS_POSIX: Final = os.name == "posix"
+
+NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
+"""Errors of file systems on which folders cannot be locked."""
 
 POLL_S: Final = 0.01
 """How often the lock that another process holds is tried again."""
@@ -321,9 +325,14 @@ class FileStorage:
             try:
                 if reads and file_id(self.path) is None:
                     return work(None, *given)
-                make_private(self.path, is_ours=self._is_default)
-                found = file_id(self.path)
-                outcome = self._transact(sqlite3, work, given, reads=reads)
+                make_folder(self.path.parent, is_ours=self._is_default)
+                # Without the lock another process might set the file aside while it is
+                # open here: then SQLite takes the journal of the new file for that of
+                # the old one, plays it back there, and removes it.
+                with folder_lock(self.path.parent, BUSY_S, shared=True):
+                    make_file(self.path)
+                    found = file_id(self.path)
+                    outcome = self._transact(sqlite3, work, given, reads=reads)
             except (sqlite3.Error, OSError, UnicodeEncodeError) as error:
                 self._recover(error, found, is_last=attempt == ATTEMPTS)
                 attempt += 1
@@ -505,21 +514,15 @@ def file_id(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def make_private(path: Path, *, is_ours: bool) -> None:
-    """Create the file and its folder for this user alone, and check both.
-
-    Args:
-        path: The file.
-        is_ours: Whether the folder was made for this file alone.
+def make_file(path: Path) -> None:
+    """Create the file for this user alone, or check that it is.
 
     Raises:
-        OSError: They cannot be created, or other users may change them.
+        OSError: It cannot be created, or other users may change it.
     """
-    _make_folders(path.parent)
     if not IS_POSIX:  # a user's folder is private there
         path.touch()
         return
-    _check_folder(path.parent, is_ours=is_ours)
     with _file_mutex, contextlib.suppress(FileExistsError):
         if file_id(path) is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -531,6 +534,21 @@ def make_private(path: Path, *, is_ours: bool) -> None:
     found = _check_own(path, stat.S_ISREG)
     if stat.S_IMODE(found.st_mode) & 0o077:
         path.chmod(0o600)
+
+
+def make_folder(folder: Path, *, is_ours: bool) -> None:
+    """Create the folder for this user alone, or check that no other may write there.
+
+    Args:
+        folder: The folder.
+        is_ours: Whether it was made for our file alone.
+
+    Raises:
+        OSError: It cannot be created, or other users may change it.
+    """
+    _make_folders(folder)
+    if IS_POSIX:
+        _check_folder(folder, is_ours=is_ours)
 
 
 def _make_folders(folder: Path) -> None:
@@ -573,8 +591,12 @@ def _check_own(path: Path, is_kind: Any) -> os.stat_result:
 
 
 @contextlib.contextmanager
-def folder_lock(folder: Path, seconds: float) -> Iterator[None]:
+def folder_lock(
+    folder: Path, seconds: float, *, shared: bool = False
+) -> Iterator[None]:
     """Hold a lock on a folder, against other processes and threads.
+
+    A shared one is for the use of the file, the other one for setting it aside.
 
     Raises:
         TimeoutError: Another process holds it for longer than `seconds`.
@@ -584,18 +606,23 @@ def folder_lock(folder: Path, seconds: float) -> Iterator[None]:
         return
     import fcntl
 
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     ends_at = monotonic() + seconds
     # A lock on the folder's own descriptor: SQLite has none there.
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         while True:
             try:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(opened, how | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 if monotonic() > ends_at:
                     raise TimeoutError("another process does not let it go") from None
                 sleep(POLL_S)
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise
+                break
         yield
     finally:
         os.close(opened)

@@ -53,6 +53,9 @@ def other_name(request, other):
     request.url = request.url.copy_with(path="/elsewhere")
 
 
+LAST = reply(204, connection="close")
+"""It says that the connection ends with it: httpx sends no other request there."""
+
 REWRITES = {
     "name": other_name,
     "path": to(path="/elsewhere"),
@@ -192,7 +195,7 @@ async def test_what_has_no_credential_of_ours_goes_where_the_client_says():
     """Such as the request for a token of its own, which its auth makes."""
     with (
         servers("function") as (server, other, options),
-        raw_server(lambda conn: conn.receive() and conn.send(reply(204))) as issuer,
+        raw_server(lambda conn: conn.receive() and conn.send(LAST)) as issuer,
     ):
         rewriting = Rewriting(other)
 
