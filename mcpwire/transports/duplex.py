@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import os
 from asyncio import get_running_loop
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,8 +28,8 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.peer import TOO_MANY, Peer, unasked
-from mcpwire.transports.base import let_go_after_fork
-from mcpwire.transports.timeouts import CallClock, Pending
+from mcpwire.transports.base import let_go_after_fork, misuse
+from mcpwire.transports.timeouts import Pending, Timeouts, admit_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,10 +58,6 @@ LAST_WORDS_S: Final = 0.1
 WRITE_BYTES: Final = 1_048_576
 """The most one write is given; a longer message is passed on slice by slice."""
 
-SHARED_BYTES: Final = 16_384
-"""Lines up to this size wait in one buffer: each by itself would cost ten times its
-bytes, and a peer that asks much and reads nothing chooses how many there are."""
-
 
 class Duplex:
     """A `Channel` over a byte stream; subclasses bring the bytes.
@@ -87,8 +82,8 @@ class Duplex:
         self._peer: Peer[Pending] = Peer(self, role=role, limits=limits)
         self._gathered: list[bytes] = []
         self._is_reading = False
-        self._clock = CallClock(
-            self._loop, self._peer.outstanding, self.time_out, limits
+        self._timeouts = Timeouts(
+            self._loop, self._peer.outstanding, self._time_out, limits
         )
         self._queued = 0
         self._written = 0
@@ -99,7 +94,6 @@ class Duplex:
         let_go_after_fork(self)
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         state = "closed" if self._dead is not None else "open"
         calls = len(self._peer.outstanding)
         return f"<{type(self).__name__} {self.target or ''} {state}, {calls} calls>"
@@ -182,10 +176,8 @@ class Duplex:
         except TransportError:
             peer.forget(id)
             raise
-        if deadline is not None:
-            clock = self._clock
-            if deadline.at < clock.at:
-                clock.arm(deadline.at)
+        if deadline is not None and deadline.at < self._timeouts.at:
+            self._timeouts.arm(deadline.at)
         try:
             return await future
         except asyncio.CancelledError:
@@ -240,16 +232,8 @@ class Duplex:
 
     def _refusal(self, headers: Mapping[str, str] | None) -> MCPError:
         """Say why a call cannot even begin."""
-        if self._is_forked:
-            return LocalProtocolError(
-                "this connection belongs to the process that this one was forked from; "
-                "connect a client of your own"
-            )
-        if get_running_loop() is not self._loop:
-            return LocalProtocolError(
-                "this connection belongs to another event loop; "
-                "use it where it was opened"
-            )
+        if (error := misuse(self._loop, is_forked=self._is_forked)) is not None:
+            return error
         if headers:
             return LocalProtocolError(
                 "headers can be sent over HTTP only; this connection is "
@@ -268,7 +252,7 @@ class Duplex:
 
     # Deadlines...
 
-    def time_out(self, id: int, pending: Pending, now: float) -> None:
+    def _time_out(self, id: int, pending: Pending, now: float) -> None:
         """End a call at its deadline, and tell the peer."""
         deadline = pending.deadline
         assert deadline is not None
@@ -292,15 +276,14 @@ class Duplex:
 
     def answered(self, call: Pending, result: dict[str, Any]) -> None:
         """Wake the caller with the result."""
-        if call.is_paused:
-            self._clock.release(call)
+        if call.holds:
+            self._timeouts.release(call)
         if not call.future.done():
             call.future.set_result(result)
 
     def failed(self, call: Pending, error: MCPError) -> None:
         """Wake the caller with the error."""
-        if call.is_paused:
-            self._clock.release(call)
+        self._timeouts.release(call)
         if not call.future.done():
             call.future.set_exception(error)
 
@@ -322,38 +305,32 @@ class Duplex:
     ) -> None:
         """Hand a request of the peer's on, with the function that answers it."""
         is_client = self._peer.role == "client"
-        if is_client and not self._admits(id, method):
+        if is_client and method != "ping" and not self._admit(id):
             return
         self._inbound.request(id, method, params, partial(self._reply, id), None)
         if is_client and self._peer.is_in_flight(id):
-            self._clock.pause(id)
+            # Nothing on the stream says which call the request belongs to.
+            self._timeouts.hold(id, self._peer.outstanding.values())
 
-    def _admits(self, id: RequestId, method: str) -> bool:
-        """Tell whether a question of the server is answered for any call.
-
-        The calls that have answered as many as they may end here.
-        """
-        if method == "ping":
-            return True
-        limit, calls = self._limits.questions, self._peer.outstanding
-        spent = {id: call for id, call in calls.items() if call.questions >= limit}
-        for call_id, call in spent.items():
-            self._give_up(call_id, TOO_MANY)
+    def _admit(self, id: RequestId) -> bool:
+        """Tell whether a request of the server is answered, and end spent calls."""
+        limit = self._limits.questions
+        calls = {call: call_id for call_id, call in self._peer.outstanding.items()}
+        spent, is_admitted = admit_request(calls, limit)
+        for call in spent:
+            self._give_up(calls[call], TOO_MANY)
             self.failed(call, TooManyQuestions(call.method, limit=limit))
-        if spent and not calls:
+        if not is_admitted:
             self._reply(id, unasked())
-            return False
-        for call in calls.values():
-            call.questions += 1
-        return True
+        return is_admitted
 
     def withdrawn(self, id: RequestId) -> None:
         """Tell that the peer gave up a request."""
-        self._clock.resume(id)
+        self._timeouts.resume(id)
         self._inbound.cancelled(id)
 
     def transmit(self, data: bytes) -> None:
-        """Write what the peer has to say by itself."""
+        """Send what the peer has to say by itself."""
         if self._dead is None:
             try:
                 self._send(data)
@@ -371,13 +348,9 @@ class Duplex:
             line = self._peer.refuse(
                 id, InternalError(f"the answer could not be encoded: {error}")
             )
-        if self._peer.role == "client":
-            self._clock.resume(id)
-        if line is not None and self._dead is None:
-            try:
-                self._send(line)
-            except TransportError as error:
-                self._lose(error)
+        self._timeouts.resume(id)
+        if line is not None:
+            self.transmit(line)
 
     # Bytes...
 
@@ -447,10 +420,10 @@ class Duplex:
         self._dead = error
         written = self._written
         self._gathered.clear()
-        self._clock.stop()
+        self._timeouts.stop()
         for call in calls:
             # It may be made again, within the same deadline.
-            self._clock.release(call)
+            self._timeouts.release(call)
             if not call.future.done():
                 # A line needs all its bytes but the newline to be understood.
                 own = self._closed_error(sent=written >= call.end - 1)
@@ -499,7 +472,7 @@ class Duplex:
             self._lose(abandoned)  # for those who wait, maybe in other threads
         elif self._dead is None:
             self._dead = abandoned
-        self._clock.stop()
+        self._timeouts.stop()
 
 
 # Pipes...
@@ -524,8 +497,7 @@ class PipeDuplex(Duplex):
         super().__init__(inbound, **options)
         self._read_fd = read_fd
         self._write_fd = write_fd
-        self._unwritten: deque[memoryview] = deque()
-        self._shared = bytearray()  # comes after `_unwritten`; empty while that is
+        self._unwritten = bytearray()
         self._write_failed = False
         self._start_reading()
 
@@ -552,11 +524,7 @@ class PipeDuplex(Duplex):
 
     def _write(self, data: bytes) -> None:
         if self._unwritten:
-            if len(data) <= SHARED_BYTES:
-                self._shared += data
-            else:
-                self._seal()
-                self._unwritten.append(memoryview(data))
+            self._unwritten += data
             return
         if self._write_failed:
             return
@@ -569,30 +537,16 @@ class PipeDuplex(Duplex):
             return
         self._written += count
         if count != len(data):
-            self._unwritten.append(memoryview(data)[count:])
+            self._unwritten += memoryview(data)[count:]
             self._writing_waits()
-
-    def _seal(self) -> None:
-        """Put the lines that wait together in line with the rest."""
-        if self._shared:
-            self._unwritten.append(memoryview(self._shared))
-            self._shared = bytearray()
 
     def _writable(self) -> None:
         unwritten = self._unwritten
         try:
             while unwritten:
-                data = unwritten[0]
-                count = os.write(self._write_fd, data[:WRITE_BYTES])
+                count = os.write(self._write_fd, unwritten[:WRITE_BYTES])
                 self._written += count
-                if count == len(data):
-                    unwritten.popleft()
-                    if not unwritten:
-                        self._seal()
-                else:
-                    unwritten[0] = data[count:]
-                    if count < WRITE_BYTES:
-                        return
+                del unwritten[:count]
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -612,7 +566,7 @@ class PipeDuplex(Duplex):
         """Stop writing; what the peer wrote before it went may still be read."""
         self._write_failed = True
         if self._unwritten:
-            self._forget_unwritten()
+            self._unwritten.clear()
             self._loop.remove_writer(self._write_fd)
         self._loop.call_later(
             LAST_WORDS_S,
@@ -620,10 +574,6 @@ class PipeDuplex(Duplex):
             f"the peer closed its input: {error.strerror}",
             error,
         )
-
-    def _forget_unwritten(self) -> None:
-        self._unwritten.clear()
-        self._shared = bytearray()
 
     def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
         """Nothing more will come; a subclass may know why."""
@@ -638,7 +588,7 @@ class PipeDuplex(Duplex):
 
     def _stop_writing(self) -> None:
         if self._write_fd >= 0:
-            self._forget_unwritten()
+            self._unwritten.clear()
             forget_descriptor(self._loop, self._write_fd)
             os.close(self._write_fd)
             self._write_fd = -1
@@ -647,7 +597,7 @@ class PipeDuplex(Duplex):
     def forked(self) -> None:
         """Close our copies and leave the loop alone: its epoll is the parent's too."""
         super().forked()
-        self._forget_unwritten()
+        self._unwritten.clear()
         for fd in (self._read_fd, self._write_fd):
             if fd >= 0:
                 os.close(fd)

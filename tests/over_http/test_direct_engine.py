@@ -212,31 +212,6 @@ async def test_cancelling_at_the_moment_of_the_answer_takes_no_other_s_connectio
             assert server.connections == 2
 
 
-async def test_an_answer_to_the_only_request_is_heard_before_anybody_can_cancel():
-    def script(conn):
-        while (request := conn.receive()) is not None:
-            conn.wait_for(go)
-            conn.send(json_reply(request.json))
-
-    go = threading.Event()
-    with raw_server(script) as server:
-        async with engine_to(server) as engine:
-            task = asyncio.create_task(engine.ask("first"))
-            await until(server, lambda: server.requests)
-            (connection,) = engine._open
-
-            def updated(count):
-                connection.buffer_updated(count)
-                task.cancel()
-
-            connection.transport.set_protocol(Spy(connection, updated))
-            go.set()
-            assert (await task).json == "first"
-            connection.transport.set_protocol(connection)
-            assert (await engine.ask("second")).json == "second"
-            assert server.connections == 1
-
-
 class Spy(asyncio.BufferedProtocol):
     """Passes on what a connection is told, but for one method."""
 

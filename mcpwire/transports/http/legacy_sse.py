@@ -181,13 +181,9 @@ class LegacyChannel(Duplex):
             return
         from mcpwire.transports.oauth.deadline_pauser import PausableDeadline
 
-        clock = PausableDeadline(deadline, self._loop.time, self._rearm)
+        clock = PausableDeadline(deadline, self._loop.time, self._timeouts.arm)
         with self._pauser.applied(clock):
             yield
-
-    def _rearm(self, at: float) -> None:
-        if at < self._clock.at:
-            self._clock.arm(at)
 
     def notify_nowait(
         self,
@@ -246,7 +242,7 @@ class LegacyChannel(Duplex):
         call = self._peer.outstanding.get(id)
         if call is not None:
             self._peer.forget(id)
-            self._clock.release(call)
+            self._timeouts.release(call)
             if not call.future.done():
                 call.future.set_exception(error)
 

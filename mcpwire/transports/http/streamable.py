@@ -13,6 +13,7 @@ has its own answer, and whoever owns the channel opens another for the next.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from functools import partial
@@ -59,16 +60,16 @@ from mcpwire.protocol.retry import (
     redirect_refusal,
     redirect_target,
 )
-from mcpwire.transports.base import let_go_after_fork
+from mcpwire.transports.base import let_go_after_fork, misuse
 from mcpwire.transports.handlers import stay_for
-from mcpwire.transports.http.shell import Opening, Shell
 from mcpwire.transports.http.told import describe_request, describe_response
+from mcpwire.transports.timeouts import Timeouts, admit_request
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.retry import Resumption
@@ -111,6 +112,13 @@ DECIDING_S: Final = 5.0
 """The same where it may tell of which era the server is."""
 
 
+class _Background(asyncio.Task[Any]):
+    """A task that a program may leave behind with its loop: nothing is lost with it."""
+
+    def __del__(self) -> None:
+        """Do not complain that it is pending, as `Task` does: the client does."""
+
+
 class HttpChannel:
     """A `Channel` over Streamable HTTP.
 
@@ -134,30 +142,34 @@ class HttpChannel:
     ) -> None:
         self._http = target
         self._engine = engine
-        self._told = inbound
+        self._inbound = inbound
+        self._loop = asyncio.get_running_loop()
+        self._time = self._loop.time
+        self._is_forked = False
         self._waiting: dict[int, Any] = {}
-        self._shell = Shell(self._waiting, self._expire, limits)
-        self._shell.follow(engine)
+        self._timeouts = Timeouts(self._loop, self._waiting, self._expire, limits)
+        if hasattr(engine, "rearm"):  # it lets a deadline run again that stood still
+            engine.rearm = self._timeouts.arm
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._pauses: dict[Reply, asyncio.Future[None]] = {}
+        self._quiet: asyncio.Future[None] | None = None
         self._heads = Heads(target.parsed, dict(target.static_headers))
         self._mirror = Mirror(self._dropped_tool)
         self._ids = count(1)
         self._notices = count(1)
         self._last_id = 0
         self._era: Era | None = None
-        self._common_start: bytes | None = None
-        """The head of all requests, where no function of the user's is asked for more;
-        ``None`` until the revision is agreed on."""
-        self._mirrors = False
         self._dead: TransportError | None = None
         self._closed_by_us = False
         self._is_over = False
         self._trace: Trace | None = None
         self.is_watched = False
-        self._asked: dict[RequestId, tuple[Reply, list[CallReply]]] = {}
-        self._opening: Opening | None = None
+        self._asked: dict[RequestId, Reply] = {}
+        self._opening: asyncio.Future[None] | None = None
+        self._opening_until = 0.0
         self._streams: set[Reply] = set()
         self._unsaid: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
-        self._speakers = 0
+        self._posters = 0
         self.target = str(target)
         self.limits = limits
         self.recovery = recovery
@@ -166,7 +178,6 @@ class HttpChannel:
         let_go_after_fork(self)
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         state = "closed" if self._dead is not None else "open"
         return f"<{type(self).__name__} {self.target} {state}, {self._calls()} calls>"
 
@@ -194,12 +205,6 @@ class HttpChannel:
     def revision(self, revision: Revision | None) -> None:
         self._heads.revision = revision
         self._era = revision.era if revision is not None else None
-        self._note_start()
-
-    def _note_start(self) -> None:
-        is_common = self._era is not None and self._http.has_static_headers
-        self._common_start = self._heads.post() if is_common else None
-        self._mirrors = self._era is Era.STATELESS
 
     @property
     def session_id(self) -> str | None:
@@ -229,30 +234,24 @@ class HttpChannel:
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
-        shell = self._shell
-        if self._dead is not None or not shell.is_here():
+        if self._dead is not None or self._misuse() is not None:
             raise self._refusal()
         id = self._last_id = next(self._ids)
         reply = CallReply(self, method, id, deadline, handle, on_notification)
-        # What `encode_call` does, without its call where nothing is to be added.
-        body = (
-            encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-            if params is not None and on_notification is None
-            else encode_call(reply, params)
-        )
-        request = Request(b"", body)
+        reply.headers = headers
+        request = Request(b"", encode_call(reply, params))
         self._waiting[id] = reply
         if handle is not None:
             handle.request_id = id
-        if deadline is not None and deadline.at < shell.clock.at:
-            shell.clock.arm(deadline.at)
+        if deadline is not None and deadline.at < self._timeouts.at:
+            self._timeouts.arm(deadline.at)
         try:
-            start = self._common_start
-            if start is None or headers is not None or self._trace is not None:
-                start = await self._composed(reply, request, params, headers)
-            elif self._mirrors:
-                start = self._mirror.start(start, method, params)
-            request.start = start
+            own: Fields = ()
+            if headers is not None or not self._http.has_static_headers:
+                own = await self._own_fields(reply)
+            request.start = self._start(method, params, own)
+            if self._trace is not None:
+                self._watch_request(request)
             broken = None
             try:
                 await self._engine.exchange(request, reply, deadline)
@@ -266,39 +265,22 @@ class HttpChannel:
             raise
         finally:
             self._waiting.pop(reply.id, None)
-            if reply.holds or reply.timer is not None or shell.has_waiter:
-                self._end(reply)
+            self._end(reply)
         return self._learn(reply, result) if method in TELLING else result
-
-    async def _composed(
-        self,
-        reply: CallReply,
-        request: Request,
-        params: Mapping[str, Any] | None,
-        headers: Mapping[str, str] | None,
-    ) -> bytes:
-        """Return the head of a request that is not the common one, or is watched."""
-        reply.headers = headers
-        extra = await self._own_fields(reply)
-        request.start = self._start(reply.what, params, extra)
-        if self._trace is not None:
-            self._watch_request(request)
-        return request.start
 
     def _end(self, reply: Reply) -> None:
         """Let go of what may be left of an exchange that is over, however it ended."""
         if reply.timer is not None:
             reply.timer.cancel()
         if isinstance(reply, CallReply):
-            self._let_go(reply)
-        if self._shell.has_waiter and not self._waiting:
-            self._shell.quiet()
+            self._timeouts.release(reply)
+        if self._quiet is not None and not self._waiting and not self._quiet.done():
+            self._quiet.set_result(None)
 
     def _learn(self, reply: CallReply, result: dict[str, Any]) -> dict[str, Any]:
         """Take note of what an answer says for the requests to come."""
         if reply.what == "initialize":
             self._note_session(reply)
-            self._note_start()
         elif self._era is Era.STATELESS:
             return self._mirror.learn(result)
         return result
@@ -307,16 +289,12 @@ class HttpChannel:
         self, method: str, params: Mapping[str, Any] | None, extra: Fields
     ) -> bytes:
         """Return request line and fields of the POST of a request."""
-        if self._era is Era.SESSION:
-            return self._heads.post(extra)
-        if self._era is None:
-            version = _version_in(params)
-            if version is None:  # 2025-11-25: `initialize` names none in its head
-                return self._heads.post(extra)
-            start = self._heads.post(extra, version=version)
-        else:
-            start = self._heads.post(extra)
-        return start + self._mirror.lines(method, params)
+        # 2025-11-25: `initialize` names no version in its head.
+        version = _version_in(params) if self._era is None else None
+        start = self._heads.post(extra, version=version)
+        if self._era is Era.STATELESS or version is not None:
+            start += self._mirror.lines(method, params)
+        return start
 
     def _dropped_tool(self, name: str, reason: str) -> None:
         # 2026-07-28 basic/transports/streamable-http, "Client Behavior".
@@ -333,7 +311,7 @@ class HttpChannel:
         own: Fields = ()
         given = self._http.headers
         if callable(given):
-            own = self._http.check(await self._shell.settled(reply, given()))
+            own = self._http.check(await self._settled(reply, given()))
         headers = reply.headers
         return own if not headers else (*own, *self._http.check(headers))
 
@@ -389,14 +367,24 @@ class HttpChannel:
         if reply.aborted is not None:
             return False
         reply.aborted = error
-        return self._engine.abort(reply, error) or self._shell.abort(reply, error)
+        return self._engine.abort(reply, error) or self._end_pause(reply, error)
+
+    def _end_pause(self, reply: Reply, error: MCPError) -> bool:
+        waiting = self._pauses.get(reply)
+        if waiting is None or waiting.done() or self._loop.is_closed():
+            return False
+        waiting.set_exception(error)
+        return True
 
     def _expire(self, _: int, reply: Any, now: float) -> None:
         self._abort(reply, reply.out_of_time(now))
 
+    def _misuse(self) -> LocalProtocolError | None:
+        return misuse(self._loop, is_forked=self._is_forked)
+
     def _refusal(self) -> MCPError:
         """Say why a call cannot even begin."""
-        return self._shell.refusal() or self._closed_error(sent=False)
+        return self._misuse() or self._closed_error(sent=False)
 
     def _closed_error(self, *, sent: bool) -> TransportError:
         dead = self._dead
@@ -421,7 +409,7 @@ class HttpChannel:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Send a notification, and wait until the server accepts it."""
-        if self._dead is not None or not self._shell.is_here():
+        if self._dead is not None or self._misuse() is not None:
             raise self._refusal()
         body = encode(jsonrpc.notification(method, params))
         error = await self._post(method, body, headers)
@@ -441,12 +429,11 @@ class HttpChannel:
         Raises:
             TransportError: The server could not be reached.
         """
-        deadline = Deadline(self._shell.time(), NOTICE_S)
+        deadline = Deadline(self._time(), NOTICE_S)
         reply = NoticeReply(self, what, deadline)
         key = -next(self._notices)
         self._waiting[key] = reply
-        if deadline.at < self._shell.clock.at:
-            self._shell.clock.arm(deadline.at)
+        self._timeouts.arm(deadline.at)
         try:
             reply.headers = headers
             start = self._heads.post(await self._own_fields(reply))
@@ -468,15 +455,15 @@ class HttpChannel:
             logger.debug("%s: dropped, for the server does not listen", what)
             return
         self._unsaid.append((what, body, headers))
-        if self._speakers >= self.limits.inbound:
+        if self._posters >= self.limits.inbound:
             return
-        self._speakers += 1
-        stay_for(self._shell.spawn(self._speak))
+        self._posters += 1
+        stay_for(self.spawn(self._post_unsaid))
 
-    async def _speak(self) -> None:
+    async def _post_unsaid(self) -> None:
         while True:
             if not self._unsaid:
-                self._speakers -= 1
+                self._posters -= 1
                 return
             what, body, headers = self._unsaid.popleft()
             try:
@@ -510,7 +497,7 @@ class HttpChannel:
         if self._dead is None:
             self._dead = error
             if not self._closed_by_us:
-                self._told.lost(error)
+                self._inbound.lost(error)
                 # Whoever hears of it answers nothing any more: no clock waits for that.
                 for id in list(self._asked):
                     self._release(id)
@@ -538,7 +525,7 @@ class HttpChannel:
         """Close it as soon as no call is open on it any more."""
         try:
             if self._waiting:
-                await self._shell.until_quiet()
+                await self._quiet_soon()
         finally:
             await self.aclose()
 
@@ -553,20 +540,104 @@ class HttpChannel:
         is_live = self._dead is None
         self._closed_by_us = True
         self._lose(TransportError("closed by this side", target=self.target))
-        until = self._shell.time() + CLOSE_S
+        until = self._time() + CLOSE_S
         try:
             # What was said last, such as that a call is given up, goes out before.
             self._abort_all()
-            await self._shell.settle(until - CLOSE_S / 2)
+            await self._settle(until - CLOSE_S / 2)
             if is_live and self._era is Era.SESSION and self.session_id is not None:
-                self._shell.spawn(self._delete)
-            await self._shell.settle(until)
+                self.spawn(self._delete)
+            await self._settle(until)
         finally:
-            self._shell.clock.stop()
+            self._timeouts.stop()
             for reply in list(self._waiting.values()):
                 self._abort(reply, self._closed_error(sent=True))
-            await self._shell.stop()
+            tasks = self._tasks - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
             await self._engine.aclose()
+
+    # Work beside the calls, and waiting...
+
+    def spawn(
+        self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any
+    ) -> asyncio.Task[Any]:
+        """Run something beside the calls; it ends by itself, or with the channel."""
+        name = f"mcpwire-http-{work.__name__}"
+        task = _Background(work(*args), loop=self._loop, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        # An `MCPError` came from closing the channel under it.
+        if error is not None and not isinstance(error, MCPError):
+            logger.error("%s failed", task.get_name(), exc_info=error)
+
+    async def _settle(self, until: float) -> None:
+        """Wait for the end of what was spawned, and last words, until then at most."""
+        tasks: set[asyncio.Future[Any]] = {*self._tasks}
+        tasks.discard(asyncio.current_task())
+        if any(reply.what in LAST_WORDS for reply in self._waiting.values()):
+            tasks.add(self._quiet_soon())
+        if tasks:
+            await asyncio.wait(tasks, timeout=max(0.0, until - self._time()))
+
+    def _quiet_soon(self) -> asyncio.Future[None]:
+        """Return what is done when no call is open any more."""
+        if self._quiet is None or self._quiet.done():
+            self._quiet = self._loop.create_future()
+        return self._quiet
+
+    async def _pause(self, reply: Reply, seconds: float) -> None:
+        """Let so many seconds pass between two requests of a call."""
+        waiting = self._loop.create_future()
+        timer = self._loop.call_later(seconds, _wake, waiting)
+        try:
+            await self._until(reply, waiting)
+        finally:
+            timer.cancel()
+
+    async def _until(self, reply: Reply, waiting: asyncio.Future[None]) -> None:
+        """Wait for a future.
+
+        Raises:
+            MCPError: The call was aborted.
+        """
+        if reply.aborted is not None:
+            raise reply.aborted
+        self._pauses[reply] = waiting
+        try:
+            await waiting
+        finally:
+            del self._pauses[reply]
+        if reply.aborted is not None:  # in the same turn of the loop
+            raise reply.aborted
+
+    async def _settled(self, reply: Reply, value: Any) -> Any:
+        """Return a value of the user's that may have to be awaited first.
+
+        Raises:
+            LocalProtocolError: Somebody else has cancelled it.
+        """
+        if not hasattr(value, "__await__"):
+            return value
+        waiting = self._loop.create_future()
+        work = asyncio.ensure_future(value)
+        work.add_done_callback(partial(_seen, waiting))
+        try:
+            await self._until(reply, waiting)
+        finally:
+            work.cancel()
+        if work.cancelled():
+            raise LocalProtocolError(
+                f"{reply.what}: what gives the headers was cancelled"
+            )
+        return work.result()
 
     async def _delete(self) -> None:
         """Tell the server that the session is over; whatever it says is fine.
@@ -574,7 +645,7 @@ class HttpChannel:
         2025-11-25 basic/transports, "Session Management": it may answer 405; 404 and
         501 say as much.
         """
-        reply = NoticeReply(self, "DELETE", Deadline(self._shell.time(), CLOSE_S))
+        reply = NoticeReply(self, "DELETE", Deadline(self._time(), CLOSE_S))
         try:
             extra = await self._own_fields(reply)
             await self._exchange(reply, Request(self._heads.delete(extra)))
@@ -591,18 +662,18 @@ class HttpChannel:
         self._closed_by_us = self._is_over = True
         if self._dead is None:
             self._dead = TransportError("abandoned", target=self.target)
-        self._shell.clock.stop()
+        self._timeouts.stop()
         self._engine.abandon()
         error = self._closed_error(sent=True)
         for reply in (*list(self._streams), *list(self._waiting.values())):
             reply.aborted = reply.aborted or error
-            self._shell.abort(reply, error)  # what lets time pass just now
+            self._end_pause(reply, error)
 
     def forked(self) -> None:
         """Refuse every use: this process was forked off the one that connected."""
-        self._shell.forked()
-        forked = getattr(self._engine, "forked", self._engine.abandon)
-        forked()
+        self._is_forked = True
+        # An engine that abandons otherwise than in a forked process says so.
+        getattr(self._engine, "forked", self._engine.abandon)()
         self._closed_by_us = self._is_over = True
         if self._dead is None:
             self._dead = TransportError("left to the parent", target=self.target)
@@ -732,12 +803,12 @@ class HttpChannel:
         """Wait as long as the server wishes, and ask for the rest of the stream."""
         place = reply.resumption
         assert place is not None
-        now = self._shell.time()
+        now = self._time()
         place.ended(now, failed=broken is not None, retry_after=_retry_after(reply))
         delay = place.delay(now, random())  # noqa: S311 - jitter
         if delay is None:
             raise self._cut_off(reply, broken)
-        await self._shell.pause(reply, delay)
+        await self._pause(reply, delay)
         if reply.what == "initialize":  # the rest of it is of the session it began
             self._note_session(reply)
         reply.restart()
@@ -812,7 +883,7 @@ class HttpChannel:
         if reply.backoff is None:
             reply.backoff = StreamBackoff(self.recovery)
         backoff, error = reply.backoff, reply.error
-        now = self._shell.time()
+        now = self._time()
         backoff.ended(now)
         place = reply.resumption
         delay = backoff.delay(
@@ -823,7 +894,7 @@ class HttpChannel:
         )
         if delay is None:
             raise error or self._cut_off(reply, broken)
-        await self._shell.pause(reply, delay)
+        await self._pause(reply, delay)
         self._waiting.pop(reply.id, None)
         reply.id = self._last_id = next(self._ids)
         self._waiting[reply.id] = reply
@@ -846,7 +917,7 @@ class HttpChannel:
         """Give the rest of an answer that brings nothing a moment to say why."""
         # Before the agreement the body decides what is tried next.
         seconds = SAYING_WHY_S if self._era is not None else DECIDING_S
-        reply.timer = self._shell.after(seconds, self._cut_short, reply)
+        reply.timer = self._loop.call_later(seconds, self._cut_short, reply)
 
     def _cut_short(self, reply: Reply) -> None:
         if not reply.is_over:
@@ -857,16 +928,13 @@ class HttpChannel:
     def opened(self, reply: Reply) -> None:
         """Take note that a stream is open that is to last."""
         if reply.what == LISTEN and reply.openings > 1:
-            self._missed()
+            self._inbound.missed()
         if self._opening is not None and isinstance(reply, StreamReply):
             self._http.memory.streamless = False
-            self._opening.settle()
+            _wake(self._opening)
         if reply.backoff is None:
             reply.backoff = StreamBackoff(self.recovery)
-        reply.backoff.opened(self._shell.time())
-
-    def _missed(self) -> None:
-        self._told.missed()
+        reply.backoff.opened(self._time())
 
     # What an error says of the session...
 
@@ -912,10 +980,11 @@ class HttpChannel:
             opens = mode != "never"
         if not opens:
             return
-        self._opening = Opening(self._shell.time() + OPENING_S)
-        self._shell.spawn(self._hear_on, self._opening)
+        self._opening = self._loop.create_future()
+        self._opening_until = self._time() + OPENING_S
+        self.spawn(self._hear_on, self._opening)
 
-    async def _hear_on(self, opening: Opening) -> None:
+    async def _hear_on(self, opening: asyncio.Future[None]) -> None:
         backoff = StreamBackoff(self.recovery)
         place: Resumption | None = None
         has_opened = False
@@ -924,19 +993,19 @@ class HttpChannel:
             reply.resumption, reply.backoff = place, backoff
             self._streams = {reply}  # closing ends its pause, too
             if self._dead is not None:  # whoever closes later finds the stream
-                opening.settle()
+                _wake(opening)
                 return
             await self._hear_once(reply, backoff)
-            opening.settle()
+            _wake(opening)
             has_opened = has_opened or reply.openings > 0
             if has_opened and reply.error is not None:
                 # Where there was a stream, its 404 tells of the session: nobody else
                 # may ask the server anything.
                 self._judged(reply, reply.error)
             if reply.openings and not (reply.resumption and reply.resumption.cursor):
-                self._missed()  # whatever the server says until it is open again
+                self._inbound.missed()  # what the server says until it is open again
             place = reply.resumption
-            now = self._shell.time()
+            now = self._time()
             if place is not None:
                 place.ended(now)  # the id it goes on from is no event's of the next
             backoff.ended(now)
@@ -948,7 +1017,7 @@ class HttpChannel:
             )
             if delay is None:
                 return
-            await self._shell.pause(reply, delay)
+            await self._pause(reply, delay)
 
     async def _hear_once(self, reply: StreamReply, backoff: StreamBackoff) -> None:
         """Hold the stream open until it ends."""
@@ -982,11 +1051,11 @@ class HttpChannel:
         Returns how many seconds that is worth waiting for. None at all: it is known,
         nobody has asked for the server's own stream, or it has been asked for long ago.
         """
-        opening = self._opening
-        if opening is None or self._dead is not None:
+        opening, left = self._opening, self._opening_until - self._time()
+        if self._dead is not None or opening is None or opening.done() or left <= 0.0:
             return 0.0
-        left = opening.until - self._shell.time()
-        return left if left > 0.0 and opening.wait(tell) else 0.0
+        opening.add_done_callback(lambda _: tell())
+        return left
 
     # Notifications...
 
@@ -1000,12 +1069,12 @@ class HttpChannel:
         call = self._call_of(reply, method, params)
         if call is not None:
             if self.reset_on_progress and call.deadline is not None:
-                call.deadline.extend(self._shell.time())
+                call.deadline.extend(self._time())
             if call.on_notification is not None:
                 call.on_notification(method, params)
                 return
         handle = reply.handle if isinstance(reply, CallReply) else None
-        self._told.notification(method, params, handle)
+        self._inbound.notification(method, params, handle)
 
     def _call_of(
         self, reply: Reply, method: str, params: dict[str, Any] | None
@@ -1034,44 +1103,36 @@ class HttpChannel:
         if self._era is Era.STATELESS or id in self._asked or self._dead is not None:
             self.stats.invalid += 1
             return
-        if method != "ping" and not self._admits(id, reply):
+        if method != "ping" and not self._admit(id, reply):
             return
-        held: list[CallReply] = []
-        self._asked[id] = (reply, held)
+        self._asked[id] = reply
         handle = reply.handle if isinstance(reply, CallReply) else None
-        self._told.request(
+        self._inbound.request(
             id, method, params, partial(self._reply_to, id, reply), handle
         )
         if id in self._asked:
-            self._hold(reply, held)
+            self._timeouts.hold(id, self._calls_of(reply))
 
     def _calls_of(self, reply: Reply) -> list[CallReply]:
         """Return the call whose stream this is, or all calls that are open."""
         replies = [reply] if isinstance(reply, CallReply) else self._waiting.values()
         return [call for call in list(replies) if isinstance(call, CallReply)]
 
-    def _admits(self, id: RequestId, reply: Reply) -> bool:
-        """Tell whether a question of the server is answered for any call.
-
-        The calls that have answered as many as they may end here.
-        """
-        limit, calls = self.limits.questions, self._calls_of(reply)
-        spent = [call for call in calls if call.questions >= limit]
+    def _admit(self, id: RequestId, reply: Reply) -> bool:
+        """Tell whether a request of the server is answered, and end spent calls."""
+        limit = self.limits.questions
+        spent, is_admitted = admit_request(self._calls_of(reply), limit)
         for call in spent:
             self._abort(call, TooManyQuestions(call.what, limit=limit))
-        if spent and len(spent) == len(calls):
+        if not is_admitted:
             self._answer(id, reply, unasked())
-            return False
-        for call in calls:
-            call.questions += 1
-        return True
+        return is_admitted
 
     def _reply_to(
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
     ) -> None:
         """Answer a request of the server's, once, if it still waits for that."""
-        asked = self._asked.get(id)
-        if asked is None or asked[0] is not reply:
+        if self._asked.get(id) is not reply:
             return
         self._release(id)
         self._answer(id, reply, answer)
@@ -1080,42 +1141,14 @@ class HttpChannel:
         """Drop a request that the server gave up; what names none is ignored."""
         if jsonrpc.is_request_id(id) and id in self._asked:
             self._release(id)
-            self._told.cancelled(id)
-
-    # Clocks...
-
-    def _hold(self, reply: Reply, held: list[CallReply]) -> None:
-        """Stop the clock of the call it belongs to, or of all that are open."""
-        now = self._shell.time()
-        for call in self._calls_of(reply):
-            if call.deadline is not None:
-                call.holds += 1
-                call.deadline.pause(now, self.limits.question_time)
-                held.append(call)
+            self._inbound.cancelled(id)
 
     def _release(self, id: RequestId) -> None:
-        """Let the clocks run again that stood still for that request."""
-        asked = self._asked.pop(id, None)
-        if asked is None:
-            return
-        now = self._shell.time()
-        for call in asked[1]:
-            if call.holds:
-                call.holds -= 1
-                assert call.deadline is not None
-                call.deadline.resume(now)
-                if call.deadline.at < self._shell.clock.at:
-                    self._shell.clock.arm(call.deadline.at)
+        """Take note that a request of the server waits for no answer any more."""
+        if self._asked.pop(id, None) is not None:
+            self._timeouts.resume(id)
 
-    def _let_go(self, call: CallReply) -> None:
-        """Let the clock of a call that is over run again, for it may span more."""
-        now = self._shell.time()
-        while call.holds:
-            call.holds -= 1
-            assert call.deadline is not None
-            call.deadline.resume(now)
-
-    # Who looks on...
+    # Tracing...
 
     def watch(self, trace: Trace) -> None:
         """Tell a hook of heads and messages from now on."""
@@ -1192,3 +1225,14 @@ def _is_passing(error: MCPError) -> bool:
 
 def _is_final(error: MCPError) -> bool:
     return not isinstance(error, HTTPError) or error.status not in PASSING_STATUSES
+
+
+def _seen(waiting: asyncio.Future[None], work: asyncio.Future[Any]) -> None:
+    if not work.cancelled():
+        work.exception()  # though nobody may wait for it any more
+    _wake(waiting)
+
+
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
