@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 from asyncio import get_running_loop
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,6 +58,10 @@ LAST_WORDS_S: Final = 0.1
 
 WRITE_BYTES: Final = 1_048_576
 """The most one write is given; a longer message is passed on slice by slice."""
+
+SHARED_BYTES: Final = 16_384
+"""Lines up to this size wait in one buffer: each by itself would cost ten times its
+bytes, and a peer that asks much and reads nothing chooses how many there are."""
 
 
 class Duplex:
@@ -497,7 +502,8 @@ class PipeDuplex(Duplex):
         super().__init__(inbound, **options)
         self._read_fd = read_fd
         self._write_fd = write_fd
-        self._unwritten = bytearray()
+        self._unwritten: deque[memoryview] = deque()
+        self._shared = bytearray()  # comes after `_unwritten`; empty while that is
         self._write_failed = False
         self._start_reading()
 
@@ -524,7 +530,11 @@ class PipeDuplex(Duplex):
 
     def _write(self, data: bytes) -> None:
         if self._unwritten:
-            self._unwritten += data
+            if len(data) <= SHARED_BYTES:
+                self._shared += data
+            else:
+                self._seal()
+                self._unwritten.append(memoryview(data))
             return
         if self._write_failed:
             return
@@ -537,16 +547,30 @@ class PipeDuplex(Duplex):
             return
         self._written += count
         if count != len(data):
-            self._unwritten += memoryview(data)[count:]
+            self._unwritten.append(memoryview(data)[count:])
             self._writing_waits()
+
+    def _seal(self) -> None:
+        """Put the lines that wait together in line with the rest."""
+        if self._shared:
+            self._unwritten.append(memoryview(self._shared))
+            self._shared = bytearray()
 
     def _writable(self) -> None:
         unwritten = self._unwritten
         try:
             while unwritten:
-                count = os.write(self._write_fd, unwritten[:WRITE_BYTES])
+                data = unwritten[0]
+                count = os.write(self._write_fd, data[:WRITE_BYTES])
                 self._written += count
-                del unwritten[:count]
+                if count == len(data):
+                    unwritten.popleft()
+                    if not unwritten:
+                        self._seal()
+                else:
+                    unwritten[0] = data[count:]
+                    if count < WRITE_BYTES:
+                        return
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -566,7 +590,7 @@ class PipeDuplex(Duplex):
         """Stop writing; what the peer wrote before it went may still be read."""
         self._write_failed = True
         if self._unwritten:
-            self._unwritten.clear()
+            self._forget_unwritten()
             self._loop.remove_writer(self._write_fd)
         self._loop.call_later(
             LAST_WORDS_S,
@@ -574,6 +598,10 @@ class PipeDuplex(Duplex):
             f"the peer closed its input: {error.strerror}",
             error,
         )
+
+    def _forget_unwritten(self) -> None:
+        self._unwritten.clear()
+        self._shared = bytearray()
 
     def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
         """Nothing more will come; a subclass may know why."""
@@ -588,7 +616,7 @@ class PipeDuplex(Duplex):
 
     def _stop_writing(self) -> None:
         if self._write_fd >= 0:
-            self._unwritten.clear()
+            self._forget_unwritten()
             forget_descriptor(self._loop, self._write_fd)
             os.close(self._write_fd)
             self._write_fd = -1
@@ -597,7 +625,7 @@ class PipeDuplex(Duplex):
     def forked(self) -> None:
         """Close our copies and leave the loop alone: its epoll is the parent's too."""
         super().forked()
-        self._unwritten.clear()
+        self._forget_unwritten()
         for fd in (self._read_fd, self._write_fd):
             if fd >= 0:
                 os.close(fd)

@@ -32,10 +32,6 @@ ALLOWED = {
     "transports/http/destination.py: _current": "a context variable",
     "transports/http/over_httpx/lines.py: _current": "a context variable",
     "transports/oauth/storage.py: _file_mutex": "a lock, made anew after a fork",
-    "transports/process.py: _changed": "the one thread for all children",
-    "transports/process.py: _lock": "the one thread for all children",
-    "transports/process.py: _thread": "the one thread for all children",
-    "transports/process.py: _watched": "the one thread for all children",
     "types/_codec.py: _CODEC": "what is compiled, once for each class of ours",
 }
 """What is kept in modules and changes."""
