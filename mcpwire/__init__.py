@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     )
     from mcpwire.auth.records import Login, LoginStatus
     from mcpwire.client import CallOptions, Client
+    from mcpwire.client.client import resolve_links
     from mcpwire.client.connection import ClientStats
-    from mcpwire.client.links import resolve_links
     from mcpwire.client.login import (
         begin_login,
         finish_login,
@@ -152,6 +152,7 @@ _EXPORTS: Final = {
     ),
     "mcpwire.auth.records": ("Login", "LoginStatus"),
     "mcpwire.client": ("CallOptions", "Client"),
+    "mcpwire.client.client": ("resolve_links",),
     "mcpwire.client.login": (
         "begin_login",
         "finish_login",
@@ -242,7 +243,6 @@ _EXPORTS: Final = {
     "mcpwire.transports.targets": ("Stdio",),
     "mcpwire.tools.names": ("NamePolicy",),
     "mcpwire.tools": ("ToolCall", "ToolLock", "ToolSet", "ToolTransform", "ToolView"),
-    "mcpwire.client.links": ("resolve_links",),
     "mcpwire.gateway": ("Gateway",),
     "mcpwire.group": ("Backoff", "Group", "GroupEvent", "Member", "NotConnected"),
     "mcpwire.transports.custom": ("Messages", "Reverse", "Stream"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.client.client import as_object
+from mcpwire.client.requests import as_object
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, TransportError
 from mcpwire.limits import check_timeout
 from mcpwire.protocol import tasks
@@ -219,12 +219,7 @@ def _requests(client: Client) -> Requests:
 
 
 def _revision(client: Client, method: str) -> Revision:
-    """Return the revision spoken, which has that request.
-
-    Raises:
-        LocalProtocolError: It has not, or the server did not declare it.
-        MCPError: There is no connection.
-    """
+    """Return the revision spoken; raise where it, or the server, lacks the request."""
     connection = _connection(client)
     profile = connection.profile
     if profile.agreement is None or not connection.is_wanted:
@@ -288,9 +283,6 @@ async def follow(
 
     Giving up the call cancels the task. A lost connection does not: the task goes on
     without it.
-
-    Raises:
-        MCPError: As the call would have.
     """
     agreement = connection.profile.agreement
     assert agreement is not None
@@ -326,12 +318,7 @@ async def walk(
     deadline: Deadline | None,
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Perform what follows a task, within one deadline.
-
-    Raises:
-        ConnectionClosed: The client was closed meanwhile; the task goes on.
-        MCPError: As any request.
-    """
+    """Perform what follows a task, within one deadline."""
     # Tasks have no progress, and what may be repeated of the call says nothing of
     # looking at its task.
     options = {**options, "on_progress": None, "idempotent": None}
