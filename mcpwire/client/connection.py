@@ -203,7 +203,7 @@ class Connection:
         if settings.trace is not None:
             from mcpwire.transports.tracing import Trace
 
-            self._trace = Trace(settings.trace, settings.limits)
+            self._trace = Trace(settings.trace)
             opener = self._trace.watching(opener)
         self._opener = opener
         self.pauser = opener.pauser

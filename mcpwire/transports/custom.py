@@ -365,10 +365,6 @@ class LinkChannel(Duplex):
             waiting += self._link.waiting
         self._written = max(self._written, self._queued - waiting)
 
-    def _writing_done(self) -> None:
-        """Nothing waits any more; a `Trace` hears of it."""
-        self._recount()
-
     def _failed(self, what: str, error: Exception) -> None:
         self._lose(TransportError(f"{what}: {_word(error)}", target=self.target), error)
 

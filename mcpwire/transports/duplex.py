@@ -31,6 +31,7 @@ from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.peer import TOO_MANY, Peer, unasked
 from mcpwire.transports.base import let_go_after_fork, misuse
 from mcpwire.transports.timeouts import Pending, Timeouts, admit_request
+from mcpwire.wire.jsonrpc import LineDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.peer import PeerStats
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
+    from mcpwire.transports.tracing import Trace
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -94,6 +96,7 @@ class Duplex:
         self._written = 0
         self._dead: TransportError | None = None
         self._closed_by_us = False
+        self._trace: Trace | None = None
         self.target = target
         self.reset_on_progress = False
         let_go_after_fork(self)
@@ -361,6 +364,9 @@ class Duplex:
 
     def _send(self, data: bytes) -> None:
         """Queue complete lines; the one place all our messages pass."""
+        if self._trace is not None:
+            for line in data.splitlines():
+                self._trace("send", line)
         unwritten = self._queued - self._written
         size = len(data)
         if unwritten and unwritten + size > self._limits.unwritten:
@@ -381,6 +387,8 @@ class Duplex:
             self._loop.call_soon(self._turn_ended)
         else:
             self._write(data)
+            if self._trace is not None:
+                self._tell_written()
 
     def _turn_ended(self) -> None:
         """Write what was gathered; called by the loop."""
@@ -393,6 +401,8 @@ class Duplex:
         data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
         gathered.clear()
         self._write(data)
+        if self._trace is not None:
+            self._tell_written()
 
     def _write(self, data: bytes) -> None:
         """Pass bytes on, adding to `_written` what was taken; must not raise."""
@@ -401,8 +411,34 @@ class Duplex:
     def _recount(self) -> None:
         """Bring `_written` up to date, where writing does not do that by itself."""
 
+    def _writing_done(self) -> None:
+        """Take note that nothing waits any more; subclasses that queue call this."""
+        if self._trace is not None:
+            self._tell_written()
+
+    def watch(self, trace: Trace) -> None:
+        """Tell a hook of messages and bytes from now on."""
+        self._trace = trace
+        self._trace_lines = LineDecoder(self._limits.message)
+        self._trace_written = 0
+
+    def _tell_written(self) -> None:
+        assert self._trace is not None
+        count = self.bytes_sent
+        if count > self._trace_written:
+            self._trace_written = count
+            self._trace("written", count)
+
+    def _tell_read(self, data: bytes) -> None:
+        assert self._trace is not None
+        self._trace("read", data)
+        for line in self._trace_lines.feed(data):
+            self._trace("receive", bytes(line.rstrip(b"\r\n")))
+
     def receive(self, data: bytes) -> None:
         """Take in bytes that came; a subclass calls this."""
+        if self._trace is not None:
+            self._tell_read(data)
         self._is_reading = True
         try:
             try:
@@ -583,8 +619,8 @@ class PipeDuplex(Duplex):
         self._loop.add_writer(self._write_fd, self._writable)
 
     def _writing_done(self) -> None:
-        """Everything queued has been taken by the operating system."""
         self._loop.remove_writer(self._write_fd)
+        super()._writing_done()
 
     def _write_broke(self, error: OSError) -> None:
         """Stop writing; what the peer wrote before it went may still be read."""

@@ -132,7 +132,6 @@ class LegacyChannel(Duplex):
         self._gate: Post | None = None
         self._refused: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._trace: Trace | None = None
         self._asked: Request | None = None
         self._ending: asyncio.Task[None] | None = None
         if target.connect_timeout is not None:
@@ -228,9 +227,6 @@ class LegacyChannel(Duplex):
         if self._written == self._queued:
             self._writing_done()
 
-    def _writing_done(self) -> None:
-        """Nothing waits to be posted."""
-
     def _fail(self, id: int, error: Exception) -> None:
         """End a call, and no other: its request was not accepted."""
         call = self._peer.outstanding.get(id)
@@ -242,9 +238,9 @@ class LegacyChannel(Duplex):
 
     # Tracing...
 
-    def watch_heads(self, trace: Trace) -> None:
-        """Tell a hook of heads from now on, and of those that came before it."""
-        self._trace = trace
+    def watch(self, trace: Trace) -> None:
+        """Tell a hook from now on, and of the heads that came before it."""
+        super().watch(trace)
         if self._asked is not None:
             trace("request", describe_request(self._asked))
         if self._stream.status:
