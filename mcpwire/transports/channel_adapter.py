@@ -135,10 +135,10 @@ class ChannelAdapter:
         id: str | None = getattr(self._channel, "session_id", None)
         return id
 
-    def hear(self, *, wanted: bool) -> None:
+    def open_server_stream(self, *, wanted: bool) -> None:
         """Do nothing: a channel tells what the server says as it comes."""
 
-    def when_heard(self, tell: Callable[[], object]) -> float:
+    def when_server_stream_known(self, tell: Callable[[], object]) -> float:
         """Return no seconds: the server can say it already."""
         del tell
         return 0.0

@@ -141,10 +141,10 @@ class Duplex:
         """Requests that were begun."""
         return self._peer.requests_sent
 
-    def hear(self, *, wanted: bool) -> None:
+    def open_server_stream(self, *, wanted: bool) -> None:
         """Do nothing: what the server says unasked comes on the same stream."""
 
-    def when_heard(self, tell: Callable[[], object]) -> float:
+    def when_server_stream_known(self, tell: Callable[[], object]) -> float:
         """Return no seconds: it can say it already."""
         del tell
         return 0.0

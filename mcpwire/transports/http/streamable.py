@@ -8,7 +8,7 @@ Each request of MCP is an HTTP request of its own, and its answer comes back on 
                            └► of a listen: asked for again, under a new id
 
 A session that the server has forgotten is lost: calls that were open go on until each
-has its own answer, and whoever owns the channel opens another for the next.
+has its own answer, and the owner of the channel opens another for the next.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ NOTICE_S: Final = 30.0
 CLOSE_S: Final = 2.0
 """How long closing waits until the server has heard the last, and ended the session."""
 
-UNSAID: Final = 4_096
+OUTBOX_LIMIT: Final = 4_096
 """How many answers and notices wait for a server that is slow to take them."""
 
-TELLING: Final = frozenset({"initialize", "tools/list"})
+LEARNED_FROM: Final = frozenset({"initialize", "tools/list"})
 """Requests whose answers say something for those to come."""
 
 NEVER_CANCELLED: Final = frozenset({"initialize"})
@@ -105,7 +105,7 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 OPENING_S: Final = 1.0
 """How long it is worth waiting whether the server has a stream of its own."""
 
-SAYING_WHY_S: Final = 0.2
+ERROR_BODY_S: Final = 0.2
 """How long the body of an error may take: it can complete nothing."""
 
 DECIDING_S: Final = 5.0
@@ -126,6 +126,7 @@ class HttpChannel:
         target: The URL, without secrets.
         role: ``"client"``.
         stats: What came in beside plain answers.
+        requests_sent: How many requests were begun.
         reset_on_progress: Whether a call's own notifications extend its deadline.
     """
 
@@ -155,9 +156,7 @@ class HttpChannel:
         self._quiet: asyncio.Future[None] | None = None
         self._heads = Heads(target.parsed, dict(target.static_headers))
         self._mirror = Mirror(self._dropped_tool)
-        self._ids = count(1)
         self._notices = count(1)
-        self._last_id = 0
         self._era: Era | None = None
         self._dead: TransportError | None = None
         self._closed_by_us = False
@@ -168,21 +167,20 @@ class HttpChannel:
         self._opening: asyncio.Future[None] | None = None
         self._opening_until = 0.0
         self._streams: set[Reply] = set()
-        self._unsaid: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
+        self._outbox: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
         self._posters = 0
         self.target = str(target)
         self.limits = limits
         self.recovery = recovery
         self.stats = PeerStats()
+        self.requests_sent = 0
         self.reset_on_progress = False
         let_go_after_fork(self)
 
     def __repr__(self) -> str:
         state = "closed" if self._dead is not None else "open"
-        return f"<{type(self).__name__} {self.target} {state}, {self._calls()} calls>"
-
-    def _calls(self) -> int:
-        return sum(id > 0 for id in list(self._waiting))
+        calls = sum(id > 0 for id in list(self._waiting))
+        return f"<{type(self).__name__} {self.target} {state}, {calls} calls>"
 
     # What is known of it...
 
@@ -216,11 +214,6 @@ class HttpChannel:
         """Bytes that the operating system has taken."""
         return self._engine.bytes_sent
 
-    @property
-    def requests_sent(self) -> int:
-        """Requests that were begun."""
-        return self._last_id
-
     # Our calls...
 
     async def call(
@@ -236,7 +229,7 @@ class HttpChannel:
         """Perform a request; see `Channel.call`."""
         if self._dead is not None or self._misuse() is not None:
             raise self._refusal()
-        id = self._last_id = next(self._ids)
+        self.requests_sent = id = self.requests_sent + 1
         reply = CallReply(self, method, id, deadline, handle, on_notification)
         reply.headers = headers
         request = Request(b"", encode_call(reply, params))
@@ -250,23 +243,21 @@ class HttpChannel:
             if headers is not None or not self._http.has_static_headers:
                 own = await self._own_fields(reply)
             request.start = self._start(method, params, own)
-            if self._trace is not None:
-                self._watch_request(request)
             broken = None
             try:
-                await self._engine.exchange(request, reply, deadline)
-            except MCPError as error:
-                broken = _broken_off(reply, error)
+                await self._exchange(reply, request)
+            except ConnectionClosed as error:
+                broken = error
             result = reply.result
             if result is None:
-                result = await self._go_on(reply, request, params, broken)
+                result = await self._go_on(reply, params, broken)
         except BaseException as error:
-            self._gave_up(reply, request, error)
+            self._note_failure(reply, request, error)
             raise
         finally:
             self._waiting.pop(reply.id, None)
             self._end(reply)
-        return self._learn(reply, result) if method in TELLING else result
+        return self._learn(reply, result) if method in LEARNED_FROM else result
 
     def _end(self, reply: Reply) -> None:
         """Let go of what may be left of an exchange that is over, however it ended."""
@@ -301,13 +292,7 @@ class HttpChannel:
         logger.warning("tool %r of %s is left out: %s", name, self.target, reason)
 
     async def _own_fields(self, reply: Reply) -> Fields:
-        """Return the user's fields for one request beside those that never change.
-
-        A function of the user's is asked for each request anew.
-
-        Raises:
-            LocalProtocolError: One of them may not be sent.
-        """
+        """Return the user's fields for one request beside those that never change."""
         own: Fields = ()
         given = self._http.headers
         if callable(given):
@@ -315,7 +300,7 @@ class HttpChannel:
         headers = reply.headers
         return own if not headers else (*own, *self._http.check(headers))
 
-    def _gave_up(
+    def _note_failure(
         self, reply: CallReply, request: Request, error: BaseException
     ) -> None:
         """Tell the server of a call that ends without its answer, where it may be told.
@@ -342,7 +327,7 @@ class HttpChannel:
         if reply.what not in NEVER_CANCELLED:
             params = {"requestId": reply.id, "reason": reason}
             body = encode(jsonrpc.notification("notifications/cancelled", params))
-            self._say("cancelling", body, reply.headers)
+            self._post_later("cancelling", body, reply.headers)
 
     def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
         """End the call with that handle: it raises `CallCancelled`, the server is told.
@@ -422,13 +407,7 @@ class HttpChannel:
         body: bytes,
         headers: Mapping[str, str] | None,
     ) -> MCPError | None:
-        """Post what gets no answer; return why it was not accepted, if it was not.
-
-        `headers` are those of the call it belongs to, or its own.
-
-        Raises:
-            TransportError: The server could not be reached.
-        """
+        """Post what gets no answer; return why it was not accepted, if it was not."""
         deadline = Deadline(self._time(), NOTICE_S)
         reply = NoticeReply(self, what, deadline)
         key = -next(self._notices)
@@ -445,27 +424,26 @@ class HttpChannel:
             self._end(reply)
         return None if reply.error is None else self._judged(reply, reply.error)
 
-    def _say(self, what: str, body: bytes, headers: Mapping[str, str] | None) -> None:
+    def _post_later(
+        self, what: str, body: bytes, headers: Mapping[str, str] | None
+    ) -> None:
         """Post something that nobody waits for: a few at once, the others behind.
 
         Of a server that asks faster than it takes the answers, the rest is not
         answered.
         """
-        if len(self._unsaid) >= UNSAID:
+        if len(self._outbox) >= OUTBOX_LIMIT:
             logger.debug("%s: dropped, for the server does not listen", what)
             return
-        self._unsaid.append((what, body, headers))
+        self._outbox.append((what, body, headers))
         if self._posters >= self.limits.inbound:
             return
         self._posters += 1
-        stay_for(self.spawn(self._post_unsaid))
+        stay_for(self.spawn(self._post_outbox))
 
-    async def _post_unsaid(self) -> None:
-        while True:
-            if not self._unsaid:
-                self._posters -= 1
-                return
-            what, body, headers = self._unsaid.popleft()
+    async def _post_outbox(self) -> None:
+        while self._outbox:
+            what, body, headers = self._outbox.popleft()
             try:
                 error = await self._post(what, body, headers)
             except MCPError as raised:
@@ -475,6 +453,7 @@ class HttpChannel:
                 continue
             if error is not None:
                 logger.debug("%s: %s", what, error)
+        self._posters -= 1
 
     def _answer(
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
@@ -488,7 +467,7 @@ class HttpChannel:
         except LocalProtocolError as error:
             refusal = InternalError(f"the answer could not be encoded: {error}")
             body = encode(jsonrpc.failure(id, refusal))
-        self._say("answering", body, reply.headers)
+        self._post_later("answering", body, reply.headers)
 
     # The end...
 
@@ -498,10 +477,10 @@ class HttpChannel:
             self._dead = error
             if not self._closed_by_us:
                 self._inbound.lost(error)
-                # Whoever hears of it answers nothing any more: no clock waits for that.
+                # The client answers nothing any more: no deadline waits for that.
                 for id in list(self._asked):
                     self._release(id)
-                # A new channel asks for whatever somebody listens to.
+                # A new channel opens the subscriptions again.
                 for reply in list(self._waiting.values()):
                     if reply.what == LISTEN:
                         self._abort(reply, self._closed_error(sent=True))
@@ -603,11 +582,7 @@ class HttpChannel:
             timer.cancel()
 
     async def _until(self, reply: Reply, waiting: asyncio.Future[None]) -> None:
-        """Wait for a future.
-
-        Raises:
-            MCPError: The call was aborted.
-        """
+        """Wait for a future, or raise what the call is aborted with."""
         if reply.aborted is not None:
             raise reply.aborted
         self._pauses[reply] = waiting
@@ -731,7 +706,6 @@ class HttpChannel:
     async def _go_on(
         self,
         reply: CallReply,
-        request: Request,
         params: Mapping[str, Any] | None,
         broken: ConnectionClosed | None,
     ) -> dict[str, Any]:
@@ -740,10 +714,6 @@ class HttpChannel:
         Raises:
             MCPError: It has none.
         """
-        there = self._redirected(reply, request)
-        if there is not None:
-            reply.restart()
-            broken = await self._try(reply, there)
         while reply.result is None:
             if reply.error is not None and not self._is_declined(reply):
                 raise self._judged(reply, reply.error)
@@ -753,19 +723,38 @@ class HttpChannel:
                 reply.broke()
             if self._may_resume(reply):
                 broken = await self._resume(reply, broken)
-            elif self._may_ask_again(reply):
-                broken = await self._ask_again(reply, params, broken)
+            elif self._may_resubscribe(reply):
+                broken = await self._resubscribe(reply, params, broken)
             else:
                 raise self._cut_off(reply, broken)
         return reply.result
 
-    async def _try(self, reply: CallReply, request: Request) -> ConnectionClosed | None:
-        """Send a request of a call; return what broke it off, if something did."""
+    async def _exchange_again(
+        self, reply: CallReply, request: Request
+    ) -> ConnectionClosed | None:
+        """Send a further request of a call; return a failure that may pass."""
         try:
             await self._exchange(reply, request)
-        except ConnectionClosed as error:
-            return error
+        except (AuthError, ConnectError, ConnectionClosed) as error:
+            if not _is_passing(error):
+                raise
+            # Whether this one was sent says nothing of the call.
+            failure = ConnectionClosed(str(error), target=self.target, sent=True)
+            failure.__cause__ = error
+            return failure
         return None
+
+    def _delay(self, reply: Reply, backoff: StreamBackoff) -> float | None:
+        """Return how long to wait until a stream is opened again, if it is."""
+        now = self._time()
+        backoff.ended(now)
+        place = reply.resumption
+        return backoff.delay(
+            now,
+            random(),  # noqa: S311 - jitter
+            retry_ms=None if place is None else place.retry_ms,
+            retry_after=_retry_after(reply),
+        )
 
     def _cut_off(
         self, reply: CallReply, broken: ConnectionClosed | None
@@ -815,14 +804,8 @@ class HttpChannel:
         reply.is_resumed = True
         openings = reply.openings
         start = self._heads.get(place.cursor, await self._own_fields(reply))
-        try:
-            await self._exchange(reply, Request(start))
-        except (AuthError, ConnectError, ConnectionClosed) as error:
-            if not _is_passing(error):
-                raise
-            # Whether this one was sent says nothing of the call.
-            failure = ConnectionClosed(str(error), target=self.target, sent=True)
-            failure.__cause__ = error
+        failure = await self._exchange_again(reply, Request(start))
+        if failure is not None:
             return failure
         return self._judge_resumed(reply, openings)
 
@@ -853,7 +836,7 @@ class HttpChannel:
 
     # A broken listen of the stateless era...
 
-    def _may_ask_again(self, reply: CallReply) -> bool:
+    def _may_resubscribe(self, reply: CallReply) -> bool:
         return (
             reply.what == LISTEN
             and self._era is Era.STATELESS
@@ -869,7 +852,7 @@ class HttpChannel:
         declined = DECLINING_STATUSES if reply.backoff is None else PASSING_STATUSES
         return self._era is Era.STATELESS and error.status in declined
 
-    async def _ask_again(
+    async def _resubscribe(
         self,
         reply: CallReply,
         params: Mapping[str, Any] | None,
@@ -882,41 +865,25 @@ class HttpChannel:
         """
         if reply.backoff is None:
             reply.backoff = StreamBackoff(self.recovery)
-        backoff, error = reply.backoff, reply.error
-        now = self._time()
-        backoff.ended(now)
-        place = reply.resumption
-        delay = backoff.delay(
-            now,
-            random(),  # noqa: S311 - jitter
-            retry_ms=None if place is None else place.retry_ms,
-            retry_after=_retry_after(reply),
-        )
+        error = reply.error
+        delay = self._delay(reply, reply.backoff)
         if delay is None:
             raise error or self._cut_off(reply, broken)
         await self._pause(reply, delay)
         self._waiting.pop(reply.id, None)
-        reply.id = self._last_id = next(self._ids)
+        self.requests_sent = reply.id = self.requests_sent + 1
         self._waiting[reply.id] = reply
         if reply.handle is not None:
             reply.handle.request_id = reply.id
         reply.restart()
         body = encode_call(reply, params)
         start = self._start(reply.what, params, await self._own_fields(reply))
-        try:
-            await self._exchange(reply, Request(start, body))
-        except (AuthError, ConnectError, ConnectionClosed) as error:
-            if not _is_passing(error):
-                raise
-            failure = ConnectionClosed(str(error), target=self.target, sent=True)
-            failure.__cause__ = error
-            return failure
-        return None
+        return await self._exchange_again(reply, Request(start, body))
 
     def doubted(self, reply: Reply) -> None:
         """Give the rest of an answer that brings nothing a moment to say why."""
         # Before the agreement the body decides what is tried next.
-        seconds = SAYING_WHY_S if self._era is not None else DECIDING_S
+        seconds = ERROR_BODY_S if self._era is not None else DECIDING_S
         reply.timer = self._loop.call_later(seconds, self._cut_short, reply)
 
     def _cut_short(self, reply: Reply) -> None:
@@ -963,7 +930,7 @@ class HttpChannel:
 
     # The server's own stream...
 
-    def hear(self, *, wanted: bool) -> None:
+    def open_server_stream(self, *, wanted: bool) -> None:
         """Open the stream for what the server says unasked, where there is one.
 
         2025-11-25 basic/transports, "Listening for Messages from the Server". It is
@@ -982,9 +949,9 @@ class HttpChannel:
             return
         self._opening = self._loop.create_future()
         self._opening_until = self._time() + OPENING_S
-        self.spawn(self._hear_on, self._opening)
+        self.spawn(self._keep_server_stream, self._opening)
 
-    async def _hear_on(self, opening: asyncio.Future[None]) -> None:
+    async def _keep_server_stream(self, opening: asyncio.Future[None]) -> None:
         backoff = StreamBackoff(self.recovery)
         place: Resumption | None = None
         has_opened = False
@@ -992,10 +959,10 @@ class HttpChannel:
             reply = StreamReply(self, "GET")
             reply.resumption, reply.backoff = place, backoff
             self._streams = {reply}  # closing ends its pause, too
-            if self._dead is not None:  # whoever closes later finds the stream
+            if self._dead is not None:  # a later close finds the stream
                 _wake(opening)
                 return
-            await self._hear_once(reply, backoff)
+            await self._hold_server_stream(reply, backoff)
             _wake(opening)
             has_opened = has_opened or reply.openings > 0
             if has_opened and reply.error is not None:
@@ -1005,21 +972,17 @@ class HttpChannel:
             if reply.openings and not (reply.resumption and reply.resumption.cursor):
                 self._inbound.missed()  # what the server says until it is open again
             place = reply.resumption
-            now = self._time()
             if place is not None:
-                place.ended(now)  # the id it goes on from is no event's of the next
-            backoff.ended(now)
-            delay = backoff.delay(
-                now,
-                random(),  # noqa: S311 - jitter
-                retry_ms=None if place is None else place.retry_ms,
-                retry_after=_retry_after(reply),
-            )
+                # The id it goes on from is no event's of the next.
+                place.ended(self._time())
+            delay = self._delay(reply, backoff)
             if delay is None:
                 return
             await self._pause(reply, delay)
 
-    async def _hear_once(self, reply: StreamReply, backoff: StreamBackoff) -> None:
+    async def _hold_server_stream(
+        self, reply: StreamReply, backoff: StreamBackoff
+    ) -> None:
         """Hold the stream open until it ends."""
         place = reply.resumption
         try:
@@ -1045,7 +1008,7 @@ class HttpChannel:
 
     # What the server starts...
 
-    def when_heard(self, tell: Callable[[], object]) -> float:
+    def when_server_stream_known(self, tell: Callable[[], object]) -> float:
         """Have `tell` called when it is known whether the server can speak unasked.
 
         Returns how many seconds that is worth waiting for. None at all: it is known,
@@ -1062,7 +1025,7 @@ class HttpChannel:
     def notified(
         self, reply: Reply, method: str, params: dict[str, Any] | None
     ) -> None:
-        """Hand a notification to its call, or to whoever hears the rest."""
+        """Hand a notification to its call, or else to the `Inbound`."""
         if method == "notifications/cancelled":
             self._withdraw((params or {}).get("requestId"))
             return
@@ -1172,19 +1135,6 @@ class HttpChannel:
             self._trace("send", request.body)
 
 
-def _broken_off(reply: Reply, error: MCPError) -> ConnectionClosed | None:
-    """Return what broke an exchange off; ``None``: the reply says itself what it was.
-
-    Raises:
-        MCPError: It is neither.
-    """
-    if isinstance(error, ConnectionClosed):
-        return error
-    if error is reply.error:
-        return None
-    raise error
-
-
 def _version_in(params: Mapping[str, Any] | None) -> str | None:
     """Return the revision that a request of the handshake names for itself."""
     meta = params.get("_meta") if params is not None else None
@@ -1193,11 +1143,7 @@ def _version_in(params: Mapping[str, Any] | None) -> str | None:
 
 
 def encode_call(reply: CallReply, params: Mapping[str, Any] | None) -> bytes:
-    """Return the body of a request.
-
-    Raises:
-        LocalProtocolError: The params are no JSON.
-    """
+    """Return the body of a request."""
     if reply.on_notification is not None:
         params = dict(params or {})
         params["_meta"] = {**(params.get("_meta") or {}), "progressToken": reply.id}

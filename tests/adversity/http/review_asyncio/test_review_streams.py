@@ -312,7 +312,7 @@ async def test_a_thousand_calls_of_all_kinds_leave_nothing_in_memory(replies):
         return [
             len(channel._waiting),
             len(channel._asked),
-            len(channel._unsaid),
+            len(channel._outbox),
             len(channel._streams),
             len(channel._tasks),
             len(channel._pauses),
@@ -332,7 +332,7 @@ async def test_a_thousand_calls_of_all_kinds_leave_nothing_in_memory(replies):
                 await client.notify("notifications/x")
             server.release()
             channel = client._connection.channel
-            await until(lambda: not channel._waiting and not channel._unsaid)
+            await until(lambda: not channel._waiting and not channel._outbox)
             await until(lambda: sizes() == before)
 
 
