@@ -170,7 +170,7 @@ class Duplex:
             or self._is_forked
         ):
             raise self._refusal(headers)
-        future: asyncio.Future[dict[str, Any]] = asyncio.Future(loop=loop)
+        future: asyncio.Future[dict[str, Any]] = loop.create_future()
         pending = Pending(method, future, deadline, on_notification, handle)
         peer = self._peer
         id, line = peer.open(

@@ -227,7 +227,8 @@ class HttpChannel:
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
-        if self._dead is not None or self._misuse() is not None:
+        is_here = asyncio.get_running_loop() is self._loop and not self._is_forked
+        if self._dead is not None or not is_here:
             raise self._refusal()
         self.requests_sent = id = self.requests_sent + 1
         reply = CallReply(self, method, id, deadline, handle, on_notification)
@@ -263,7 +264,7 @@ class HttpChannel:
         """Let go of what may be left of an exchange that is over, however it ended."""
         if reply.timer is not None:
             reply.timer.cancel()
-        if isinstance(reply, CallReply):
+        if isinstance(reply, CallReply) and reply.holds:
             self._timeouts.release(reply)
         if self._quiet is not None and not self._waiting and not self._quiet.done():
             self._quiet.set_result(None)
