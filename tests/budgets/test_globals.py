@@ -31,7 +31,6 @@ ALLOWED = {
     "transports/base.py: _held": "what a fork must let go of: connections, weakly",
     "transports/http/httpx_engine.py: _current": "a context variable",
     "transports/oauth/storage.py: _file_mutex": "a lock, made anew after a fork",
-    "types/_codec.py: _CODEC": "what is compiled, once for each class of ours",
 }
 """What is kept in modules and changes."""
 
