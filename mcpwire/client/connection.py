@@ -204,7 +204,7 @@ class Connection:
         if settings.trace is not None:
             from mcpwire.transports.tracing import Trace
 
-            self._trace = Trace(settings.trace, settings.limits)
+            self._trace = Trace(settings.trace)
             opener = self._trace.watching(opener)
         self._opener = opener
         self.pauser = opener.pauser
@@ -307,7 +307,7 @@ class Connection:
         """Have the server's own stream open, where a session has one over HTTP."""
         channel = self.channel
         if channel is not None:
-            channel.hear(wanted=True)
+            channel.open_server_stream(wanted=True)
 
     def _missed(self) -> None:
         """Forget what notifications would have told that may have been lost."""
@@ -675,7 +675,7 @@ class Connection:
             self._pinging = self.spawn(
                 keep_alive(channel, self.settings.keepalive), "keepalive"
             )
-        channel.hear(wanted=self.hears())
+        channel.open_server_stream(wanted=self.hears())
         self.inbound.wake()
 
     # While it is open...

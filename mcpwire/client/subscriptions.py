@@ -208,9 +208,9 @@ class Subscriptions:
         channel = connection.channel
         if channel is None or channel.lost is not None:
             return
-        channel.hear(wanted=True)
+        channel.open_server_stream(wanted=True)
         known = asyncio.Event()
-        seconds = channel.when_heard(known.set)
+        seconds = channel.when_server_stream_known(known.set)
         left = connection.left(deadline)
         if left is not None:
             seconds = min(seconds, left / 2)
@@ -323,7 +323,7 @@ class Subscriptions:
         if level is not None and "logging/setLevel" not in profile.refused:
             await self._tell_again(channel, "logging/setLevel", {"level": level})
         if wanted.uris:  # beside what is told now, for a call may wait for this
-            channel.hear(wanted=True)
+            channel.open_server_stream(wanted=True)
         for uri in sorted(wanted.uris):
             if await self._tell_again(channel, "resources/subscribe", {"uri": uri}):
                 self._subscribed.add(uri)

@@ -65,11 +65,9 @@ class ServerConnection:
     ) -> None:
         self._dispatcher = dispatcher
         limits = dispatcher.limits
-        self._tasks = InboundTasks(
-            limit=limits.inbound, backlog=limits.notifications, holds=True
-        )
+        self._tasks = InboundTasks(limit=limits.inbound, backlog=limits.notifications)
         # What stays open is not to keep the place of what is soon done.
-        self._listens = InboundTasks(limit=limits.listens, backlog=0, holds=True)
+        self._listens = InboundTasks(limit=limits.listens, backlog=0)
         self._channel: Duplex | None = None
         self._is_stopped = False
         home = get_ident(), asyncio.get_running_loop()
@@ -86,12 +84,6 @@ class ServerConnection:
     def attach(self, channel: Duplex) -> None:
         """Serve what comes over that channel."""
         self._channel = channel
-        channel.taken_in = self._tasks.begin
-
-    def _begin(self) -> None:
-        """Run the handlers of all requests that came together."""
-        self._listens.begin()
-        self._tasks.begin()
 
     # What the stream tells (`transports.base.Inbound`)...
 
@@ -140,8 +132,6 @@ class ServerConnection:
         perform = self._perform if dispatcher.lifespan.is_needed else dispatcher.perform
         run = partial(perform, request, params)
         if route.is_long_lived:
-            assert self._channel is not None
-            self._channel.taken_in = self._begin
             end = partial(self._end_listen, id, reply)
             self._listens.start(id, run, end, about=request)
         else:
@@ -218,8 +208,6 @@ class ServerConnection:
         early, self._opening, self._opening_id = self._opening, None, None
         for each in early or ():
             self.request(*each)
-        # Not from within the task of one of them.
-        asyncio.get_running_loop().call_soon(self._begin)
 
     def _leave(self) -> None:
         if self.session is not None and not self._has_left:

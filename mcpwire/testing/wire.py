@@ -335,7 +335,7 @@ class HttpWire(ChannelWire):
 
     def _spawn(self, work: Any, *args: Any) -> None:
         channel: Any = self.channel
-        channel._shell.spawn(work, *args)  # noqa: SLF001 - it ends with the channel
+        channel.spawn(work, *args)  # it ends with the channel
 
     async def _post_all(self) -> None:
         """Post in order; what is no request is accepted before the next one goes."""

@@ -11,6 +11,8 @@ import os
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
+from mcpwire.errors import LocalProtocolError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -25,7 +27,14 @@ if TYPE_CHECKING:
     ReplyFn = Callable[[dict[str, Any] | RPCError], None]
     """Takes the answer to a request of the peer's; after the first it does nothing."""
 
-__all__ = ["CallHandle", "Channel", "Inbound", "let_go_after_fork", "runs_here"]
+__all__ = [
+    "CallHandle",
+    "Channel",
+    "Inbound",
+    "let_go_after_fork",
+    "misuse",
+    "runs_here",
+]
 
 
 class CallHandle:
@@ -140,6 +149,22 @@ def runs_here(loop: asyncio.AbstractEventLoop | None = None) -> bool:
     except RuntimeError:
         return False
     return loop is None or running is loop
+
+
+def misuse(
+    loop: asyncio.AbstractEventLoop, *, is_forked: bool
+) -> LocalProtocolError | None:
+    """Return the error for using a connection of another process or loop, if it is."""
+    if is_forked:
+        return LocalProtocolError(
+            "this connection belongs to the process that this one was forked from; "
+            "connect a client of your own"
+        )
+    if asyncio.get_running_loop() is not loop:
+        return LocalProtocolError(
+            "this connection belongs to another event loop; use it where it was opened"
+        )
+    return None
 
 
 _held: WeakSet[Forkable] = WeakSet()

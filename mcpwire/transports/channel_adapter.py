@@ -1,4 +1,4 @@
-"""A channel that a user wrote whole, with what clients ask of a channel beside that.
+"""Adapts a channel written by a user to what clients need of a channel.
 
 A `Channel` has four members. Whatever it does with them, each call ends here: when its
 deadline passes, when it is cancelled, and when the connection is lost.
@@ -16,15 +16,14 @@ from mcpwire.errors import (
     CallCancelled,
     ConnectError,
     ConnectionClosed,
-    LocalProtocolError,
     MCPError,
     RemoteProtocolError,
     TooManyQuestions,
     TransportError,
 )
 from mcpwire.protocol.peer import PeerStats, unasked
-from mcpwire.transports.base import CallHandle
-from mcpwire.transports.timeouts import CallClock, Pending
+from mcpwire.transports.base import CallHandle, misuse
+from mcpwire.transports.timeouts import Pending, Timeouts, admit_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,7 +44,7 @@ END_S = 2.0
 
 
 class ChannelAdapter:
-    """Somebody's `Channel`, watched over.
+    """A user's `Channel`, with the members that clients need beside those.
 
     Attributes:
         target: What the connection is to, for error messages.
@@ -54,6 +53,7 @@ class ChannelAdapter:
         reset_on_progress: Whether progress of a call gives it its time anew.
         lost: Why the connection is gone; ``None`` while it is not.
         is_busy: Whether calls go on though it is lost: none does.
+        timeouts: The deadlines of its calls.
     """
 
     is_busy = False
@@ -64,7 +64,7 @@ class ChannelAdapter:
         self._inbound = inbound
         self._calls: dict[int, Pending] = {}
         self._running: set[asyncio.Task[Any]] = set()
-        self._clock = CallClock(self._loop, self._calls, self._time_out, limits)
+        self.timeouts = Timeouts(self._loop, self._calls, self._time_out, limits)
         self._closed_by_us = False
         self._closing: asyncio.Task[None] | None = None
         self._channel: Channel | None = None
@@ -76,7 +76,7 @@ class ChannelAdapter:
         self.reset_on_progress = False
         self.lost: TransportError | None = None
         try:
-            opened = target.open_channel(_Heard(self, inbound, self._clock), limits)
+            opened = target.open_channel(_Inbound(self, inbound), limits)
         except Exception as error:
             raise self._failure("opening failed", error, ConnectError) from error
         if inspect.isawaitable(opened):
@@ -86,7 +86,6 @@ class ChannelAdapter:
             self._channel = opened
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         state = "open" if self.lost is None else "closed"
         calls = len(self._calls)
         return f"<{type(self).__name__} {self.target} {state}, {calls} calls>"
@@ -96,12 +95,10 @@ class ChannelAdapter:
             self.lose(ConnectError("opening was cancelled", target=self.target))
         elif (error := opening.exception()) is not None:
             failure = self._failure("opening failed", error, ConnectError)
+            if not isinstance(failure, TransportError):
+                failure = ConnectError(str(failure), target=self.target)
             failure.__cause__ = error
-            self.lose(
-                failure
-                if isinstance(failure, TransportError)
-                else ConnectError(str(failure), target=self.target)
-            )
+            self.lose(failure)
         else:
             self._channel = opening.result()
             self._channel.revision = self._revision
@@ -138,10 +135,10 @@ class ChannelAdapter:
         id: str | None = getattr(self._channel, "session_id", None)
         return id
 
-    def hear(self, *, wanted: bool) -> None:
+    def open_server_stream(self, *, wanted: bool) -> None:
         """Do nothing: a channel tells what the server says as it comes."""
 
-    def when_heard(self, tell: Callable[[], object]) -> float:
+    def when_server_stream_known(self, tell: Callable[[], object]) -> float:
         """Return no seconds: the server can say it already."""
         del tell
         return 0.0
@@ -168,39 +165,33 @@ class ChannelAdapter:
         pending = Pending(method, future, deadline, on_notification, handle)
         self.requests_sent = id = self.requests_sent + 1
         self._calls[id] = pending
-        hears = None if on_notification is None else partial(self._told, pending)
-        performing = self._perform(
-            method, params, deadline, handle, hears, headers=headers
-        )
+        performing = self._perform(pending, params, headers)
         task = self._loop.create_task(performing, name=f"mcpwire-{method}")
         self._running.add(task)
         task.add_done_callback(partial(self._performed, pending))
-        if deadline is not None and deadline.at < self._clock.at:
-            self._clock.arm(deadline.at)
+        if deadline is not None:
+            self.timeouts.arm(deadline.at)
         try:
             return await future
         finally:
             self._calls.pop(id, None)
-            self._clock.release(pending)
+            self.timeouts.release(pending)
             task.cancel()
 
     async def _perform(
         self,
-        method: str,
+        pending: Pending,
         params: dict[str, Any] | None,
-        deadline: Deadline | None,
-        handle: CallHandle,
-        on_notification: NotifyFn | None,
-        *,
         headers: Mapping[str, str] | None,
     ) -> dict[str, Any]:
         channel = await self._ready()
+        hears = None if pending.on_notification is None else self._progressed
         return await channel.call(
-            method,
+            pending.method,
             params,
-            deadline=deadline,
-            handle=handle,
-            on_notification=on_notification,
+            deadline=pending.deadline,
+            handle=pending.handle,
+            on_notification=None if hears is None else partial(hears, pending),
             headers=headers,
         )
 
@@ -230,18 +221,16 @@ class ChannelAdapter:
                 failure.__cause__ = error
             future.set_exception(failure)
         else:
-            self._answered(pending, task.result())
+            self.stats.messages += 1
+            result: object = task.result()
+            if isinstance(result, dict):
+                future.set_result(result)
+                return
+            self.stats.invalid += 1
+            why = f"a result must be an object, got a {type(result).__name__}"
+            future.set_exception(RemoteProtocolError(f"{pending.method}: {why}"))
 
-    def _answered(self, pending: Pending, result: Any) -> None:
-        self.stats.messages += 1
-        if isinstance(result, dict):
-            pending.future.set_result(result)
-            return
-        self.stats.invalid += 1
-        why = f"a result must be an object, got a {type(result).__name__}"
-        pending.future.set_exception(RemoteProtocolError(f"{pending.method}: {why}"))
-
-    def _told(
+    def _progressed(
         self, pending: Pending, method: str, params: dict[str, Any] | None
     ) -> None:
         """Hand a call's own notification on."""
@@ -300,30 +289,24 @@ class ChannelAdapter:
         if not pending.future.done():
             pending.future.set_exception(deadline.error(pending.method, now))
 
-    def admits(self, method: str) -> bool:
-        """Tell whether a question of the server is answered for any call.
-
-        The calls that have answered as many as they may end here.
-        """
+    def admit(self) -> bool:
+        """Tell whether a request of the server is answered, and end spent calls."""
         limit = self._limits.questions
         calls = [call for call in self._calls.values() if not call.future.done()]
-        spent = [call for call in calls if call.questions >= limit]
-        if method == "ping":
-            return True
-        for call in calls:
-            call.questions += 1
+        spent, is_admitted = admit_request(calls, limit)
         for call in spent:
             call.future.set_exception(TooManyQuestions(call.method, limit=limit))
-        return not spent or len(spent) < len(calls)
+        return is_admitted
+
+    def hold(self, id: RequestId) -> None:
+        """Stop the deadlines of all calls until that request is answered."""
+        self.timeouts.hold(id, self._calls.values())
 
     # The end...
 
     def _check(self) -> None:
-        if asyncio.get_running_loop() is not self._loop:
-            raise LocalProtocolError(
-                "this connection belongs to another event loop; "
-                "use it where it was opened"
-            )
+        if (error := misuse(self._loop, is_forked=False)) is not None:
+            raise error
         if self.lost is not None:
             raise self._closed_error(sent=False)
 
@@ -337,7 +320,7 @@ class ChannelAdapter:
         if self.lost is not None:
             return
         self.lost = error
-        self._clock.stop()
+        self.timeouts.stop()
         for pending in self._calls.values():
             if not pending.future.done():
                 own = self._closed_error(sent=True)
@@ -389,20 +372,16 @@ class ChannelAdapter:
             self.lost = TransportError("abandoned", target=self.target)
 
 
-class _Heard:
-    """What the channel tells (`Inbound`)."""
+class _Inbound:
+    """Takes what the channel tells, and counts it."""
 
-    def __init__(
-        self, adapter: ChannelAdapter, inbound: Inbound, clock: CallClock
-    ) -> None:
+    def __init__(self, adapter: ChannelAdapter, inbound: Inbound) -> None:
         self._adapter = adapter
         self._inbound = inbound
-        self._clock = clock
 
     def notification(
         self, method: str, params: dict[str, Any] | None, call: CallHandle | None
     ) -> None:
-        """Hand a notification on that belongs to no call."""
         self._adapter.stats.messages += 1
         self._inbound.notification(method, params, call)
 
@@ -414,7 +393,6 @@ class _Heard:
         reply: ReplyFn,
         call: CallHandle | None,
     ) -> None:
-        """Hand a request on; deadlines stand still until it is answered."""
         is_answered = False
 
         def answer(outcome: dict[str, Any] | RPCError) -> None:
@@ -422,34 +400,31 @@ class _Heard:
             if is_answered:
                 return
             is_answered = True
-            self._clock.resume(id)
+            self._adapter.timeouts.resume(id)
             if self._adapter.lost is None:
                 reply(outcome)
 
         self._adapter.stats.messages += 1
-        if not self._adapter.admits(method):
+        if method != "ping" and not self._adapter.admit():
             answer(unasked())
             return
         self._inbound.request(id, method, params, answer, call)
         if not is_answered:
-            self._clock.pause(id)
+            self._adapter.hold(id)
 
     def cancelled(self, id: RequestId) -> None:
-        """Tell that the server gave a request up."""
-        self._clock.resume(id)
+        self._adapter.timeouts.resume(id)
         self._inbound.cancelled(id)
 
     def lost(self, error: TransportError) -> None:
-        """The connection is gone."""
         self._adapter.lose(error)
 
     def missed(self) -> None:
-        """Tell that notifications may have been lost."""
         self._inbound.missed()
 
 
 def name_of(target: object) -> str:
-    """Return what a user's target is called in error messages."""
+    """Return the name of a user's target for error messages."""
     if type(target).__str__ is not object.__str__:
         return str(target)
     return type(target).__name__

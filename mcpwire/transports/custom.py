@@ -42,35 +42,31 @@ __all__ = ["Custom", "LinkChannel", "Messages", "Reverse", "Stream"]
 logger = logging.getLogger("mcpwire")
 
 
-def _as_bytes(line: bytes) -> bytes:
-    return line
-
-
-def _as_text(line: bytes) -> str:
-    return line.decode("utf-8")
-
-
 FORMS: Final[dict[str, Callable[[bytes], Any]]] = {
-    "bytes": _as_bytes,
-    "text": _as_text,
+    "bytes": bytes,
+    "text": bytes.decode,
     "dict": loads,
 }
 """What a message may be handed over as, and how it is made of its line."""
 
 
+def _ignored(*_: Any) -> None:
+    return None
+
+
 class Link:
-    """Somebody's end of a connection; subclasses say what moves the bytes.
+    """A user's end of a connection; subclasses move the bytes.
 
     Attributes:
         over: Set when nothing of it is used any more.
-        failed: Takes what went wrong, and the error, where reading does not tell.
+        failed: Takes what went wrong, and the error, where reading does not show it.
         drained: Called when nothing waits any more.
     """
 
     def __init__(self) -> None:
         self.over = asyncio.Event()
         self.failed: FailedFn = _ignored
-        self.drained: Callable[[], object] = _nothing
+        self.drained: Callable[[], object] = _ignored
 
     async def read(self) -> bytes | None:
         """Return the bytes that came next; ``None`` at the end.
@@ -116,7 +112,7 @@ class StreamLink(Link):
         self._writer = writer
 
     async def read(self) -> bytes | None:
-        """Return what came next; ``None`` at the end of the stream."""
+        """See `Link.read`."""
         return await self._reader.read(READ_BYTES) or None
 
     def write(self, data: bytes) -> None:
@@ -126,7 +122,7 @@ class StreamLink(Link):
 
     @property
     def waiting(self) -> int:
-        """What asyncio's transport has not passed on yet."""
+        """The bytes that asyncio's transport has not passed on yet."""
         return self._writer.transport.get_write_buffer_size()
 
     @property
@@ -181,16 +177,13 @@ class MessageLink(Link):
     async def _send_all(self) -> None:
         while self._leaving:
             line = self._leaving.popleft()
-            # From its first moment on it may be with the peer: at most once means that
-            # it does not count as unsent any more.
+            # The peer may have it from now on, so it is not unsent any more.
             self._waiting -= len(line) + 1
             try:
                 outcome = self._send(self._form(line))
                 if inspect.isawaitable(outcome):
                     await outcome
             except asyncio.CancelledError:
-                # Whatever did it: what waits will not leave. A channel that is closed
-                # already does not mind.
                 self._forget()
                 self.failed("sending failed", InterruptedError("it was cancelled"))
                 raise
@@ -270,17 +263,8 @@ def _line_of(message: Any) -> bytes:
             "a message is a dict, a str, bytes, or None at the end, "
             f"got a {type(message).__name__}"
         )
-    # JSON may be written on several lines. A carriage return is white space between its
-    # tokens as a newline is, and just as wrong within a string.
+    # JSON may have several lines: a carriage return is white space as a newline is.
     return bytes(message).replace(b"\n", b"\r") + b"\n"
-
-
-def _ignored(_: str, __: Exception) -> None:
-    return None
-
-
-def _nothing() -> None:
-    return None
 
 
 class LinkChannel(Duplex):
@@ -302,8 +286,7 @@ class LinkChannel(Duplex):
         self._link: Link | None = None
         self._closing: asyncio.Task[None] | None = None
         self.at_end: Callable[[], object] | None = None
-        # An eager task runs, and may fail, before its name is bound.
-        self._working: asyncio.Task[None] | None = None
+        self._working: asyncio.Task[None] | None = None  # an eager one runs at once
         self._working = self._loop.create_task(
             self._work(open_link), name="mcpwire-link"
         )
@@ -315,7 +298,7 @@ class LinkChannel(Duplex):
         try:
             link = await open_link()
         except Exception as error:  # noqa: BLE001 - a user's function
-            self._lose(_failure(error, self.target), error)
+            self._lose(self._opening_error(error), error)
             return
         if self._dead is not None:
             # It came too late, for a function that would not be cancelled.
@@ -324,23 +307,20 @@ class LinkChannel(Duplex):
         self._link = link
         link.failed = self._failed
         link.drained = self._writing_done
-        early, self._early = self._early, []
-        if early:
-            self._write(b"".join(early))
+        if self._early:
+            self._write(b"".join(self._early))
+            self._early.clear()
         try:
-            await self._read_on(link)
+            while self._dead is None:
+                data = await link.read()
+                if data is None:
+                    self._ended()
+                    return
+                self._loop.call_soon(self._take, data)
+                # In the order in which it came, and never faster than it is taken in.
+                await asyncio.sleep(0)
         except Exception as error:  # noqa: BLE001 - a user's connection
             self._failed("receiving failed", error)
-
-    async def _read_on(self, link: Link) -> None:
-        while self._dead is None:
-            data = await link.read()
-            if data is None:
-                self._ended()
-                return
-            self._loop.call_soon(self._take, data)
-            # In the order in which it came, and never faster than it is taken in.
-            await asyncio.sleep(0)
 
     def _take(self, data: bytes) -> None:
         if self._dead is None:
@@ -355,8 +335,15 @@ class LinkChannel(Duplex):
         self.receive(b"\n")  # the end ends the last line
         self.at_end()
 
+    def _opening_error(self, error: Exception) -> TransportError:
+        if isinstance(error, TransportError):
+            return error
+        errno = error.errno if isinstance(error, OSError) else None
+        why = f"{self.target}: opening failed: {_word(error)}"
+        return ConnectError(why, target=self.target, errno=errno)
+
     def _worked(self, task: asyncio.Task[None]) -> None:
-        # Somebody's function may let a cancellation of its own out.
+        # A user's function may let a cancellation of its own out.
         if task.cancelled() and self._dead is None:
             why = "opening or receiving was cancelled"
             self._lose(TransportError(why, target=self.target))
@@ -377,10 +364,6 @@ class LinkChannel(Duplex):
         if self._link is not None:
             waiting += self._link.waiting
         self._written = max(self._written, self._queued - waiting)
-
-    def _writing_done(self) -> None:
-        """Nothing waits any more; a `Trace` hears of it."""
-        self._recount()
 
     def _failed(self, what: str, error: Exception) -> None:
         self._lose(TransportError(f"{what}: {_word(error)}", target=self.target), error)
@@ -431,15 +414,6 @@ class LinkChannel(Duplex):
             self._link.over.set()
 
 
-def _failure(error: Exception, target: str | None) -> TransportError:
-    """Say that no connection came about; what says so by itself stays."""
-    if isinstance(error, TransportError):
-        return error
-    errno = error.errno if isinstance(error, OSError) else None
-    why = f"{target}: opening failed: {_word(error)}"
-    return ConnectError(why, target=target, errno=errno)
-
-
 def _word(error: Exception) -> str:
     """Return an error as a few words that are never empty."""
     name, text = type(error).__name__, str(error)
@@ -450,16 +424,14 @@ def _word(error: Exception) -> str:
 
 
 class Custom:
-    """A target that is connected by a `Link`; subclasses open it."""
+    """A target with a connection of the user's; subclasses open its `Link`."""
 
     name: str
 
     def __str__(self) -> str:
-        """Return its name, for error messages."""
         return self.name
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} {self.name!r}>"
 
     def open_channel(self, inbound: Inbound, limits: Limits) -> Channel:
@@ -810,11 +782,9 @@ class Reverse(Custom):
             await _refuse(self._waiting.popleft())
 
     async def __aenter__(self) -> Self:
-        """Return itself."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close."""
         await self.aclose()
 
 

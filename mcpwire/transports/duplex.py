@@ -29,9 +29,9 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.peer import TOO_MANY, Peer, unasked
-from mcpwire.transports.base import let_go_after_fork
-from mcpwire.transports.eager_tasks import resolve_all
-from mcpwire.transports.timeouts import CallClock, Pending
+from mcpwire.transports.base import let_go_after_fork, misuse
+from mcpwire.transports.timeouts import Pending, Timeouts, admit_request
+from mcpwire.wire.jsonrpc import LineDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.peer import PeerStats
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
+    from mcpwire.transports.tracing import Trace
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -70,11 +71,7 @@ class Duplex:
 
     Attributes:
         target: What the connection is to, for error messages.
-        taken_in: Called when all that came at a time was handed to the `Inbound`.
     """
-
-    _wakes_at_once = True
-    """Whether a caller goes on as soon as its answer is read."""
 
     def __init__(
         self,
@@ -92,21 +89,19 @@ class Duplex:
         self._peer: Peer[Pending] = Peer(self, role=role, limits=limits)
         self._gathered: list[bytes] = []
         self._is_reading = False
-        self._answers: list[tuple[asyncio.Future[Any], dict[str, Any]]] = []
-        self.taken_in: Callable[[], object] | None = None
-        self._clock = CallClock(
-            self._loop, self._peer.outstanding, self.time_out, limits
+        self._timeouts = Timeouts(
+            self._loop, self._peer.outstanding, self._time_out, limits
         )
         self._queued = 0
         self._written = 0
         self._dead: TransportError | None = None
         self._closed_by_us = False
+        self._trace: Trace | None = None
         self.target = target
         self.reset_on_progress = False
         let_go_after_fork(self)
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         state = "closed" if self._dead is not None else "open"
         calls = len(self._peer.outstanding)
         return f"<{type(self).__name__} {self.target or ''} {state}, {calls} calls>"
@@ -146,10 +141,10 @@ class Duplex:
         """Requests that were begun."""
         return self._peer.requests_sent
 
-    def hear(self, *, wanted: bool) -> None:
+    def open_server_stream(self, *, wanted: bool) -> None:
         """Do nothing: what the server says unasked comes on the same stream."""
 
-    def when_heard(self, tell: Callable[[], object]) -> float:
+    def when_server_stream_known(self, tell: Callable[[], object]) -> float:
         """Return no seconds: it can say it already."""
         del tell
         return 0.0
@@ -189,10 +184,8 @@ class Duplex:
         except TransportError:
             peer.forget(id)
             raise
-        if deadline is not None:
-            clock = self._clock
-            if deadline.at < clock.at:
-                clock.arm(deadline.at)
+        if deadline is not None and deadline.at < self._timeouts.at:
+            self._timeouts.arm(deadline.at)
         try:
             return await future
         except asyncio.CancelledError:
@@ -247,16 +240,8 @@ class Duplex:
 
     def _refusal(self, headers: Mapping[str, str] | None) -> MCPError:
         """Say why a call cannot even begin."""
-        if self._is_forked:
-            return LocalProtocolError(
-                "this connection belongs to the process that this one was forked from; "
-                "connect a client of your own"
-            )
-        if get_running_loop() is not self._loop:
-            return LocalProtocolError(
-                "this connection belongs to another event loop; "
-                "use it where it was opened"
-            )
+        if (error := misuse(self._loop, is_forked=self._is_forked)) is not None:
+            return error
         if headers:
             return LocalProtocolError(
                 "headers can be sent over HTTP only; this connection is "
@@ -275,7 +260,7 @@ class Duplex:
 
     # Deadlines...
 
-    def time_out(self, id: int, pending: Pending, now: float) -> None:
+    def _time_out(self, id: int, pending: Pending, now: float) -> None:
         """End a call at its deadline, and tell the peer."""
         deadline = pending.deadline
         assert deadline is not None
@@ -298,15 +283,15 @@ class Duplex:
     # What the peer tells (`protocol.peer.Owner`)...
 
     def answered(self, call: Pending, result: dict[str, Any]) -> None:
-        """Wake the caller with the result, as soon as all that came is taken in."""
-        if call.is_paused:
-            self._clock.release(call)
-        self._answers.append((call.future, result))
+        """Wake the caller with the result."""
+        if call.holds:
+            self._timeouts.release(call)
+        if not call.future.done():
+            call.future.set_result(result)
 
     def failed(self, call: Pending, error: MCPError) -> None:
         """Wake the caller with the error."""
-        if call.is_paused:
-            self._clock.release(call)
+        self._timeouts.release(call)
         if not call.future.done():
             call.future.set_exception(error)
 
@@ -328,38 +313,32 @@ class Duplex:
     ) -> None:
         """Hand a request of the peer's on, with the function that answers it."""
         is_client = self._peer.role == "client"
-        if is_client and not self._admits(id, method):
+        if is_client and method != "ping" and not self._admit(id):
             return
         self._inbound.request(id, method, params, partial(self._reply, id), None)
         if is_client and self._peer.is_in_flight(id):
-            self._clock.pause(id)
+            # Nothing on the stream says which call the request belongs to.
+            self._timeouts.hold(id, self._peer.outstanding.values())
 
-    def _admits(self, id: RequestId, method: str) -> bool:
-        """Tell whether a question of the server is answered for any call.
-
-        The calls that have answered as many as they may end here.
-        """
-        if method == "ping":
-            return True
-        limit, calls = self._limits.questions, self._peer.outstanding
-        spent = {id: call for id, call in calls.items() if call.questions >= limit}
-        for call_id, call in spent.items():
-            self._give_up(call_id, TOO_MANY)
+    def _admit(self, id: RequestId) -> bool:
+        """Tell whether a request of the server is answered, and end spent calls."""
+        limit = self._limits.questions
+        calls = {call: call_id for call_id, call in self._peer.outstanding.items()}
+        spent, is_admitted = admit_request(calls, limit)
+        for call in spent:
+            self._give_up(calls[call], TOO_MANY)
             self.failed(call, TooManyQuestions(call.method, limit=limit))
-        if spent and not calls:
+        if not is_admitted:
             self._reply(id, unasked())
-            return False
-        for call in calls.values():
-            call.questions += 1
-        return True
+        return is_admitted
 
     def withdrawn(self, id: RequestId) -> None:
         """Tell that the peer gave up a request."""
-        self._clock.resume(id)
+        self._timeouts.resume(id)
         self._inbound.cancelled(id)
 
     def transmit(self, data: bytes) -> None:
-        """Write what the peer has to say by itself."""
+        """Send what the peer has to say by itself."""
         if self._dead is None:
             try:
                 self._send(data)
@@ -377,18 +356,17 @@ class Duplex:
             line = self._peer.refuse(
                 id, InternalError(f"the answer could not be encoded: {error}")
             )
-        if self._peer.role == "client":
-            self._clock.resume(id)
-        if line is not None and self._dead is None:
-            try:
-                self._send(line)
-            except TransportError as error:
-                self._lose(error)
+        self._timeouts.resume(id)
+        if line is not None:
+            self.transmit(line)
 
     # Bytes...
 
     def _send(self, data: bytes) -> None:
         """Queue complete lines; the one place all our messages pass."""
+        if self._trace is not None:
+            for line in data.splitlines():
+                self._trace("send", line)
         unwritten = self._queued - self._written
         size = len(data)
         if unwritten and unwritten + size > self._limits.unwritten:
@@ -409,6 +387,8 @@ class Duplex:
             self._loop.call_soon(self._turn_ended)
         else:
             self._write(data)
+            if self._trace is not None:
+                self._tell_written()
 
     def _turn_ended(self) -> None:
         """Write what was gathered; called by the loop."""
@@ -421,6 +401,8 @@ class Duplex:
         data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
         gathered.clear()
         self._write(data)
+        if self._trace is not None:
+            self._tell_written()
 
     def _write(self, data: bytes) -> None:
         """Pass bytes on, adding to `_written` what was taken; must not raise."""
@@ -429,39 +411,44 @@ class Duplex:
     def _recount(self) -> None:
         """Bring `_written` up to date, where writing does not do that by itself."""
 
-    def receive(self, data: bytes) -> None:
-        """Take in bytes that came; a subclass calls this.
+    def _writing_done(self) -> None:
+        """Take note that nothing waits any more; subclasses that queue call this."""
+        if self._trace is not None:
+            self._tell_written()
 
-        Callers that wait for an answer among them go on before this returns, unless
-        what came behind it cut the reading short; what they send then leaves together.
-        """
+    def watch(self, trace: Trace) -> None:
+        """Tell a hook of messages and bytes from now on."""
+        self._trace = trace
+        self._trace_lines = LineDecoder(self._limits.message)
+        self._trace_written = 0
+
+    def _tell_written(self) -> None:
+        assert self._trace is not None
+        count = self.bytes_sent
+        if count > self._trace_written:
+            self._trace_written = count
+            self._trace("written", count)
+
+    def _tell_read(self, data: bytes) -> None:
+        assert self._trace is not None
+        self._trace("read", data)
+        for line in self._trace_lines.feed(data):
+            self._trace("receive", bytes(line.rstrip(b"\r\n")))
+
+    def receive(self, data: bytes) -> None:
+        """Take in bytes that came; a subclass calls this."""
+        if self._trace is not None:
+            self._tell_read(data)
+        self._is_reading = True
         try:
             try:
-                self._is_reading = True
                 self._peer.receive(data)
-                if self.taken_in is not None:
-                    self.taken_in()
             finally:
                 self._is_reading = False
                 if self._gathered:
                     self._flush()
-            if self._answers and self._wakes_at_once:
-                answers, self._answers = self._answers, []
-                resolve_all(answers, self._loop)
-                if self._gathered:
-                    self._flush()
         except MCPError as error:
             self._lose(self._closed_error(cause=error), error)
-        finally:
-            if self._answers:
-                self._release()
-
-    def _release(self) -> None:
-        """Let callers go on in the loop's next turn, for answers that are there."""
-        answers, self._answers = self._answers, []
-        for future, result in answers:
-            if not future.done():
-                future.set_result(result)
 
     # The end...
 
@@ -472,13 +459,12 @@ class Duplex:
         error.__cause__ = cause
         calls = self._peer.end()
         self._dead = error
-        self._release()
         written = self._written
         self._gathered.clear()
-        self._clock.stop()
+        self._timeouts.stop()
         for call in calls:
             # It may be made again, within the same deadline.
-            self._clock.release(call)
+            self._timeouts.release(call)
             if not call.future.done():
                 # A line needs all its bytes but the newline to be understood.
                 own = self._closed_error(sent=written >= call.end - 1)
@@ -527,7 +513,7 @@ class Duplex:
             self._lose(abandoned)  # for those who wait, maybe in other threads
         elif self._dead is None:
             self._dead = abandoned
-        self._clock.stop()
+        self._timeouts.stop()
 
 
 # Pipes...
@@ -633,8 +619,8 @@ class PipeDuplex(Duplex):
         self._loop.add_writer(self._write_fd, self._writable)
 
     def _writing_done(self) -> None:
-        """Everything queued has been taken by the operating system."""
         self._loop.remove_writer(self._write_fd)
+        super()._writing_done()
 
     def _write_broke(self, error: OSError) -> None:
         """Stop writing; what the peer wrote before it went may still be read."""

@@ -32,9 +32,6 @@ class MemoryChannel(Duplex):
         raises_exceptions: Whether calls raise what their handlers raise unforeseen.
     """
 
-    # What a request set going on the server gets its turn before the client goes on: so
-    # it is with any peer, and tests with both in one process count on it.
-    _wakes_at_once = False
     _other: MemoryChannel | None = None
     after_close: Callable[[], Awaitable[None]] | None = None
     raises_exceptions = False

@@ -7,8 +7,8 @@
                  └─ stdin closed, wait, TERM the group, wait, KILL the group
 
 The group is signalled, not the child: `npx` and `uvx` wrap the real server. Exit is
-seen through a pidfd where the kernel has them, else by one thread that serves all
-children.
+seen through a pidfd where the kernel has them, else by a thread that waits for the
+child. SIGCHLD is not touched: it belongs to the application.
 """
 
 from __future__ import annotations
@@ -21,15 +21,13 @@ import signal
 import subprocess
 import threading
 import weakref
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import ConnectError
 from mcpwire.transports.duplex import READ_BYTES, forget_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    _Watched = tuple[asyncio.AbstractEventLoop, Callable[[], bool], Callable[[], None]]
 
 __all__ = [
     "KILLED_S",
@@ -38,7 +36,6 @@ __all__ = [
     "describe_exit",
     "spawn",
     "spawn_error",
-    "tell_stderr",
 ]
 
 logger = logging.getLogger("mcpwire")
@@ -51,24 +48,6 @@ SWEEP_INTERVAL_S: Final = 0.01
 
 KILLED_S: Final = 1.0
 """How long the kernel may take to end what got SIGKILL."""
-
-
-def tell_stderr(hook: Callable[[bytes], None], data: bytes) -> None:
-    """Hand bytes to the user's function; its failure must not cost a call its end."""
-    try:
-        hook(data)
-    except (Exception, asyncio.CancelledError):
-        logger.exception("stderr function %r raised", hook)
-
-
-class ExitWatch(Protocol):
-    """Waits for a child's end."""
-
-    def stop(self) -> None:
-        """Stop watching; does nothing where the end was told already."""
-
-    def forked(self) -> None:
-        """Let go of what a fork copied, and of nothing that is the parent's too."""
 
 
 class ChildProcess:
@@ -85,27 +64,32 @@ class ChildProcess:
 
     def __init__(
         self,
-        started: Started,
+        popen: subprocess.Popen[bytes],
+        pipes: tuple[int, int, int],
         tail: StderrTail,
-        on_stderr: Callable[[bytes], None] | None,
     ) -> None:
-        popen, stdin, stdout, stderr = started
         self._loop = asyncio.get_running_loop()
         self._popen = popen
-        self._stderr_fd = stderr
-        self._on_stderr = on_stderr
+        self.stdin, self.stdout, self._stderr_fd = pipes
         self._on_exit: Callable[[], None] | None = None
         self.pid = popen.pid
-        self.stdin = stdin
-        self.stdout = stdout
         self.stderr = tail
         self.exit_code: int | None = None
         self.exited = asyncio.Event()
         self._forgotten = weakref.finalize(self, kill_forgotten, popen, os.getpid())
-        if stderr >= 0:
-            os.set_blocking(stderr, False)
-            self._loop.add_reader(stderr, self._drain_stderr)
-        self._exit_watch = _watch_exit(self._loop, popen, self._has_exited)
+        if self._stderr_fd >= 0:
+            os.set_blocking(self._stderr_fd, False)
+            self._loop.add_reader(self._stderr_fd, self._drain_stderr)
+        try:
+            self._pidfd = os.pidfd_open(popen.pid)
+        except (AttributeError, OSError):
+            self._pidfd = -1
+            args = self._loop, popen, weakref.WeakMethod(self._has_exited)
+            threading.Thread(
+                target=_wait, args=args, name="mcpwire-wait", daemon=True
+            ).start()
+        else:
+            self._loop.add_reader(self._pidfd, self._has_exited)
 
     def on_exit(self, callback: Callable[[], None] | None) -> None:
         """Call this, and nothing else, when the child has ended; at once if it has."""
@@ -130,21 +114,20 @@ class ChildProcess:
             return False
         except OSError:
             data = b""
-        if not data:
-            self._close_stderr()
-            return False
-        self.stderr.feed(data)
-        if self._on_stderr is not None:
-            tell_stderr(self._on_stderr, data)
-        return True
+        if data:
+            self.stderr.feed(data)
+        else:
+            self._stderr_fd = self._close(self._stderr_fd)
+        return bool(data)
 
-    def _close_stderr(self) -> None:
-        if self._stderr_fd >= 0:
-            forget_descriptor(self._loop, self._stderr_fd)
-            os.close(self._stderr_fd)
-            self._stderr_fd = -1
+    def _close(self, fd: int) -> int:
+        if fd >= 0:
+            forget_descriptor(self._loop, fd)
+            os.close(fd)
+        return -1
 
     def _has_exited(self) -> None:
+        self._pidfd = self._close(self._pidfd)
         if self.exited.is_set():
             return
         self.exit_code = self._popen.poll()
@@ -179,8 +162,11 @@ class ChildProcess:
                 self._popen.wait(KILLED_S)
             self._has_exited()
         self._forgotten.detach()
-        self._exit_watch.stop()
-        self._close_stderr()
+        self._pidfd = self._close(self._pidfd)
+        self._stderr_fd = self._close(self._stderr_fd)
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
         for fd in (self.stdin, self.stdout):
             if fd >= 0:
                 os.close(fd)
@@ -190,11 +176,11 @@ class ChildProcess:
         """Close our copies; the child is not ours to wait for, nor to end."""
         self._forgotten.detach()
         self._popen.returncode = 0  # or its finaliser would warn, and look for it
-        self._exit_watch.forked()
-        for fd in (self.stdin, self.stdout, self._stderr_fd):
+        for fd in (self._pidfd, self._stderr_fd):
             if fd >= 0:
                 os.close(fd)
-        self.stdin = self.stdout = self._stderr_fd = -1
+        self._pidfd = self._stderr_fd = -1
+        self._close_pipes()
 
     async def _wait_exit(self, timeout: float) -> bool:
         if not self.exited.is_set():
@@ -204,7 +190,7 @@ class ChildProcess:
         return self.exited.is_set()
 
     async def _wait_group(self, timeout: float) -> None:
-        """Wait until nobody of the group is left, the child itself included."""
+        """Wait until no process of the group is left, the child included."""
         deadline = self._loop.time() + timeout
         if not await self._wait_exit(timeout):
             return
@@ -215,7 +201,32 @@ class ChildProcess:
             interval = min(2 * interval, 10 * SWEEP_INTERVAL_S)
 
     def _signal_group(self, number: int) -> bool:
-        return signal_group(self.pid, number, child_runs=not self.exited.is_set())
+        """Signal what is left of the child's group; return whether anything is."""
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            if self.exited.is_set():
+                return False
+            # The child has left its group.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, number)
+        except PermissionError:
+            # macOS answers so for a group of zombies; elsewhere a member changed its
+            # user, and then it is not ours to end.
+            return False
+        return True
+
+
+def _wait(
+    loop: asyncio.AbstractEventLoop,
+    popen: subprocess.Popen[bytes],
+    callback: weakref.WeakMethod[Callable[[], None]],
+) -> None:
+    popen.wait()
+    has_exited = callback()
+    if has_exited is not None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(has_exited)
 
 
 def spawn(
@@ -228,114 +239,7 @@ def spawn(
     on_stderr: Callable[[bytes], None] | None = None,
 ) -> ChildProcess:
     """Start a command, exactly these arguments, no shell, in a group of its own."""
-    started = start(argv, env, cwd, inherit_stderr=inherit_stderr)
-    return ChildProcess(started, StderrTail(tail_limit), on_stderr)
-
-
-def _watch_exit(
-    loop: asyncio.AbstractEventLoop,
-    popen: subprocess.Popen[bytes],
-    callback: Callable[[], None],
-) -> ExitWatch:
-    """Call back on the loop once the child has ended."""
-    try:
-        pidfd = os.pidfd_open(popen.pid)
-    except (AttributeError, OSError):
-        return watch(loop, popen, callback)
-    return _PidfdWatch(loop, pidfd, callback)
-
-
-class _PidfdWatch:
-    """Watches a child through a descriptor that becomes readable with its end."""
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, pidfd: int, callback: Callable[[], None]
-    ) -> None:
-        self._loop = loop
-        self._pidfd = pidfd
-        self._callback = callback
-        loop.add_reader(pidfd, self._ended)
-
-    def _ended(self) -> None:
-        self.stop()
-        self._callback()
-
-    def stop(self) -> None:
-        if self._pidfd >= 0:
-            forget_descriptor(self._loop, self._pidfd)
-        self.forked()
-
-    def forked(self) -> None:
-        pidfd, self._pidfd = self._pidfd, -1
-        if pidfd >= 0:
-            os.close(pidfd)
-
-
-# Without a loop...
-
-
-def describe_exit(code: int | None) -> str:
-    """Say how a child ended: ``exited with code 3``, ``was killed by SIGKILL``."""
-    if code is None:
-        return "ended"
-    if code >= 0:
-        return f"exited with code {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    return f"was killed by {name}"
-
-
-class StderrTail:
-    """Keeps the end of a stream, within a number of bytes, in linear time."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._kept = bytearray()
-        self._text: str | None = ""
-        self.total = 0
-
-    def feed(self, data: bytes) -> None:
-        """Take in bytes, forgetting the oldest over the limit."""
-        self.total += len(data)
-        self._kept += data
-        self._text = None
-        # Cut in half-limit strides, so that each byte is moved at most once or twice.
-        if len(self._kept) > 2 * self._limit:
-            del self._kept[: -self._limit]
-
-    @property
-    def text(self) -> str:
-        """What is kept, as text; bytes that are no UTF-8 are replaced.
-
-        The same string until more comes: every call that fails quotes it.
-        """
-        if self._text is None:
-            self._text = bytes(self._kept[-self._limit :]).decode("utf-8", "replace")
-        return self._text
-
-
-class Started(NamedTuple):
-    """A child that has just been started, and our ends of its pipes."""
-
-    popen: subprocess.Popen[bytes]
-    stdin: int
-    stdout: int
-    stderr: int
-    """-1 where it inherits ours."""
-
-
-def start(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str | None,
-    *,
-    inherit_stderr: bool = False,
-) -> Started:
-    """Start a command, exactly these arguments, no shell, in a group of its own."""
     fds: list[int] = []
-    popen = None
     try:
         child_in, stdin = _pipe(fds)
         stdout, child_out = _pipe(fds)
@@ -352,21 +256,70 @@ def start(
     except BaseException as error:
         for fd in fds:
             os.close(fd)
-        if popen is not None:  # an interrupt came in between
-            kill_forgotten(popen, os.getpid())
         if not isinstance(error, (OSError, ValueError)):
             raise
         raise spawn_error(argv, cwd, error) from error
     for fd in (child_in, child_out, child_err):
         if fd >= 0:
             os.close(fd)
-    return Started(popen, stdin, stdout, stderr)
+    return ChildProcess(
+        popen, (stdin, stdout, stderr), StderrTail(tail_limit, on_stderr)
+    )
 
 
 def _pipe(opened: list[int]) -> tuple[int, int]:
     ends = os.pipe()
     opened.extend(ends)
     return ends
+
+
+def describe_exit(code: int | None) -> str:
+    """Say how a child ended: ``exited with code 3``, ``was killed by SIGKILL``."""
+    if code is None:
+        return "ended"
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was killed by {name}"
+
+
+class StderrTail:
+    """Keeps the end of a stream, within a number of bytes, in linear time.
+
+    Args:
+        limit: How many bytes are kept.
+        hook: The user's function for all of them, if there is one.
+    """
+
+    def __init__(self, limit: int, hook: Callable[[bytes], None] | None = None) -> None:
+        self._limit = limit
+        self._hook = hook
+        self._kept = bytearray()
+        self._text: str | None = ""
+
+    def feed(self, data: bytes) -> None:
+        """Take in bytes, forgetting the oldest over the limit."""
+        self._kept += data
+        self._text = None
+        # Cut in half-limit strides, so that each byte is moved at most once or twice.
+        if len(self._kept) > 2 * self._limit:
+            del self._kept[: -self._limit]
+        if self._hook is not None:
+            try:
+                self._hook(data)
+            except (Exception, asyncio.CancelledError):
+                # Its failure must not cost a call its end.
+                logger.exception("stderr function %r raised", self._hook)
+
+    @property
+    def text(self) -> str:
+        """What is kept, as text; the same string until more comes, for many errors."""
+        if self._text is None:
+            self._text = bytes(self._kept[-self._limit :]).decode("utf-8", "replace")
+        return self._text
 
 
 def spawn_error(
@@ -402,23 +355,6 @@ def _meant(word: str) -> str:
     return f"; did you mean {f'{scheme}://{word}'!r}?"
 
 
-def signal_group(group: int, number: int, *, child_runs: bool) -> bool:
-    """Signal what is left of a child's group; return whether anything is."""
-    try:
-        os.killpg(group, number)
-    except ProcessLookupError:
-        if not child_runs:
-            return False
-        # The child has left its group.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(group, number)
-    except PermissionError:
-        # macOS answers so for a group of zombies; elsewhere a member changed its
-        # user, and then it is not ours to end.
-        return False
-    return True
-
-
 def group_runs(group: int) -> bool:
     """Tell whether a process of that group still runs; zombies do not."""
     with contextlib.suppress(ChildProcessError):
@@ -448,82 +384,10 @@ def _runs_in_group(pid: str, group: int) -> bool:
 
 
 def kill_forgotten(popen: subprocess.Popen[bytes], owner_pid: int) -> None:
-    """Kill the group of a child nobody stopped; after a fork it is not ours."""
+    """Kill the group of a child that nothing stopped; after a fork it is not ours."""
     if os.getpid() != owner_pid:
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(popen.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
         popen.wait(KILLED_S)
-
-
-# Children where there is no pidfd: one thread looks at each a hundred times a second
-# while there are any. It does not touch SIGCHLD, which belongs to the application.
-
-INTERVAL_S: Final = 0.01
-
-_lock = threading.Lock()
-_changed = threading.Event()
-_watched: dict[int, _Watched] = {}
-_thread: threading.Thread | None = None
-
-
-def watch(
-    loop: asyncio.AbstractEventLoop,
-    popen: subprocess.Popen[bytes],
-    callback: Callable[[], None],
-) -> Watch:
-    """Call back on the loop once the child has ended."""
-    global _thread  # noqa: PLW0603 - the one thread is the point of this module
-    with _lock:
-        _watched[popen.pid] = (loop, lambda: popen.poll() is not None, callback)
-        if _thread is None:
-            _thread = threading.Thread(target=_look, name="mcpwire-reaper", daemon=True)
-            _thread.start()
-    return Watch(popen.pid)
-
-
-class Watch:
-    """One child that is being watched."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-
-    def stop(self) -> None:
-        """Stop watching."""
-        with _lock:
-            _watched.pop(self._pid, None)
-        _changed.set()
-
-    def forked(self) -> None:
-        """A fork takes no thread along: there is nothing to let go of."""
-
-
-def _forked() -> None:
-    """Begin anew: the thread is not here, and the lock may have been its."""
-    global _lock, _changed, _thread
-    _lock, _changed, _thread = threading.Lock(), threading.Event(), None
-    _watched.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
-
-
-def _look() -> None:
-    global _thread  # noqa: PLW0603 - as above
-    while True:
-        with _lock:
-            ended = [pid for pid, (_, has_ended, _) in _watched.items() if has_ended()]
-            told = [_watched.pop(pid) for pid in ended]
-            if not _watched:
-                _thread = None
-        for loop, _, callback in told:
-            try:
-                loop.call_soon_threadsafe(callback)
-            except RuntimeError:
-                continue  # the loop is closed: nobody is left to be told
-        if _thread is not threading.current_thread():
-            return
-        _changed.wait(INTERVAL_S)
-        _changed.clear()

@@ -2,6 +2,11 @@
 
 2026-07-28 basic/transports/stdio: one JSON text per line, nothing else on stdout,
 anything on stderr; shutdown closes stdin first and forces afterwards.
+
+`FallbackChannel` is for loops that cannot watch descriptors, as asyncio's default loop
+on Windows. It goes through asyncio's own pipes, costs more per message, and ends the
+child alone, for there are no process groups to signal. It is tested on Linux, on a loop
+without `add_reader`; on Windows it is untested.
 """
 
 from __future__ import annotations
@@ -21,7 +26,6 @@ from mcpwire.transports.process import (
     describe_exit,
     spawn,
     spawn_error,
-    tell_stderr,
 )
 
 if TYPE_CHECKING:
@@ -133,18 +137,16 @@ class StdioChannel(PipeDuplex):
     async def _stop(self) -> None:
         self._stop_writing()
         limits = self._limits
-        graces = (limits.close_grace, limits.terminate_grace)
         try:
-            close_grace, terminate_grace = (0, 0) if self._is_given_up else graces
             await self._child.stop(
-                close_grace=close_grace, terminate_grace=terminate_grace
+                close_grace=0 if self._is_given_up else limits.close_grace,
+                terminate_grace=0 if self._is_given_up else limits.terminate_grace,
             )
         finally:
             self._stop_reading()
 
     def _stopped(self, _: asyncio.Task[None]) -> None:
-        # A loop that is closed in the very turn in which the ladder was begun cancels
-        # it before its first step.
+        # A loop that closes in the same turn cancels the task before its first step.
         self._child.kill()
         self._stop_writing()
         self._stop_reading()
@@ -152,7 +154,7 @@ class StdioChannel(PipeDuplex):
     async def aclose(self) -> None:
         """Close stdin, wait, TERM, wait, KILL; bounded by `Limits`' graces.
 
-        Cancelling it leaves the ladder running; call it again to wait for its end.
+        Cancelling it leaves that running; call it again to wait for its end.
         """
         self._closed_by_us = True
         self._flush()
@@ -174,8 +176,8 @@ class StdioChannel(PipeDuplex):
         super().abandon()
 
 
-class FallbackChannel(Duplex):
-    """A connection to a child process through asyncio's pipes."""
+class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
+    """A connection to a child process through asyncio's pipes; see the module."""
 
     def __init__(self, inbound: Inbound, target: Stdio, limits: Limits) -> None:
         super().__init__(inbound, limits=limits, target=str(target))
@@ -184,8 +186,8 @@ class FallbackChannel(Duplex):
         self._stdin: asyncio.WriteTransport | None = None
         self._ended = asyncio.Event()
         self._stopping: asyncio.Task[None] | None = None
-        self._stderr = StderrTail(limits.stderr_tail)
-        self._on_stderr = None if isinstance(target.stderr, str) else target.stderr
+        hook = None if isinstance(target.stderr, str) else target.stderr
+        self._stderr = StderrTail(limits.stderr_tail, hook)
         self._spawning: asyncio.Task[None] | None = None
         # An eager task runs, and may fail, before its name is bound.
         self._spawning = self._loop.create_task(self._spawn(target))
@@ -205,7 +207,7 @@ class FallbackChannel(Duplex):
         inherit = target.stderr == "inherit"
         try:
             process, _ = await self._loop.subprocess_exec(
-                lambda: _Protocol(self),
+                lambda: self,
                 *argv,
                 env=target.environment(),
                 cwd=target.cwd,
@@ -240,26 +242,33 @@ class FallbackChannel(Duplex):
             kept = self._stdin.get_write_buffer_size()
             self._written = self._queued - gathered - kept
 
-    def heard(self, fd: int, data: bytes) -> None:
+    # What asyncio tells (`asyncio.SubprocessProtocol`)...
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Take in what the child wrote."""
         if fd != STDOUT_FD:
             self._stderr.feed(data)
-            if self._on_stderr is not None:
-                tell_stderr(self._on_stderr, data)
         elif self._dead is None:
             self.receive(data)
 
-    def ended(self, why: str) -> None:
-        """The child's output, or the child itself, has ended."""
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        """Take note that one of the child's pipes has ended."""
+        del exc
+        if fd == STDOUT_FD:  # its exit code follows at once, if it is gone
+            self._loop.call_later(LAST_WORDS_S, self._end, "the peer closed its output")
+
+    def process_exited(self) -> None:
+        """Take note that the child is gone; what it wrote has come."""
+        self._ended.set()
+        self._end("the server ended")
+
+    # The end...
+
+    def _end(self, why: str) -> None:
         if self._dead is None:
             if self.exit_code is not None:
                 why = f"the server {describe_exit(self.exit_code)}"
             self._lose(TransportError(why, target=self.target))
-
-    def exited(self) -> None:
-        """The child is gone; what it wrote before has been heard."""
-        self._ended.set()
-        self.ended("the server ended")
 
     def _closed_error(
         self, *, sent: bool = True, cause: BaseException | None = None
@@ -312,22 +321,3 @@ class FallbackChannel(Duplex):
         if self._process is not None and not self._loop.is_closed():
             self._process.close()  # which kills it
         super().abandon()
-
-
-class _Protocol(asyncio.SubprocessProtocol):
-    def __init__(self, channel: FallbackChannel) -> None:
-        self._channel = channel
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self._channel.heard(fd, data)
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        del exc
-        if fd == STDOUT_FD:
-            # Its exit code follows at once, if it is gone.
-            self._channel._loop.call_later(  # noqa: SLF001 - its other half
-                0.1, self._channel.ended, "the peer closed its output"
-            )
-
-    def process_exited(self) -> None:
-        self._channel.exited()

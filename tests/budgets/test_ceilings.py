@@ -48,14 +48,15 @@ def test_each_path_has_its_ceilings_and_there_are_no_others():
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_no_side_starts_a_task_a_timer_or_a_thread_for_a_call(cell):
-    """A handler that waits for something gets a task; this one does not.
+def test_a_call_starts_no_timer_and_no_thread_and_no_task_but_its_handlers(cell):
+    """The blocking client's call is itself one, on the loop that its thread runs.
 
-    The blocking client's call is itself one, on the loop that its thread runs.
+    A gateway's client has a handler at the server behind it as well.
     """
     row = TABLE[cell]
-    tasks = int(cell.startswith("blocking"))
-    assert (row["tasks"], row["timers"], row["threads"]) == (tasks, 0, 0)
+    most = {"blocking": 1, "memory": 1, "server": 1, "gateway": 2}
+    assert row["tasks"] <= most.get(cell.replace(",", "").split()[0], 0)
+    assert (row["timers"], row["threads"]) == (0, 0)
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -31,10 +31,6 @@ ALLOWED = {
     "transports/base.py: _held": "what a fork must let go of: connections, weakly",
     "transports/http/httpx_engine.py: _current": "a context variable",
     "transports/oauth/storage.py: _file_mutex": "a lock, made anew after a fork",
-    "transports/process.py: _changed": "the one thread for all children",
-    "transports/process.py: _lock": "the one thread for all children",
-    "transports/process.py: _thread": "the one thread for all children",
-    "transports/process.py: _watched": "the one thread for all children",
 }
 """What is kept in modules and changes."""
 

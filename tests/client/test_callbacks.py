@@ -60,7 +60,7 @@ async def test_a_hanging_callback_withholds_no_answer_of_a_call_without_limit(
 async def test_many_deadlines_are_looked_at_together(monkeypatch):
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
-        clock = client._connection.channel._clock
+        clock = client._connection.channel._timeouts
         looks = []
         look = type(clock)._look
         monkeypatch.setattr(

@@ -84,10 +84,10 @@ def test_nothing_is_kept_of_what_is_through(monkeypatch):
             face.call("ping", headers={"X-Number": str(number)})
         face.notify("notifications/initialized", headers={"X-Number": "x"})
         server.wait_until(lambda: len(posts(server)) == 31)
-        link_, own = face.channel._link, face.channel._own
-        wait_until(lambda: not link_._posts and not link_._requests)
-        assert len(own._of_calls) == 10
-        assert own._of_lines == {}
+        channel = face.channel
+        wait_until(lambda: not channel._posts and not channel._requests)
+        assert len(channel._call_fields) == 10
+        assert channel._line_fields == {}
 
 
 def test_large_messages_pass_both_ways(engine):

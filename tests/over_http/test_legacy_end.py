@@ -221,7 +221,7 @@ def test_a_loop_that_ends_first_leaves_nothing():
     async def forget(url):
         target = Http(url)
         engine = DirectEngine(target, QUICK)
-        channel = LegacyChannel.open(target, engine, Recorder(), owns_engine=True)
+        channel = LegacyChannel(target, engine, Recorder(), owns_engine=True)
         await channel.ready()
         return channel
 
@@ -242,7 +242,7 @@ def test_an_engine_of_somebody_elses_stays_open():
         target = Http(url)
         engine = DirectEngine(target, QUICK)
         for _ in range(2):
-            channel = LegacyChannel.open(target, engine, Recorder())
+            channel = LegacyChannel(target, engine, Recorder())
             await channel.ready()
             await channel.aclose()
         await engine.aclose()

@@ -2,7 +2,7 @@
 
 2026-07-28 basic/transports/streamable-http, "HTTP+SSE Transport (2024-11-05)": nothing
 new should be built on it, and servers that speak nothing else are still met. It is one
-duplex connection like a pipe: `LegacyChannel` has the calls, `LegacyLink` the HTTP::
+duplex connection like a pipe::
 
     GET ─► endpoint event ─► message event ... message event ─► the end: all is lost
                  │
@@ -95,8 +95,10 @@ OWN_FIELDS_KEPT: Final = 1_024
 class LegacyChannel(Duplex):
     """A connection to a server that speaks HTTP+SSE.
 
-    A message is handed to the engine as soon as the server has named its endpoint. An
-    HTTP error to a request ends that call alone; the end of the stream ends all.
+    Calls may be made at once; `ready` waits for the connection. A message is handed to
+    the engine as soon as the server has named its endpoint. An HTTP error to a request
+    ends that call alone; the end of the stream ends all. With `owns_engine` the engine
+    is closed with the channel.
     """
 
     def __init__(
@@ -104,40 +106,45 @@ class LegacyChannel(Duplex):
         target: Http,
         engine: Engine,
         inbound: Inbound,
-        limits: Limits,
-        *,
-        owns_engine: bool,
-    ) -> None:
-        super().__init__(inbound, limits=limits, target=str(target))
-        self._http = target
-        self._own = OwnFields()
-        self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
-        self._taken = 0
-        self._is_settled = asyncio.Event()
-        self._ending: asyncio.Task[None] | None = None
-        self._link = LegacyLink(target, engine, self, limits, owns_engine=owns_engine)
-
-    @classmethod
-    def open(
-        cls,
-        target: Http,
-        engine: Engine,
-        inbound: Inbound,
         limits: Limits = DEFAULT_LIMITS,
         *,
         owns_engine: bool = False,
-    ) -> LegacyChannel:
-        """Begin to connect; `ready` waits for it, and calls may be made before.
-
-        With `owns_engine` the engine is closed with the channel.
-        """
-        return cls(target, engine, inbound, limits, owns_engine=owns_engine)
+    ) -> None:
+        super().__init__(inbound, limits=limits, target=str(target))
+        self._http = target
+        self._engine = engine
+        self._owns_engine = owns_engine
+        self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
+        self._heads = Heads(target.parsed, dict(target.static_headers))
+        self._taken = 0
+        # The fields of single messages: of calls by id, for they go with its
+        # cancelling too; of notifications by their line.
+        self._call_fields: dict[int, Fields] = {}
+        self._line_fields: dict[bytes, Fields] = {}
+        self._stream = Stream(self, target.parsed)
+        self._endpoint = target.parsed
+        self._is_known = asyncio.Event()
+        self._is_settled = asyncio.Event()
+        self._is_over = False
+        self._room = asyncio.Semaphore(REQUESTS_AT_ONCE)
+        self._posts: dict[Post, asyncio.Task[None]] = {}
+        self._requests: dict[int, Post] = {}
+        self._gate: Post | None = None
+        self._refused: Exception | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._asked: Request | None = None
+        self._ending: asyncio.Task[None] | None = None
+        if target.connect_timeout is not None:
+            self._expect_endpoint(target.connect_timeout + ENDPOINT_S)
+        self._listening = self._loop.create_task(
+            self._listen(), name="mcpwire-sse-stream"
+        )
 
     async def ready(self) -> None:
         """Wait until the server has named its endpoint; safe to cancel."""
         await self._is_settled.wait()
-        if self._link.refused is not None:
-            raise self._link.refused
+        if self._refused is not None:
+            raise self._refused
         if self._dead is not None:
             raise self._closed_error(sent=False)
 
@@ -159,9 +166,11 @@ class LegacyChannel(Duplex):
             fields = self._http.check(headers)
             # Nothing runs between here and where the peer takes its next id.
             id = self._peer.requests_sent + 1
-            self._own.keep(id, fields)
+            self._call_fields[id] = fields
+            if len(self._call_fields) > OWN_FIELDS_KEPT:
+                del self._call_fields[next(iter(self._call_fields))]
         try:
-            with self._patient(deadline):
+            with self._pausable(deadline):
                 return await super().call(
                     method,
                     params,
@@ -170,24 +179,20 @@ class LegacyChannel(Duplex):
                     on_notification=on_notification,
                 )
         finally:
-            if self._peer.requests_sent < id:
-                self._own.drop(id)
+            if self._peer.requests_sent < id:  # it did not leave: another gets its id
+                self._call_fields.pop(id, None)
 
     @contextlib.contextmanager
-    def _patient(self, deadline: Deadline | None) -> Iterator[None]:
+    def _pausable(self, deadline: Deadline | None) -> Iterator[None]:
         """Let no time pass for a call in there while a user logs in."""
         if self._pauser is None or deadline is None:
             yield
             return
         from mcpwire.transports.oauth.deadline_pauser import PausableDeadline
 
-        clock = PausableDeadline(deadline, self._loop.time, self._rearm)
+        clock = PausableDeadline(deadline, self._loop.time, self._timeouts.arm)
         with self._pauser.applied(clock):
             yield
-
-    def _rearm(self, at: float) -> None:
-        if at < self._clock.at:
-            self._clock.arm(at)
 
     def notify_nowait(
         self,
@@ -202,161 +207,40 @@ class LegacyChannel(Duplex):
             return
         fields = self._http.check(headers)
         line = self._peer.notify(method, params).rstrip(b"\n")
-        self._own.keep(line, fields)
+        self._line_fields[line] = fields
         try:
             super().notify_nowait(method, params)
         except BaseException:
-            self._own.drop(line)
+            self._line_fields.pop(line, None)
             raise
 
     def _write(self, data: bytes) -> None:
+        """Post each of these lines."""
         self._taken += len(data)
-        self._link.write(data)
+        for line in data.split(b"\n"):
+            if line and not self._is_over:
+                self._post(Post(self, self._endpoint, line, self._loop.create_future()))
 
-    # What the link tells (`LegacyLink`)...
-
-    def endpoint_known(self) -> None:
-        """Let `ready` go on."""
-        self._is_settled.set()
-
-    def lines_came(self, lines: bytes) -> None:
-        """Take messages in."""
-        if self._dead is None:
-            self.receive(lines)
-
-    def has_left(self, size: int) -> None:
-        """Count what does not wait any more."""
+    def _left(self, size: int) -> None:
+        """Count bytes that do not wait any more."""
         self._written += size
         if self._written == self._queued:
             self._writing_done()
 
-    def _writing_done(self) -> None:
-        """Nothing waits to be posted."""
-
-    def is_waiting(self, id: int) -> bool:
-        """Tell whether that call is open."""
-        return id in self._peer.outstanding
-
-    def fields_of(self, line: bytes, id: int | None) -> Fields:
-        """Return the fields that the caller gave for one message."""
-        return self._own.find(line, id)
-
-    def post_failed(self, id: int, error: Exception) -> None:
+    def _fail(self, id: int, error: Exception) -> None:
         """End a call, and no other: its request was not accepted."""
         call = self._peer.outstanding.get(id)
         if call is not None:
             self._peer.forget(id)
-            self._clock.release(call)
+            self._timeouts.release(call)
             if not call.future.done():
                 call.future.set_exception(error)
 
-    def link_lost(self, error: TransportError, cause: BaseException | None) -> None:
-        """Take note that the stream is over."""
-        self._lose(error, cause)
-
-    def watch_heads(self, trace: Trace) -> None:
-        """Tell a hook of the heads of requests and answers, too."""
-        self._link.watch_heads(trace)
-
-    # The end...
-
-    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
-        if self._dead is not None:
-            return
-        # In what order POSTs leave says nothing about a count of bytes.
-        unsent = self._link.unsent
-        for id, call in list(self._peer.outstanding.items()):
-            if id in unsent or call.end > self._taken:
-                self.post_failed(id, self._unsent_error(error))
-        self._written = self._queued
-        super()._lose(error, cause)
-        self._is_settled.set()
-        self._link.stop()
-        self._ending = self._loop.create_task(
-            self._link.aclose(), name="mcpwire-sse-close"
-        )
-
-    def _unsent_error(self, error: TransportError) -> ConnectionClosed:
-        if self._closed_by_us:
-            return self._closed_error(sent=False)
-        return ConnectionClosed(str(error.args[0]), target=self.target, sent=False)
-
-    async def aclose(self) -> None:
-        """End the stream and every POST; bounded in time.
-
-        Cancelling it leaves that running; call it again to wait for its end.
-        """
-        await super().aclose()
-        if self._ending is not None:
-            await asyncio.shield(self._ending)
-
-    def forked(self) -> None:
-        """Leave the connections to the parent."""
-        super().forked()
-        self._link.forked()
-
-    def abandon(self) -> None:
-        """Let go of the connections now, from anywhere, without a loop to wait on."""
-        super().abandon()
-        if not self._loop.is_closed():
-            self._link.stop()
-        self._link.abandon()
-
-
-class LegacyLink:
-    """The event stream and the POSTs of one connection; see the module's text.
-
-    Attributes:
-        target: The URL, without secrets.
-        limits: What the server may cost.
-        refused: Why no connection came about, where none did.
-    """
-
-    def __init__(
-        self,
-        target: Http,
-        engine: Engine,
-        owner: LegacyChannel,
-        limits: Limits,
-        *,
-        owns_engine: bool,
-    ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._http = target
-        self._engine = engine
-        self._owns_engine = owns_engine
-        self._owner = owner
-        self.limits = limits
-        self.target = str(target)
-        self._heads = Heads(target.parsed, dict(target.static_headers))
-        self._stream = Stream(self, target.parsed)
-        self._endpoint = target.parsed
-        self._is_known = asyncio.Event()
-        self._is_over = False
-        self._room = asyncio.Semaphore(REQUESTS_AT_ONCE)
-        self._posts: dict[Post, asyncio.Task[None]] = {}
-        self._requests: dict[int, Post] = {}
-        self._gate: Post | None = None
-        self.refused: Exception | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._trace: Trace | None = None
-        self._asked: Request | None = None
-        if target.connect_timeout is not None:
-            self._expect_endpoint(target.connect_timeout + ENDPOINT_S)
-        self._listening = self._loop.create_task(
-            self._listen(), name="mcpwire-sse-stream"
-        )
-
-    @property
-    def unsent(self) -> set[int]:
-        """The requests of which no byte has left."""
-        return {id for id, post in self._requests.items() if post.begun is None}
-
     # Tracing...
 
-    def watch_heads(self, trace: Trace) -> None:
-        """Tell a hook of heads from now on, and of those that came before it."""
-        self._trace = trace
+    def watch(self, trace: Trace) -> None:
+        """Tell a hook from now on, and of the heads that came before it."""
+        super().watch(trace)
         if self._asked is not None:
             trace("request", describe_request(self._asked))
         if self._stream.status:
@@ -368,18 +252,7 @@ class LegacyLink:
             fields = answer.fields_came
             self._trace("response", describe_response(answer.status, fields))
 
-    # The stream...
-
-    async def _listen(self) -> None:
-        stream = self._stream
-        error: Exception
-        try:
-            start = self._heads.get(None, await self._own_fields())
-            await self._exchange(Request(start), stream)
-            error = self._verdict(stream)
-        except Exception as raised:  # noqa: BLE001 - also a user's function for headers
-            error = raised
-        self.over(error)
+    # HTTP...
 
     async def _own_fields(self) -> Fields:
         """Return the user's fields for one request beside those that never change."""
@@ -408,6 +281,11 @@ class LegacyLink:
             answer.ask(there)
         raise RemoteProtocolError(f"{answer.what}: more than {MAX_REDIRECTS} redirects")
 
+    @property
+    def message_limit(self) -> int:
+        """How long a message may be, in bytes."""
+        return self._limits.message
+
     def leads_to(self, answer: Answer) -> Url | None:
         """Return where else to ask, if a redirect says so and may be followed."""
         there = self._redirect(answer)
@@ -429,35 +307,43 @@ class LegacyLink:
             answer.status,
             answer.fields_came,
             answer.body,
-            target=self.target,
+            target=str(self.target),
             detail=f"; {why}" if isinstance(why, str) else "",
         )
         from mcpwire.transports.http.credentials import missing_scope
 
         return missing_scope(self._http, fault) or fault
 
+    # The stream...
+
+    async def _listen(self) -> None:
+        stream = self._stream
+        error: Exception
+        try:
+            start = self._heads.get(None, await self._own_fields())
+            await self._exchange(Request(start), stream)
+            error = self._verdict(stream)
+        except Exception as raised:  # noqa: BLE001 - also a user's function for headers
+            error = raised
+        self._stream_over(error)
+
     def _expect_endpoint(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, self._too_late)
-
-    def _too_late(self) -> None:
-        self.over(
-            ConnectError(
-                f"{self.target}: no endpoint event within {ENDPOINT_S:g} s",
-                target=self.target,
-            )
+        error = ConnectError(
+            f"{self.target}: no endpoint event within {ENDPOINT_S:g} s",
+            target=self.target,
         )
+        self._timer = self._loop.call_later(seconds, self._stream_over, error)
 
     def stream_began(self, stream: Stream) -> None:
         """Judge the head of the stream."""
         if stream.decoder is not None:
             self._expect_endpoint(ENDPOINT_S)
         else:
-            self._loop.call_later(BODY_S, self._judge, stream)
-
-    def _judge(self, stream: Stream) -> None:
-        self.over(self._verdict(stream))
+            self._loop.call_later(
+                BODY_S, lambda: self._stream_over(self._verdict(stream))
+            )
 
     def _verdict(self, stream: Stream) -> MCPError:
         """Say what it means that the answer to the GET is over."""
@@ -484,8 +370,8 @@ class LegacyLink:
             for event in events
             if event.event == "message"
         ]
-        if lines:
-            self._owner.lines_came(b"".join(lines))
+        if lines and self._dead is None:
+            self.receive(b"".join(lines))
 
     def _take_endpoint(self, first: SSEEvent) -> None:
         # 2024-11-05 basic/transports, "HTTP with SSE": it is the first event.
@@ -504,15 +390,9 @@ class LegacyLink:
         if self._timer is not None:
             self._timer.cancel()
         self._is_known.set()
-        self._owner.endpoint_known()
+        self._is_settled.set()
 
     # Messages of ours...
-
-    def write(self, lines: bytes) -> None:
-        """Post each of these lines."""
-        for line in lines.split(b"\n"):
-            if line and not self._is_over:
-                self._post(Post(self, self._endpoint, line, self._loop.create_future()))
 
     def _post(self, post: Post) -> None:
         named = self._requests.get(post.names) if post.names is not None else None
@@ -521,7 +401,7 @@ class LegacyLink:
                 # The server need not hear of either.
                 self._posts[named].cancel()
                 self._end(named)  # its task may not even have begun
-                self._owner.has_left(named.size + post.size)
+                self._left(named.size + post.size)
                 return
             post.after.append(named)
         if self._gate is not None:
@@ -530,7 +410,10 @@ class LegacyLink:
             self._gate = post
         elif post.id is not None:
             self._requests[post.id] = post
-        post.fields = self._owner.fields_of(post.line, post.names)
+        fields = self._line_fields.pop(post.line, None)
+        if fields is None and post.names is not None:
+            fields = self._call_fields.get(post.names)
+        post.fields = fields or ()
         self._posts[post] = self._loop.create_task(
             self._deliver(post), name=f"mcpwire-sse-{post.what}"
         )
@@ -568,7 +451,7 @@ class LegacyLink:
         post.ask(self._endpoint)
         post.begun = self._loop.time()
         post.timer = self._loop.call_later(ACCEPT_S, self._look_after, post)
-        self._owner.has_left(post.size)
+        self._left(post.size)
         await self._exchange(request, post)
 
     def _end(self, post: Post) -> None:
@@ -584,60 +467,70 @@ class LegacyLink:
 
     def post_refused(self, post: Post) -> None:
         """Wait for the rest of an answer that is no success, but not for long."""
-        self._loop.call_later(BODY_S, self._cut, post)
-
-    def _cut(self, post: Post) -> None:
-        self._engine.abort(post, self._fault(post))
+        self._loop.call_later(
+            BODY_S, lambda: self._engine.abort(post, self._fault(post))
+        )
 
     def _look_after(self, post: Post) -> None:
-        """Let a POST go that nobody waits for: the server keeps it open for nothing."""
-        if post.id is not None and self._owner.is_waiting(post.id):
+        """End a POST that no caller waits for: the server keeps it open for nothing."""
+        if post.id is not None and post.id in self._peer.outstanding:
             # It may answer its POST once the call is done.
             post.timer = self._loop.call_later(ACCEPT_S, self._look_after, post)
             return
-        self._engine.abort(
-            post,
-            TransportError(
-                f"{post.what}: not accepted within {ACCEPT_S:g} s",
-                target=self.target,
-            ),
-        )
+        why = f"{post.what}: not accepted within {ACCEPT_S:g} s"
+        self._engine.abort(post, TransportError(why, target=self.target))
 
     def _failed(self, post: Post, error: Exception) -> None:
         if post.id is not None and not self._is_over:
-            self._owner.post_failed(post.id, error)
+            self._fail(post.id, error)
         else:
             logger.debug("%s: %s", post.what, error)
 
     # The end...
 
-    def over(self, error: Exception) -> None:
-        """Tell the owner that nothing more will come; it stops this link."""
+    def _stream_over(self, error: Exception) -> None:
+        """Take note that nothing more will come."""
         if self._is_over:
             return
         self._is_over = True
-        if self._timer is not None:
-            self._timer.cancel()
         target = self.target
         if self._is_known.is_set():
             if type(error) is TransportError:
-                self._owner.link_lost(error, None)
-                return
-            lost = TransportError(f"the event stream broke: {error}", target=target)
-            self._owner.link_lost(lost, error)
+                self._lose(error)
+            else:
+                why = f"the event stream broke: {error}"
+                self._lose(TransportError(why, target=target), error)
             return
+        self._refused = error
         if isinstance(error, ConnectError):
-            self.refused = error
-            self._owner.link_lost(error, error.__cause__)
+            self._lose(error, error.__cause__)
             return
-        self.refused = error
         refused = ConnectError(str(error), target=target)
         if isinstance(error, TransportError):
             refused.__cause__ = error
-            self.refused = refused
-        self._owner.link_lost(refused, error)
+            self._refused = refused
+        self._lose(refused, error)
 
-    def stop(self) -> None:
+    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+        if self._dead is not None:
+            return
+        # In what order POSTs leave says nothing about a count of bytes.
+        unsent = {id for id, post in self._requests.items() if post.begun is None}
+        for id, call in list(self._peer.outstanding.items()):
+            if id in unsent or call.end > self._taken:
+                self._fail(id, self._unsent_error(error))
+        self._written = self._queued
+        super()._lose(error, cause)
+        self._is_settled.set()
+        self._stop()
+        self._ending = self._loop.create_task(self._close(), name="mcpwire-sse-close")
+
+    def _unsent_error(self, error: TransportError) -> ConnectionClosed:
+        if self._closed_by_us:
+            return self._closed_error(sent=False)
+        return ConnectionClosed(str(error.args[0]), target=self.target, sent=False)
+
+    def _stop(self) -> None:
         """End every exchange."""
         self._is_over = True
         if self._timer is not None:
@@ -645,69 +538,47 @@ class LegacyLink:
         for task in (self._listening, *self._posts.values()):
             task.cancel()
 
-    async def aclose(self) -> None:
-        """End every exchange, and wait for that; bounded in time."""
-        self.stop()
+    async def _close(self) -> None:
+        """Wait for the end of every exchange; bounded in time."""
         try:
             await asyncio.wait(
                 {self._listening, *self._posts.values()}, timeout=CLOSE_S
             )
             if self._owns_engine:
                 await self._engine.aclose()
-        except asyncio.CancelledError:
-            self.abandon()  # the loop ends
+        except asyncio.CancelledError:  # the loop ends
+            if self._owns_engine:
+                self._engine.abandon()
             raise
 
-    def abandon(self) -> None:
-        """Let go of the connections now, from anywhere."""
-        if self._owns_engine:
-            self._engine.abandon()
+    async def aclose(self) -> None:
+        """End the stream and every POST; bounded in time.
+
+        Cancelling it leaves that running; call it again to wait for its end.
+        """
+        await super().aclose()
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
 
     def forked(self) -> None:
-        """Close our copies of the sockets; the parent keeps its own."""
+        """Leave the connections to the parent."""
+        super().forked()
         if self._owns_engine:
             # An engine that abandons otherwise than in a forked process says so.
             getattr(self._engine, "forked", self._engine.abandon)()
+
+    def abandon(self) -> None:
+        """Let go of the connections now, from anywhere, without a loop to wait on."""
+        super().abandon()
+        if not self._loop.is_closed():
+            self._stop()
+        if self._owns_engine:
+            self._engine.abandon()
 
 
 def _location(answer: Answer) -> str | None:
     given = answer.fields_came.get(b"location")
     return None if given is None else given.decode("latin-1")
-
-
-class OwnFields:
-    """The fields of single messages; those of a call go with its cancelling too."""
-
-    def __init__(self) -> None:
-        self._of_lines: dict[bytes, Fields] = {}
-        self._of_calls: dict[int, Fields] = {}
-
-    def keep(self, key: int | bytes, fields: Fields) -> None:
-        """Remember the fields of a request by its id, of anything else by its line."""
-        if type(key) is bytes:
-            self._of_lines[key] = fields
-            return
-        assert type(key) is int
-        self._of_calls[key] = fields
-        if len(self._of_calls) > OWN_FIELDS_KEPT:
-            del self._of_calls[next(iter(self._of_calls))]
-
-    def drop(self, key: int | bytes) -> None:
-        """Forget the fields of what did not leave: another may get its id."""
-        if type(key) is bytes:
-            self._of_lines.pop(key, None)
-        else:
-            assert type(key) is int
-            self._of_calls.pop(key, None)
-
-    def find(self, line: bytes, id: int | None) -> Fields:
-        """Return the fields of a message that leaves."""
-        if not self._of_lines and not self._of_calls:
-            return ()
-        fields = self._of_lines.pop(line, None)
-        if fields is None and id is not None:
-            fields = self._of_calls.get(id)
-        return fields or ()
 
 
 class Answer:
@@ -722,12 +593,12 @@ class Answer:
         is_over: Whether nothing more is waited for.
     """
 
-    __slots__ = ("body", "fields_came", "is_over", "link", "status", "there", "url")
+    __slots__ = ("body", "channel", "fields_came", "is_over", "status", "there", "url")
 
     what: str
 
-    def __init__(self, link: LegacyLink, url: Url) -> None:
-        self.link = link
+    def __init__(self, channel: LegacyChannel, url: Url) -> None:
+        self.channel = channel
         self.ask(url)
 
     def ask(self, url: Url) -> None:
@@ -743,9 +614,9 @@ class Answer:
         """Take the final head."""
         self.status = status
         self.fields_came = fields
-        self.link.head_came(self)
+        self.channel.head_came(self)
         if 300 <= status < 400:
-            self.there = self.link.leads_to(self)
+            self.there = self.channel.leads_to(self)
         # A redirect that is followed is over with its body: what is fed after this
         # would be taken for a part of the next answer.
         if self.there is None:
@@ -768,7 +639,7 @@ class Answer:
     def out_of_time(self, now: float) -> MCPError:
         """Say that it took too long; asyncio's engines do not ask."""
         del now
-        return TransportError("no answer in time", target=self.link.target)
+        return TransportError("no answer in time", target=self.channel.target)
 
 
 class Stream(Answer):
@@ -782,15 +653,15 @@ class Stream(Answer):
 
     what = "GET"
 
-    def __init__(self, link: LegacyLink, url: Url) -> None:
-        super().__init__(link, url)
+    def __init__(self, channel: LegacyChannel, url: Url) -> None:
+        super().__init__(channel, url)
         self.decoder: SSEDecoder | None = None
 
     def judge(self) -> None:
         """See whether this is an event stream."""
         if self.status == 200 and http_reply.body_kind(self.fields_came) == "stream":
-            self.decoder = SSEDecoder(self.link.limits.message)
-        self.link.stream_began(self)
+            self.decoder = SSEDecoder(self.channel.message_limit)
+        self.channel.stream_began(self)
 
     def data(self, chunk: bytes) -> None:
         """Take the next bytes of the stream."""
@@ -798,9 +669,9 @@ class Stream(Answer):
         if decoder is None:
             super().data(chunk)
             return
-        self.link.take_events(decoder.feed(chunk))
+        self.channel.take_events(decoder.feed(chunk))
         if decoder.overflow:
-            limit = self.link.limits.message
+            limit = self.channel.message_limit
             raise MessageTooLarge(
                 f"an event is longer than {limit} bytes (Limits.message)", limit=limit
             )
@@ -837,9 +708,9 @@ class Post(Answer):
     )
 
     def __init__(
-        self, link: LegacyLink, url: Url, line: bytes, is_through: Future[None]
+        self, channel: LegacyChannel, url: Url, line: bytes, is_through: Future[None]
     ) -> None:
-        super().__init__(link, url)
+        super().__init__(channel, url)
         message = loads(line)
         if type(message) is not dict:
             message = {}  # the answers to a batch
@@ -864,4 +735,4 @@ class Post(Answer):
         if http_reply.is_success(self.status):
             self.is_over = True  # whatever else it says is no message
         else:
-            self.link.post_refused(self)
+            self.channel.post_refused(self)

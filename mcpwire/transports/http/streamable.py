@@ -8,11 +8,12 @@ Each request of MCP is an HTTP request of its own, and its answer comes back on 
                            └► of a listen: asked for again, under a new id
 
 A session that the server has forgotten is lost: calls that were open go on until each
-has its own answer, and whoever owns the channel opens another for the next.
+has its own answer, and the owner of the channel opens another for the next.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from functools import partial
@@ -61,16 +62,16 @@ from mcpwire.protocol.retry import (
     StreamBackoff,
     parse_retry_after,
 )
-from mcpwire.transports.base import let_go_after_fork
+from mcpwire.transports.base import let_go_after_fork, misuse
 from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.credentials import describe_request, describe_response
-from mcpwire.transports.http.shell import Opening, Shell
+from mcpwire.transports.timeouts import Timeouts, admit_request
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.retry import Resumption
@@ -93,10 +94,10 @@ NOTICE_S: Final = 30.0
 CLOSE_S: Final = 2.0
 """How long closing waits until the server has heard the last, and ended the session."""
 
-UNSAID: Final = 4_096
+OUTBOX_LIMIT: Final = 4_096
 """How many answers and notices wait for a server that is slow to take them."""
 
-TELLING: Final = frozenset({"initialize", "tools/list"})
+LEARNED_FROM: Final = frozenset({"initialize", "tools/list"})
 """Requests whose answers say something for those to come."""
 
 NEVER_CANCELLED: Final = frozenset({"initialize"})
@@ -106,11 +107,18 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 OPENING_S: Final = 1.0
 """How long it is worth waiting whether the server has a stream of its own."""
 
-SAYING_WHY_S: Final = 0.2
+ERROR_BODY_S: Final = 0.2
 """How long the body of an error may take: it can complete nothing."""
 
 DECIDING_S: Final = 5.0
 """The same where it may tell of which era the server is."""
+
+
+class _Background(asyncio.Task[Any]):
+    """A task that a program may leave behind with its loop: nothing is lost with it."""
+
+    def __del__(self) -> None:
+        """Do not complain that it is pending, as `Task` does: the client does."""
 
 
 class HttpChannel:
@@ -120,6 +128,7 @@ class HttpChannel:
         target: The URL, without secrets.
         role: ``"client"``.
         stats: What came in beside plain answers.
+        requests_sent: How many requests were begun.
         reset_on_progress: Whether a call's own notifications extend its deadline.
     """
 
@@ -136,44 +145,44 @@ class HttpChannel:
     ) -> None:
         self._http = target
         self._engine = engine
-        self._told = inbound
+        self._inbound = inbound
+        self._loop = asyncio.get_running_loop()
+        self._time = self._loop.time
+        self._is_forked = False
         self._waiting: dict[int, Any] = {}
-        self._shell = Shell(self._waiting, self._expire, limits)
-        self._shell.follow(engine)
+        self._timeouts = Timeouts(self._loop, self._waiting, self._expire, limits)
+        if hasattr(engine, "rearm"):  # it lets a deadline run again that stood still
+            engine.rearm = self._timeouts.arm
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._pauses: dict[Reply, asyncio.Future[None]] = {}
+        self._quiet: asyncio.Future[None] | None = None
         self._heads = Heads(target.parsed, dict(target.static_headers))
         self._mirror = Mirror(self._dropped_tool)
-        self._ids = count(1)
         self._notices = count(1)
-        self._last_id = 0
         self._era: Era | None = None
-        self._common_start: bytes | None = None
-        """The head of all requests, where no function of the user's is asked for more;
-        ``None`` until the revision is agreed on."""
-        self._mirrors = False
         self._dead: TransportError | None = None
         self._closed_by_us = False
         self._is_over = False
         self._trace: Trace | None = None
         self.is_watched = False
-        self._asked: dict[RequestId, tuple[Reply, list[CallReply]]] = {}
-        self._opening: Opening | None = None
+        self._asked: dict[RequestId, Reply] = {}
+        self._opening: asyncio.Future[None] | None = None
+        self._opening_until = 0.0
         self._streams: set[Reply] = set()
-        self._unsaid: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
-        self._speakers = 0
+        self._outbox: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
+        self._posters = 0
         self.target = str(target)
         self.limits = limits
         self.recovery = recovery
         self.stats = PeerStats()
+        self.requests_sent = 0
         self.reset_on_progress = False
         let_go_after_fork(self)
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         state = "closed" if self._dead is not None else "open"
-        return f"<{type(self).__name__} {self.target} {state}, {self._calls()} calls>"
-
-    def _calls(self) -> int:
-        return sum(id > 0 for id in list(self._waiting))
+        calls = sum(id > 0 for id in list(self._waiting))
+        return f"<{type(self).__name__} {self.target} {state}, {calls} calls>"
 
     # What is known of it...
 
@@ -196,12 +205,6 @@ class HttpChannel:
     def revision(self, revision: Revision | None) -> None:
         self._heads.revision = revision
         self._era = revision.era if revision is not None else None
-        self._note_start()
-
-    def _note_start(self) -> None:
-        is_common = self._era is not None and self._http.has_static_headers
-        self._common_start = self._heads.post() if is_common else None
-        self._mirrors = self._era is Era.STATELESS
 
     @property
     def session_id(self) -> str | None:
@@ -212,11 +215,6 @@ class HttpChannel:
     def bytes_sent(self) -> int:
         """Bytes that the operating system has taken."""
         return self._engine.bytes_sent
-
-    @property
-    def requests_sent(self) -> int:
-        """Requests that were begun."""
-        return self._last_id
 
     # Our calls...
 
@@ -231,76 +229,52 @@ class HttpChannel:
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
-        shell = self._shell
-        if self._dead is not None or not shell.is_here():
+        is_here = asyncio.get_running_loop() is self._loop and not self._is_forked
+        if self._dead is not None or not is_here:
             raise self._refusal()
-        id = self._last_id = next(self._ids)
+        self.requests_sent = id = self.requests_sent + 1
         reply = CallReply(self, method, id, deadline, handle, on_notification)
-        # What `encode_call` does, without its call where nothing is to be added.
-        body = (
-            encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-            if params is not None and on_notification is None
-            else encode_call(reply, params)
-        )
-        request = Request(b"", body)
+        reply.headers = headers
+        request = Request(b"", encode_call(reply, params))
         self._waiting[id] = reply
         if handle is not None:
             handle.request_id = id
-        if deadline is not None and deadline.at < shell.clock.at:
-            shell.clock.arm(deadline.at)
+        if deadline is not None and deadline.at < self._timeouts.at:
+            self._timeouts.arm(deadline.at)
         try:
-            start = self._common_start
-            if start is None or headers is not None or self._trace is not None:
-                start = await self._composed(reply, request, params, headers)
-            elif self._mirrors:
-                start += self._mirror.lines(method, params)
-            request.start = start
+            own: Fields = ()
+            if headers is not None or not self._http.has_static_headers:
+                own = await self._own_fields(reply)
+            request.start = self._start(method, params, own)
             broken = None
             try:
-                await self._engine.exchange(request, reply, deadline)
-            except MCPError as error:
-                broken = _broken_off(reply, error)
+                await self._exchange(reply, request)
+            except ConnectionClosed as error:
+                broken = error
             result = reply.result
             if result is None:
-                result = await self._go_on(reply, request, params, broken)
+                result = await self._go_on(reply, params, broken)
         except BaseException as error:
-            self._gave_up(reply, request, error)
+            self._note_failure(reply, request, error)
             raise
         finally:
             self._waiting.pop(reply.id, None)
-            if reply.holds or reply.timer is not None or shell.has_waiter:
-                self._end(reply)
-        return self._learn(reply, result) if method in TELLING else result
-
-    async def _composed(
-        self,
-        reply: CallReply,
-        request: Request,
-        params: Mapping[str, Any] | None,
-        headers: Mapping[str, str] | None,
-    ) -> bytes:
-        """Return the head of a request that is not the common one, or is watched."""
-        reply.headers = headers
-        extra = await self._own_fields(reply)
-        request.start = self._start(reply.what, params, extra)
-        if self._trace is not None:
-            self._watch_request(request)
-        return request.start
+            self._end(reply)
+        return self._learn(reply, result) if method in LEARNED_FROM else result
 
     def _end(self, reply: Reply) -> None:
         """Let go of what may be left of an exchange that is over, however it ended."""
         if reply.timer is not None:
             reply.timer.cancel()
-        if isinstance(reply, CallReply):
-            self._let_go(reply)
-        if self._shell.has_waiter and not self._waiting:
-            self._shell.quiet()
+        if isinstance(reply, CallReply) and reply.holds:
+            self._timeouts.release(reply)
+        if self._quiet is not None and not self._waiting and not self._quiet.done():
+            self._quiet.set_result(None)
 
     def _learn(self, reply: CallReply, result: dict[str, Any]) -> dict[str, Any]:
         """Take note of what an answer says for the requests to come."""
         if reply.what == "initialize":
             self._note_session(reply)
-            self._note_start()
         elif self._era is Era.STATELESS:
             return self._mirror.learn(result)
         return result
@@ -309,37 +283,27 @@ class HttpChannel:
         self, method: str, params: Mapping[str, Any] | None, extra: Fields
     ) -> bytes:
         """Return request line and fields of the POST of a request."""
-        if self._era is Era.SESSION:
-            return self._heads.post(extra)
-        if self._era is None:
-            version = _version_in(params)
-            if version is None:  # 2025-11-25: `initialize` names none in its head
-                return self._heads.post(extra)
-            start = self._heads.post(extra, version=version)
-        else:
-            start = self._heads.post(extra)
-        return start + self._mirror.lines(method, params)
+        # 2025-11-25: `initialize` names no version in its head.
+        version = _version_in(params) if self._era is None else None
+        start = self._heads.post(extra, version=version)
+        if self._era is Era.STATELESS or version is not None:
+            start += self._mirror.lines(method, params)
+        return start
 
     def _dropped_tool(self, name: str, reason: str) -> None:
         # 2026-07-28 basic/transports/streamable-http, "Client Behavior".
         logger.warning("tool %r of %s is left out: %s", name, self.target, reason)
 
     async def _own_fields(self, reply: Reply) -> Fields:
-        """Return the user's fields for one request beside those that never change.
-
-        A function of the user's is asked for each request anew.
-
-        Raises:
-            LocalProtocolError: One of them may not be sent.
-        """
+        """Return the user's fields for one request beside those that never change."""
         own: Fields = ()
         given = self._http.headers
         if callable(given):
-            own = self._http.check(await self._shell.settled(reply, given()))
+            own = self._http.check(await self._settled(reply, given()))
         headers = reply.headers
         return own if not headers else (*own, *self._http.check(headers))
 
-    def _gave_up(
+    def _note_failure(
         self, reply: CallReply, request: Request, error: BaseException
     ) -> None:
         """Tell the server of a call that ends without its answer, where it may be told.
@@ -366,7 +330,7 @@ class HttpChannel:
         if reply.what not in NEVER_CANCELLED:
             params = {"requestId": reply.id, "reason": reason}
             body = encode(jsonrpc.notification("notifications/cancelled", params))
-            self._say("cancelling", body, reply.headers)
+            self._post_later("cancelling", body, reply.headers)
 
     def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
         """End the call with that handle: it raises `CallCancelled`, the server is told.
@@ -391,14 +355,24 @@ class HttpChannel:
         if reply.aborted is not None:
             return False
         reply.aborted = error
-        return self._engine.abort(reply, error) or self._shell.abort(reply, error)
+        return self._engine.abort(reply, error) or self._end_pause(reply, error)
+
+    def _end_pause(self, reply: Reply, error: MCPError) -> bool:
+        waiting = self._pauses.get(reply)
+        if waiting is None or waiting.done() or self._loop.is_closed():
+            return False
+        waiting.set_exception(error)
+        return True
 
     def _expire(self, _: int, reply: Any, now: float) -> None:
         self._abort(reply, reply.out_of_time(now))
 
+    def _misuse(self) -> LocalProtocolError | None:
+        return misuse(self._loop, is_forked=self._is_forked)
+
     def _refusal(self) -> MCPError:
         """Say why a call cannot even begin."""
-        return self._shell.refusal() or self._closed_error(sent=False)
+        return self._misuse() or self._closed_error(sent=False)
 
     def _closed_error(self, *, sent: bool) -> TransportError:
         dead = self._dead
@@ -423,7 +397,7 @@ class HttpChannel:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Send a notification, and wait until the server accepts it."""
-        if self._dead is not None or not self._shell.is_here():
+        if self._dead is not None or self._misuse() is not None:
             raise self._refusal()
         body = encode(jsonrpc.notification(method, params))
         error = await self._post(method, body, headers)
@@ -436,19 +410,12 @@ class HttpChannel:
         body: bytes,
         headers: Mapping[str, str] | None,
     ) -> MCPError | None:
-        """Post what gets no answer; return why it was not accepted, if it was not.
-
-        `headers` are those of the call it belongs to, or its own.
-
-        Raises:
-            TransportError: The server could not be reached.
-        """
-        deadline = Deadline(self._shell.time(), NOTICE_S)
+        """Post what gets no answer; return why it was not accepted, if it was not."""
+        deadline = Deadline(self._time(), NOTICE_S)
         reply = NoticeReply(self, what, deadline)
         key = -next(self._notices)
         self._waiting[key] = reply
-        if deadline.at < self._shell.clock.at:
-            self._shell.clock.arm(deadline.at)
+        self._timeouts.arm(deadline.at)
         try:
             reply.headers = headers
             start = self._heads.post(await self._own_fields(reply))
@@ -460,27 +427,26 @@ class HttpChannel:
             self._end(reply)
         return None if reply.error is None else self._judged(reply, reply.error)
 
-    def _say(self, what: str, body: bytes, headers: Mapping[str, str] | None) -> None:
+    def _post_later(
+        self, what: str, body: bytes, headers: Mapping[str, str] | None
+    ) -> None:
         """Post something that nobody waits for: a few at once, the others behind.
 
         Of a server that asks faster than it takes the answers, the rest is not
         answered.
         """
-        if len(self._unsaid) >= UNSAID:
+        if len(self._outbox) >= OUTBOX_LIMIT:
             logger.debug("%s: dropped, for the server does not listen", what)
             return
-        self._unsaid.append((what, body, headers))
-        if self._speakers >= self.limits.inbound:
+        self._outbox.append((what, body, headers))
+        if self._posters >= self.limits.inbound:
             return
-        self._speakers += 1
-        stay_for(self._shell.spawn(self._speak))
+        self._posters += 1
+        stay_for(self.spawn(self._post_outbox))
 
-    async def _speak(self) -> None:
-        while True:
-            if not self._unsaid:
-                self._speakers -= 1
-                return
-            what, body, headers = self._unsaid.popleft()
+    async def _post_outbox(self) -> None:
+        while self._outbox:
+            what, body, headers = self._outbox.popleft()
             try:
                 error = await self._post(what, body, headers)
             except MCPError as raised:
@@ -490,6 +456,7 @@ class HttpChannel:
                 continue
             if error is not None:
                 logger.debug("%s: %s", what, error)
+        self._posters -= 1
 
     def _answer(
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
@@ -503,7 +470,7 @@ class HttpChannel:
         except LocalProtocolError as error:
             refusal = InternalError(f"the answer could not be encoded: {error}")
             body = encode(jsonrpc.failure(id, refusal))
-        self._say("answering", body, reply.headers)
+        self._post_later("answering", body, reply.headers)
 
     # The end...
 
@@ -512,11 +479,11 @@ class HttpChannel:
         if self._dead is None:
             self._dead = error
             if not self._closed_by_us:
-                self._told.lost(error)
-                # Whoever hears of it answers nothing any more: no clock waits for that.
+                self._inbound.lost(error)
+                # The client answers nothing any more: no deadline waits for that.
                 for id in list(self._asked):
                     self._release(id)
-                # A new channel asks for whatever somebody listens to.
+                # A new channel opens the subscriptions again.
                 for reply in list(self._waiting.values()):
                     if reply.what == LISTEN:
                         self._abort(reply, self._closed_error(sent=True))
@@ -540,7 +507,7 @@ class HttpChannel:
         """Close it as soon as no call is open on it any more."""
         try:
             if self._waiting:
-                await self._shell.until_quiet()
+                await self._quiet_soon()
         finally:
             await self.aclose()
 
@@ -555,20 +522,100 @@ class HttpChannel:
         is_live = self._dead is None
         self._closed_by_us = True
         self._lose(TransportError("closed by this side", target=self.target))
-        until = self._shell.time() + CLOSE_S
+        until = self._time() + CLOSE_S
         try:
             # What was said last, such as that a call is given up, goes out before.
             self._abort_all()
-            await self._shell.settle(until - CLOSE_S / 2)
+            await self._settle(until - CLOSE_S / 2)
             if is_live and self._era is Era.SESSION and self.session_id is not None:
-                self._shell.spawn(self._delete)
-            await self._shell.settle(until)
+                self.spawn(self._delete)
+            await self._settle(until)
         finally:
-            self._shell.clock.stop()
+            self._timeouts.stop()
             for reply in list(self._waiting.values()):
                 self._abort(reply, self._closed_error(sent=True))
-            await self._shell.stop()
+            tasks = self._tasks - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
             await self._engine.aclose()
+
+    # Work beside the calls, and waiting...
+
+    def spawn(
+        self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any
+    ) -> asyncio.Task[Any]:
+        """Run something beside the calls; it ends by itself, or with the channel."""
+        name = f"mcpwire-http-{work.__name__}"
+        task = _Background(work(*args), loop=self._loop, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        # An `MCPError` came from closing the channel under it.
+        if error is not None and not isinstance(error, MCPError):
+            logger.error("%s failed", task.get_name(), exc_info=error)
+
+    async def _settle(self, until: float) -> None:
+        """Wait for the end of what was spawned, and last words, until then at most."""
+        tasks: set[asyncio.Future[Any]] = {*self._tasks}
+        tasks.discard(asyncio.current_task())
+        if any(reply.what in LAST_WORDS for reply in self._waiting.values()):
+            tasks.add(self._quiet_soon())
+        if tasks:
+            await asyncio.wait(tasks, timeout=max(0.0, until - self._time()))
+
+    def _quiet_soon(self) -> asyncio.Future[None]:
+        """Return what is done when no call is open any more."""
+        if self._quiet is None or self._quiet.done():
+            self._quiet = self._loop.create_future()
+        return self._quiet
+
+    async def _pause(self, reply: Reply, seconds: float) -> None:
+        """Let so many seconds pass between two requests of a call."""
+        waiting = self._loop.create_future()
+        timer = self._loop.call_later(seconds, _wake, waiting)
+        try:
+            await self._until(reply, waiting)
+        finally:
+            timer.cancel()
+
+    async def _until(self, reply: Reply, waiting: asyncio.Future[None]) -> None:
+        """Wait for a future, or raise what the call is aborted with."""
+        if reply.aborted is not None:
+            raise reply.aborted
+        self._pauses[reply] = waiting
+        try:
+            await waiting
+        finally:
+            del self._pauses[reply]
+        if reply.aborted is not None:  # in the same turn of the loop
+            raise reply.aborted
+
+    async def _settled(self, reply: Reply, value: Any) -> Any:
+        """Return a value of the user's that may have to be awaited first.
+
+        Raises:
+            LocalProtocolError: Somebody else has cancelled it.
+        """
+        if not hasattr(value, "__await__"):
+            return value
+        waiting = self._loop.create_future()
+        work = asyncio.ensure_future(value)
+        work.add_done_callback(partial(_seen, waiting))
+        try:
+            await self._until(reply, waiting)
+        finally:
+            work.cancel()
+        if work.cancelled():
+            raise LocalProtocolError(
+                f"{reply.what}: what gives the headers was cancelled"
+            )
+        return work.result()
 
     async def _delete(self) -> None:
         """Tell the server that the session is over; whatever it says is fine.
@@ -576,7 +623,7 @@ class HttpChannel:
         2025-11-25 basic/transports, "Session Management": it may answer 405; 404 and
         501 say as much.
         """
-        reply = NoticeReply(self, "DELETE", Deadline(self._shell.time(), CLOSE_S))
+        reply = NoticeReply(self, "DELETE", Deadline(self._time(), CLOSE_S))
         try:
             extra = await self._own_fields(reply)
             await self._exchange(reply, Request(self._heads.delete(extra)))
@@ -593,18 +640,18 @@ class HttpChannel:
         self._closed_by_us = self._is_over = True
         if self._dead is None:
             self._dead = TransportError("abandoned", target=self.target)
-        self._shell.clock.stop()
+        self._timeouts.stop()
         self._engine.abandon()
         error = self._closed_error(sent=True)
         for reply in (*list(self._streams), *list(self._waiting.values())):
             reply.aborted = reply.aborted or error
-            self._shell.abort(reply, error)  # what lets time pass just now
+            self._end_pause(reply, error)
 
     def forked(self) -> None:
         """Refuse every use: this process was forked off the one that connected."""
-        self._shell.forked()
-        forked = getattr(self._engine, "forked", self._engine.abandon)
-        forked()
+        self._is_forked = True
+        # An engine that abandons otherwise than in a forked process says so.
+        getattr(self._engine, "forked", self._engine.abandon)()
         self._closed_by_us = self._is_over = True
         if self._dead is None:
             self._dead = TransportError("left to the parent", target=self.target)
@@ -662,7 +709,6 @@ class HttpChannel:
     async def _go_on(
         self,
         reply: CallReply,
-        request: Request,
         params: Mapping[str, Any] | None,
         broken: ConnectionClosed | None,
     ) -> dict[str, Any]:
@@ -671,10 +717,6 @@ class HttpChannel:
         Raises:
             MCPError: It has none.
         """
-        there = self._redirected(reply, request)
-        if there is not None:
-            reply.restart()
-            broken = await self._try(reply, there)
         while reply.result is None:
             if reply.error is not None and not self._is_declined(reply):
                 raise self._judged(reply, reply.error)
@@ -684,19 +726,38 @@ class HttpChannel:
                 reply.broke()
             if self._may_resume(reply):
                 broken = await self._resume(reply, broken)
-            elif self._may_ask_again(reply):
-                broken = await self._ask_again(reply, params, broken)
+            elif self._may_resubscribe(reply):
+                broken = await self._resubscribe(reply, params, broken)
             else:
                 raise self._cut_off(reply, broken)
         return reply.result
 
-    async def _try(self, reply: CallReply, request: Request) -> ConnectionClosed | None:
-        """Send a request of a call; return what broke it off, if something did."""
+    async def _exchange_again(
+        self, reply: CallReply, request: Request
+    ) -> ConnectionClosed | None:
+        """Send a further request of a call; return a failure that may pass."""
         try:
             await self._exchange(reply, request)
-        except ConnectionClosed as error:
-            return error
+        except (AuthError, ConnectError, ConnectionClosed) as error:
+            if not _is_passing(error):
+                raise
+            # Whether this one was sent says nothing of the call.
+            failure = ConnectionClosed(str(error), target=self.target, sent=True)
+            failure.__cause__ = error
+            return failure
         return None
+
+    def _delay(self, reply: Reply, backoff: StreamBackoff) -> float | None:
+        """Return how long to wait until a stream is opened again, if it is."""
+        now = self._time()
+        backoff.ended(now)
+        place = reply.resumption
+        return backoff.delay(
+            now,
+            random(),  # noqa: S311 - jitter
+            retry_ms=None if place is None else place.retry_ms,
+            retry_after=_retry_after(reply),
+        )
 
     def _cut_off(
         self, reply: CallReply, broken: ConnectionClosed | None
@@ -734,26 +795,20 @@ class HttpChannel:
         """Wait as long as the server wishes, and ask for the rest of the stream."""
         place = reply.resumption
         assert place is not None
-        now = self._shell.time()
+        now = self._time()
         place.ended(now, failed=broken is not None, retry_after=_retry_after(reply))
         delay = place.delay(now, random())  # noqa: S311 - jitter
         if delay is None:
             raise self._cut_off(reply, broken)
-        await self._shell.pause(reply, delay)
+        await self._pause(reply, delay)
         if reply.what == "initialize":  # the rest of it is of the session it began
             self._note_session(reply)
         reply.restart()
         reply.is_resumed = True
         openings = reply.openings
         start = self._heads.get(place.cursor, await self._own_fields(reply))
-        try:
-            await self._exchange(reply, Request(start))
-        except (AuthError, ConnectError, ConnectionClosed) as error:
-            if not _is_passing(error):
-                raise
-            # Whether this one was sent says nothing of the call.
-            failure = ConnectionClosed(str(error), target=self.target, sent=True)
-            failure.__cause__ = error
+        failure = await self._exchange_again(reply, Request(start))
+        if failure is not None:
             return failure
         return self._judge_resumed(reply, openings)
 
@@ -784,7 +839,7 @@ class HttpChannel:
 
     # A broken listen of the stateless era...
 
-    def _may_ask_again(self, reply: CallReply) -> bool:
+    def _may_resubscribe(self, reply: CallReply) -> bool:
         return (
             reply.what == LISTEN
             and self._era is Era.STATELESS
@@ -800,7 +855,7 @@ class HttpChannel:
         declined = DECLINING_STATUSES if reply.backoff is None else PASSING_STATUSES
         return self._era is Era.STATELESS and error.status in declined
 
-    async def _ask_again(
+    async def _resubscribe(
         self,
         reply: CallReply,
         params: Mapping[str, Any] | None,
@@ -813,42 +868,26 @@ class HttpChannel:
         """
         if reply.backoff is None:
             reply.backoff = StreamBackoff(self.recovery)
-        backoff, error = reply.backoff, reply.error
-        now = self._shell.time()
-        backoff.ended(now)
-        place = reply.resumption
-        delay = backoff.delay(
-            now,
-            random(),  # noqa: S311 - jitter
-            retry_ms=None if place is None else place.retry_ms,
-            retry_after=_retry_after(reply),
-        )
+        error = reply.error
+        delay = self._delay(reply, reply.backoff)
         if delay is None:
             raise error or self._cut_off(reply, broken)
-        await self._shell.pause(reply, delay)
+        await self._pause(reply, delay)
         self._waiting.pop(reply.id, None)
-        reply.id = self._last_id = next(self._ids)
+        self.requests_sent = reply.id = self.requests_sent + 1
         self._waiting[reply.id] = reply
         if reply.handle is not None:
             reply.handle.request_id = reply.id
         reply.restart()
         body = encode_call(reply, params)
         start = self._start(reply.what, params, await self._own_fields(reply))
-        try:
-            await self._exchange(reply, Request(start, body))
-        except (AuthError, ConnectError, ConnectionClosed) as error:
-            if not _is_passing(error):
-                raise
-            failure = ConnectionClosed(str(error), target=self.target, sent=True)
-            failure.__cause__ = error
-            return failure
-        return None
+        return await self._exchange_again(reply, Request(start, body))
 
     def doubted(self, reply: Reply) -> None:
         """Give the rest of an answer that brings nothing a moment to say why."""
         # Before the agreement the body decides what is tried next.
-        seconds = SAYING_WHY_S if self._era is not None else DECIDING_S
-        reply.timer = self._shell.after(seconds, self._cut_short, reply)
+        seconds = ERROR_BODY_S if self._era is not None else DECIDING_S
+        reply.timer = self._loop.call_later(seconds, self._cut_short, reply)
 
     def _cut_short(self, reply: Reply) -> None:
         if not reply.is_over:
@@ -859,16 +898,13 @@ class HttpChannel:
     def opened(self, reply: Reply) -> None:
         """Take note that a stream is open that is to last."""
         if reply.what == LISTEN and reply.openings > 1:
-            self._missed()
+            self._inbound.missed()
         if self._opening is not None and isinstance(reply, StreamReply):
             self._http.memory.streamless = False
-            self._opening.settle()
+            _wake(self._opening)
         if reply.backoff is None:
             reply.backoff = StreamBackoff(self.recovery)
-        reply.backoff.opened(self._shell.time())
-
-    def _missed(self) -> None:
-        self._told.missed()
+        reply.backoff.opened(self._time())
 
     # What an error says of the session...
 
@@ -897,7 +933,7 @@ class HttpChannel:
 
     # The server's own stream...
 
-    def hear(self, *, wanted: bool) -> None:
+    def open_server_stream(self, *, wanted: bool) -> None:
         """Open the stream for what the server says unasked, where there is one.
 
         2025-11-25 basic/transports, "Listening for Messages from the Server". It is
@@ -914,10 +950,11 @@ class HttpChannel:
             opens = mode != "never"
         if not opens:
             return
-        self._opening = Opening(self._shell.time() + OPENING_S)
-        self._shell.spawn(self._hear_on, self._opening)
+        self._opening = self._loop.create_future()
+        self._opening_until = self._time() + OPENING_S
+        self.spawn(self._keep_server_stream, self._opening)
 
-    async def _hear_on(self, opening: Opening) -> None:
+    async def _keep_server_stream(self, opening: asyncio.Future[None]) -> None:
         backoff = StreamBackoff(self.recovery)
         place: Resumption | None = None
         has_opened = False
@@ -925,34 +962,30 @@ class HttpChannel:
             reply = StreamReply(self, "GET")
             reply.resumption, reply.backoff = place, backoff
             self._streams = {reply}  # closing ends its pause, too
-            if self._dead is not None:  # whoever closes later finds the stream
-                opening.settle()
+            if self._dead is not None:  # a later close finds the stream
+                _wake(opening)
                 return
-            await self._hear_once(reply, backoff)
-            opening.settle()
+            await self._hold_server_stream(reply, backoff)
+            _wake(opening)
             has_opened = has_opened or reply.openings > 0
             if has_opened and reply.error is not None:
                 # Where there was a stream, its 404 tells of the session: nobody else
                 # may ask the server anything.
                 self._judged(reply, reply.error)
             if reply.openings and not (reply.resumption and reply.resumption.cursor):
-                self._missed()  # whatever the server says until it is open again
+                self._inbound.missed()  # what the server says until it is open again
             place = reply.resumption
-            now = self._shell.time()
             if place is not None:
-                place.ended(now)  # the id it goes on from is no event's of the next
-            backoff.ended(now)
-            delay = backoff.delay(
-                now,
-                random(),  # noqa: S311 - jitter
-                retry_ms=None if place is None else place.retry_ms,
-                retry_after=_retry_after(reply),
-            )
+                # The id it goes on from is no event's of the next.
+                place.ended(self._time())
+            delay = self._delay(reply, backoff)
             if delay is None:
                 return
-            await self._shell.pause(reply, delay)
+            await self._pause(reply, delay)
 
-    async def _hear_once(self, reply: StreamReply, backoff: StreamBackoff) -> None:
+    async def _hold_server_stream(
+        self, reply: StreamReply, backoff: StreamBackoff
+    ) -> None:
         """Hold the stream open until it ends."""
         place = reply.resumption
         try:
@@ -978,36 +1011,36 @@ class HttpChannel:
 
     # What the server starts...
 
-    def when_heard(self, tell: Callable[[], object]) -> float:
+    def when_server_stream_known(self, tell: Callable[[], object]) -> float:
         """Have `tell` called when it is known whether the server can speak unasked.
 
         Returns how many seconds that is worth waiting for. None at all: it is known,
         nobody has asked for the server's own stream, or it has been asked for long ago.
         """
-        opening = self._opening
-        if opening is None or self._dead is not None:
+        opening, left = self._opening, self._opening_until - self._time()
+        if self._dead is not None or opening is None or opening.done() or left <= 0.0:
             return 0.0
-        left = opening.until - self._shell.time()
-        return left if left > 0.0 and opening.wait(tell) else 0.0
+        opening.add_done_callback(lambda _: tell())
+        return left
 
     # Notifications...
 
     def notified(
         self, reply: Reply, method: str, params: dict[str, Any] | None
     ) -> None:
-        """Hand a notification to its call, or to whoever hears the rest."""
+        """Hand a notification to its call, or else to the `Inbound`."""
         if method == "notifications/cancelled":
             self._withdraw((params or {}).get("requestId"))
             return
         call = self._call_of(reply, method, params)
         if call is not None:
             if self.reset_on_progress and call.deadline is not None:
-                call.deadline.extend(self._shell.time())
+                call.deadline.extend(self._time())
             if call.on_notification is not None:
                 call.on_notification(method, params)
                 return
         handle = reply.handle if isinstance(reply, CallReply) else None
-        self._told.notification(method, params, handle)
+        self._inbound.notification(method, params, handle)
 
     def _call_of(
         self, reply: Reply, method: str, params: dict[str, Any] | None
@@ -1036,44 +1069,36 @@ class HttpChannel:
         if self._era is Era.STATELESS or id in self._asked or self._dead is not None:
             self.stats.invalid += 1
             return
-        if method != "ping" and not self._admits(id, reply):
+        if method != "ping" and not self._admit(id, reply):
             return
-        held: list[CallReply] = []
-        self._asked[id] = (reply, held)
+        self._asked[id] = reply
         handle = reply.handle if isinstance(reply, CallReply) else None
-        self._told.request(
+        self._inbound.request(
             id, method, params, partial(self._reply_to, id, reply), handle
         )
         if id in self._asked:
-            self._hold(reply, held)
+            self._timeouts.hold(id, self._calls_of(reply))
 
     def _calls_of(self, reply: Reply) -> list[CallReply]:
         """Return the call whose stream this is, or all calls that are open."""
         replies = [reply] if isinstance(reply, CallReply) else self._waiting.values()
         return [call for call in list(replies) if isinstance(call, CallReply)]
 
-    def _admits(self, id: RequestId, reply: Reply) -> bool:
-        """Tell whether a question of the server is answered for any call.
-
-        The calls that have answered as many as they may end here.
-        """
-        limit, calls = self.limits.questions, self._calls_of(reply)
-        spent = [call for call in calls if call.questions >= limit]
+    def _admit(self, id: RequestId, reply: Reply) -> bool:
+        """Tell whether a request of the server is answered, and end spent calls."""
+        limit = self.limits.questions
+        spent, is_admitted = admit_request(self._calls_of(reply), limit)
         for call in spent:
             self._abort(call, TooManyQuestions(call.what, limit=limit))
-        if spent and len(spent) == len(calls):
+        if not is_admitted:
             self._answer(id, reply, unasked())
-            return False
-        for call in calls:
-            call.questions += 1
-        return True
+        return is_admitted
 
     def _reply_to(
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
     ) -> None:
         """Answer a request of the server's, once, if it still waits for that."""
-        asked = self._asked.get(id)
-        if asked is None or asked[0] is not reply:
+        if self._asked.get(id) is not reply:
             return
         self._release(id)
         self._answer(id, reply, answer)
@@ -1082,42 +1107,14 @@ class HttpChannel:
         """Drop a request that the server gave up; what names none is ignored."""
         if jsonrpc.is_request_id(id) and id in self._asked:
             self._release(id)
-            self._told.cancelled(id)
-
-    # Clocks...
-
-    def _hold(self, reply: Reply, held: list[CallReply]) -> None:
-        """Stop the clock of the call it belongs to, or of all that are open."""
-        now = self._shell.time()
-        for call in self._calls_of(reply):
-            if call.deadline is not None:
-                call.holds += 1
-                call.deadline.pause(now, self.limits.question_time)
-                held.append(call)
+            self._inbound.cancelled(id)
 
     def _release(self, id: RequestId) -> None:
-        """Let the clocks run again that stood still for that request."""
-        asked = self._asked.pop(id, None)
-        if asked is None:
-            return
-        now = self._shell.time()
-        for call in asked[1]:
-            if call.holds:
-                call.holds -= 1
-                assert call.deadline is not None
-                call.deadline.resume(now)
-                if call.deadline.at < self._shell.clock.at:
-                    self._shell.clock.arm(call.deadline.at)
+        """Take note that a request of the server waits for no answer any more."""
+        if self._asked.pop(id, None) is not None:
+            self._timeouts.resume(id)
 
-    def _let_go(self, call: CallReply) -> None:
-        """Let the clock of a call that is over run again, for it may span more."""
-        now = self._shell.time()
-        while call.holds:
-            call.holds -= 1
-            assert call.deadline is not None
-            call.deadline.resume(now)
-
-    # Who looks on...
+    # Tracing...
 
     def watch(self, trace: Trace) -> None:
         """Tell a hook of heads and messages from now on."""
@@ -1141,19 +1138,6 @@ class HttpChannel:
             self._trace("send", request.body)
 
 
-def _broken_off(reply: Reply, error: MCPError) -> ConnectionClosed | None:
-    """Return what broke an exchange off; ``None``: the reply says itself what it was.
-
-    Raises:
-        MCPError: It is neither.
-    """
-    if isinstance(error, ConnectionClosed):
-        return error
-    if error is reply.error:
-        return None
-    raise error
-
-
 def _version_in(params: Mapping[str, Any] | None) -> str | None:
     """Return the revision that a request of the handshake names for itself."""
     meta = params.get("_meta") if params is not None else None
@@ -1162,11 +1146,7 @@ def _version_in(params: Mapping[str, Any] | None) -> str | None:
 
 
 def encode_call(reply: CallReply, params: Mapping[str, Any] | None) -> bytes:
-    """Return the body of a request.
-
-    Raises:
-        LocalProtocolError: The params are no JSON.
-    """
+    """Return the body of a request."""
     if reply.on_notification is not None:
         params = dict(params or {})
         params["_meta"] = {**(params.get("_meta") or {}), "progressToken": reply.id}
@@ -1194,3 +1174,14 @@ def _is_passing(error: MCPError) -> bool:
 
 def _is_final(error: MCPError) -> bool:
     return not isinstance(error, HTTPError) or error.status not in PASSING_STATUSES
+
+
+def _seen(waiting: asyncio.Future[None], work: asyncio.Future[Any]) -> None:
+    if not work.cancelled():
+        work.exception()  # though nobody may wait for it any more
+    _wake(waiting)
+
+
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

@@ -203,7 +203,7 @@ async def test_all_who_come_with_one_unknown_id_wait_for_the_first(served):
     dispatcher, app = served
     dispatcher.may_open.clear()
     visits = [begun(app, INITIALIZE, mcp_session_id=KNOWN) for _ in range(2)]
-    visits += [begun(app, LIST, mcp_session_id=KNOWN) for _ in range(2)]
+    visits += [begun(app, {**LIST, "id": id}, mcp_session_id=KNOWN) for id in (7, 8)]
     await dispatcher.opening.wait()
     dispatcher.may_open.set()
     answers = [await visit.done() for visit in visits]

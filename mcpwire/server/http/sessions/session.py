@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from mcpwire.server.http.sessions.journal import Begin
     from mcpwire.server.http.sessions.rules import Posted
     from mcpwire.server.request import Owner, RequestContext, Session
-    from mcpwire.transports.eager_tasks import FirstSteps
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["HttpSession"]
@@ -75,7 +74,6 @@ class HttpSession:
         begin: Runs what may outlive the session, for a moment.
         retry: How long a client should wait before it comes back, in seconds.
         ask_timeout: How long it may take to answer a question, in seconds.
-        first_steps: Begins its handlers, and those of others.
         is_alone: Whether it is for one POST, so that nothing else ever reaches it.
 
     Attributes:
@@ -95,7 +93,6 @@ class HttpSession:
         "_can_pause",
         "_dispatcher",
         "_ended_streams",
-        "_first_steps",
         "_last_stream",
         "_open",
         "_owner",
@@ -125,7 +122,6 @@ class HttpSession:
         begin: Begin,
         retry: float,
         ask_timeout: float | None,
-        first_steps: FirstSteps,
         is_alone: bool = False,
     ) -> None:
         self._dispatcher = dispatcher
@@ -133,7 +129,6 @@ class HttpSession:
         self._store = store
         self._begin = begin
         self._retry = retry
-        self._first_steps = first_steps
         # Made when needed: there may be 10,000 sessions, of which most are idle.
         self._tasks: InboundTasks | None = None
         self._style: StreamStyle | None = None
@@ -179,8 +174,6 @@ class HttpSession:
             limit=limits.inbound,
             backlog=limits.notifications,
             room=limits.unwritten,
-            holds=True,
-            first_steps=self._first_steps,
         )
         return self._tasks
 
@@ -254,11 +247,6 @@ class HttpSession:
             self._malformed(message, answers)
         else:
             self._questions.take(message)
-
-    def begin(self) -> None:
-        """Run what was taken; most of it is answered at once."""
-        if self._tasks is not None:
-            self._tasks.begin()
 
     def _malformed(self, message: Malformed, answers: Answers) -> None:
         if message.is_request:

@@ -35,8 +35,6 @@ from mcpwire.server.http.sessions.rules import (
 )
 from mcpwire.server.http.sessions.session import HttpSession
 from mcpwire.server.request import Session
-from mcpwire.transports.eager_tasks import FirstSteps
-from mcpwire.transports.handlers import TASK_NAME
 from mcpwire.versions import Era, find_revision
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
@@ -115,7 +113,6 @@ class Sessions:
         self._ask_timeout = _shorter(ask_timeout, dispatcher.ask_timeout)
         self._registry = Registry(idle=idle, maximum=maximum, end=self._end)
         self._alone: set[HttpSession] = set()
-        self._first_steps: FirstSteps | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._made_opening: Opening | None = None
 
@@ -261,8 +258,6 @@ class Sessions:
             raise _problem(error) from None
 
     def _make(self, session: Session, owner: Owner) -> HttpSession:
-        if self._first_steps is None:
-            self._first_steps = FirstSteps(TASK_NAME)
         return HttpSession(
             self._dispatcher,
             session,
@@ -271,7 +266,6 @@ class Sessions:
             begin=self._begin,
             retry=self._retry,
             ask_timeout=self._ask_timeout,
-            first_steps=self._first_steps,
             is_alone=self._stateless,
         )
 
@@ -297,7 +291,6 @@ class Sessions:
         finally:
             answers.seal()
         if answers.has_owed:
-            session.begin()
             return answers
         malformed = [m for m in messages if isinstance(m, Malformed)]
         if len(malformed) == len(messages):
@@ -405,7 +398,6 @@ class Sessions:
     def forget(self) -> None:
         """Let go of everything that was on a loop that has ended, on the next one."""
         self._tasks.clear()
-        self._first_steps = None
         self._made_opening = None
         for session in self._registry.forget():
             self._dispatcher.session_left(session.session)
@@ -422,9 +414,6 @@ class Sessions:
         for session in list(self._alone):
             self._stop(session)
         self._alone.clear()
-        if self._first_steps is not None:
-            self._first_steps.close()
-            self._first_steps = None
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
             for task in late:

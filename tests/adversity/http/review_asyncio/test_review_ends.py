@@ -262,7 +262,7 @@ async def test_cancelling_a_request_at_each_moment_leaves_nothing(
         await until(lambda: not channel._waiting)
         await no_tasks_but(before)
         assert not channel._asked
-        assert not channel._shell._pauses
+        assert not channel._pauses
 
     with scripted_mcp(era, replies=replies) as server:
         async with connected(server) as client:
@@ -380,7 +380,7 @@ async def test_a_forgotten_client_whose_stream_pauses_leaves_no_task():
             await client.connect()
             await until(lambda: server.streams)
             server.close_streams()
-            pauses = client._connection.channel._shell._pauses
+            pauses = client._connection.channel._pauses
             await until(lambda: pauses)
             with warnings.catch_warnings(record=True):
                 warnings.simplefilter("always")

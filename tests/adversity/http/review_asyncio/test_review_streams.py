@@ -309,14 +309,13 @@ async def test_a_thousand_calls_of_all_kinds_leave_nothing_in_memory(replies):
     def sizes():
         gc.collect()
         channel = client._connection.channel
-        shell = channel._shell
         return [
             len(channel._waiting),
             len(channel._asked),
-            len(channel._unsaid),
+            len(channel._outbox),
             len(channel._streams),
-            len(shell._tasks),
-            len(shell._pauses),
+            len(channel._tasks),
+            len(channel._pauses),
             len(client._connection._background),
             len(channel._engine._open) <= 4,
         ]
@@ -333,7 +332,7 @@ async def test_a_thousand_calls_of_all_kinds_leave_nothing_in_memory(replies):
                 await client.notify("notifications/x")
             server.release()
             channel = client._connection.channel
-            await until(lambda: not channel._waiting and not channel._unsaid)
+            await until(lambda: not channel._waiting and not channel._outbox)
             await until(lambda: sizes() == before)
 
 

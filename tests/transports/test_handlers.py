@@ -1,4 +1,4 @@
-"""Handlers that are held until all that came together is known, and begin at once."""
+"""The handlers of one connection: how many run, which wait, and what is answered."""
 
 import asyncio
 import gc
@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 
 from mcpwire.errors import InternalError
-from mcpwire.transports.eager_tasks import FirstSteps
 from mcpwire.transports.handlers import InboundTasks
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +19,7 @@ class Bench:
     """Handlers of one connection, and what they answered in which order."""
 
     def __init__(self, **options):
-        options = {"limit": 2, "backlog": 10, "holds": True, **options}
+        options = {"limit": 2, "backlog": 10, **options}
         self.tasks = InboundTasks(**options)
         self.answers = []
 
@@ -40,21 +39,21 @@ async def waiting():
     await asyncio.Event().wait()
 
 
-async def test_nothing_runs_before_begin_and_what_never_waits_has_answered_after():
+async def test_plain_and_async_handlers_answer_in_tasks_of_their_own():
     bench = Bench()
     bench.start(1, at_once)
     bench.start(2, dict)
     assert (bench.answers, len(bench.tasks)) == ([], 2)
-    bench.tasks.begin()
+    await bench.tasks.settle(BOUND_S)
     assert (bench.answers, len(bench.tasks)) == ([(1, {}), (2, {})], 0)
 
 
-async def test_one_that_is_withdrawn_before_begin_never_runs():
+async def test_one_that_is_withdrawn_before_its_turn_never_runs():
     bench = Bench()
     bench.start(1, pytest.fail, about="it")
     assert bench.tasks.cancel(1) == "it"
     assert bench.tasks.cancel(1) is None
-    bench.tasks.begin()
+    await bench.tasks.settle(BOUND_S)
     assert bench.answers == []
 
 
@@ -62,7 +61,7 @@ async def test_more_than_run_at_once_follow_in_turns_of_the_loop():
     bench = Bench()
     for id in range(5):
         bench.start(id, at_once)
-    bench.tasks.begin()
+    await asyncio.sleep(0)
     assert [id for id, _ in bench.answers] == [0, 1]
     await bench.tasks.settle(BOUND_S)
     assert [id for id, _ in bench.answers] == [0, 1, 2, 3, 4]
@@ -73,9 +72,8 @@ async def test_what_comes_later_does_not_overtake_what_waits():
     bench = Bench()
     for id in range(4):
         bench.start(id, at_once)
-    bench.tasks.begin()
+    await asyncio.sleep(0)
     bench.start(4, at_once)
-    bench.tasks.begin()
     await bench.tasks.settle(BOUND_S)
     assert [id for id, _ in bench.answers] == [0, 1, 2, 3, 4]
 
@@ -84,8 +82,7 @@ VARIABLE = ContextVar("variable", default=None)
 
 
 @pytest.mark.parametrize("first", [at_once, partial(asyncio.sleep, 0, {})])
-@pytest.mark.parametrize("holds", [False, True])
-async def test_one_that_had_to_wait_has_the_context_that_it_came_in(first, holds):
+async def test_one_that_had_to_wait_has_the_context_that_it_came_in(first):
     async def reads():
         return VARIABLE.get()
 
@@ -93,10 +90,9 @@ async def test_one_that_had_to_wait_has_the_context_that_it_came_in(first, holds
         VARIABLE.set(id)
         bench.start(id, handler)
 
-    bench = Bench(limit=1, holds=holds)
+    bench = Bench(limit=1)
     for id, handler in ((1, first), (2, reads), (3, first), (4, reads)):
         copy_context().run(come, id, handler)
-    bench.tasks.begin()
     await bench.tasks.settle(BOUND_S)
     assert bench.answers == [(1, {}), (2, 2), (3, {}), (4, 4)]
 
@@ -122,7 +118,6 @@ async def test_one_that_ends_without_an_answer_is_forgotten(waits):
     bench = Bench()
     bench.start(1, cancels_itself, about="cancelled")
     bench.start(2, breaks, about="broken")
-    bench.tasks.begin()
     await bench.tasks.settle(BOUND_S)
     gc.collect()
     assert bench.tasks.unanswered() == []
@@ -141,7 +136,7 @@ async def test_what_waits_goes_on_when_one_that_runs_has_ended():
     bench.start(1, until_released)
     bench.start(2, at_once, 10)
     bench.start(3, at_once, 1)
-    bench.tasks.begin()
+    await asyncio.sleep(0)
     assert [(id, type(answer)) for id, answer in bench.answers] == [(3, InternalError)]
     release.set()
     await bench.tasks.settle(BOUND_S)
@@ -152,7 +147,7 @@ async def test_what_has_begun_is_given_back_and_cancelled():
     bench = Bench()
     bench.start(1, waiting, about="one")
     bench.start(2, at_once, about="two")
-    bench.tasks.begin()
+    await asyncio.sleep(0)
     assert bench.tasks.unanswered() == ["one"]
     assert bench.tasks.cancel(1) == "one"
     assert bench.tasks.unanswered() == []
@@ -164,7 +159,7 @@ async def test_what_is_in_line_is_given_back_too():
     bench = Bench(limit=1)
     bench.start(1, waiting)
     bench.start(2, pytest.fail, about="two")
-    bench.tasks.begin()
+    await asyncio.sleep(0)
     assert bench.tasks.cancel(2) == "two"
     await asyncio.wait(bench.tasks.close())
     assert bench.answers == []
@@ -186,7 +181,6 @@ async def test_one_that_withdraws_itself_in_its_first_step_answers_nobody(goes_o
         return {}
 
     bench.start(1, handler)
-    bench.tasks.begin()
     await bench.tasks.settle(BOUND_S)
     assert bench.answers == []
     assert seen == ["cancelled"] * goes_on
@@ -201,7 +195,7 @@ async def test_one_that_closes_its_connection_in_its_first_step_answers_nobody()
 
     bench.start(1, handler)
     bench.start(2, pytest.fail)
-    bench.tasks.begin()
+    await asyncio.sleep(0)
     assert bench.answers == []
 
 
@@ -218,10 +212,9 @@ async def test_an_id_that_is_used_again_while_the_first_one_goes_on():
         return {"of": "the first"}
 
     bench.start(1, stubborn)
-    bench.tasks.begin()
+    await asyncio.sleep(0)
     bench.tasks.cancel(1)
     bench.start(1, at_once)
-    bench.tasks.begin()
     release.set()
     await bench.tasks.settle(BOUND_S)
     assert bench.answers == [(1, {})]
@@ -241,7 +234,6 @@ async def test_a_failure_is_logged_and_told_as_one(waits, caplog):
 
     bench.start(1, handler)
     bench.start(2, cancelled_by_somebody)
-    bench.tasks.begin()
     await bench.tasks.settle(BOUND_S)
     assert sorted((id, type(answer)) for id, answer in bench.answers) == [
         (1, InternalError),
@@ -249,15 +241,3 @@ async def test_a_failure_is_logged_and_told_as_one(waits, caplog):
     ]
     assert "secret" not in str(bench.answers)
     assert len(caplog.records) == 2
-
-
-async def test_first_steps_that_are_shared_are_left_to_who_made_them():
-    shared = FirstSteps("shared")
-    for _ in range(2):
-        bench = Bench(first_steps=shared)
-        bench.start(1, at_once)
-        bench.tasks.begin()
-        bench.tasks.close()
-        assert bench.answers == [(1, {})]
-    assert shared.start(asyncio.sleep(0)) is not None
-    shared.close()
