@@ -315,3 +315,18 @@ def test_the_table_alone_imports_no_types():
 def test_types_are_what_handlers_are_given():
     question = everything().prepare("roots/list", None, LATEST)
     assert question.params == types.ListRootsRequestParams()
+
+
+def test_handlers_are_replaced_by_name_all_or_none():
+    features = ClientFeatures(roots=["/a"])
+    features.replace({"roots": None, "sampling": lambda _: None})
+    assert sorted(features.capabilities(LATEST)) == ["sampling"]
+    with pytest.raises(ValueError, match="roots"):
+        features.replace({"sampling": None, "roots": "/a"})
+    assert sorted(features.capabilities(LATEST)) == ["sampling"]
+
+
+@pytest.mark.parametrize("given", [["a"], "a", {"a": 1}])
+def test_experimental_capabilities_are_a_mapping_of_mappings(given):
+    with pytest.raises(ValueError, match=r"^experimental"):
+        ClientFeatures(experimental=given)
