@@ -252,11 +252,7 @@ class ClientFeatures:
         self.url_elicitations = UrlElicitations()
 
     def replace(self, given: Mapping[str, Any]) -> None:
-        """Replace the handlers of these arguments.
-
-        Raises:
-            ValueError: One of them is malformed; then nothing is replaced.
-        """
+        """Replace the handlers of these arguments, or raise `ValueError`."""
         checks: Mapping[str, Callable[[Any], Any]] = {
             "sampling": _as_sampling,
             "elicitation": _as_elicitation,
@@ -309,9 +305,7 @@ class ClientFeatures:
     ) -> ServerRequest:
         """Check a server's request; return its handler, params and finish.
 
-        Raises:
-            MethodNotFound: The revision has no such request, or there is no handler.
-            InvalidParams: The request breaks a rule; says which and where.
+        Raises `MethodNotFound` or `InvalidParams`.
         """
         spec = available(method, revision, "server")
         capabilities = self.capabilities(revision)
@@ -476,8 +470,7 @@ _RULES: Final = tuple(
 def as_source(given: Roots | None) -> Any:
     """Return the given roots: a function, the user's own list, a tuple or ``None``.
 
-    Raises:
-        ValueError: They are neither roots nor a function; says which entry is wrong.
+    Raises `ValueError`.
     """
     if given is None or callable(given):
         return given
@@ -491,8 +484,7 @@ def as_roots(values: Iterable[RootLike]) -> list[Root]:
 
     A text with a scheme is a URI, another one an absolute path.
 
-    Raises:
-        ValueError: One of them is no root; says which and why.
+    Raises `ValueError`.
     """
     return [_as_root(value, index) for index, value in enumerate(_iterable(values))]
 
@@ -586,8 +578,7 @@ def check_sampling(
 ) -> CreateMessageRequestParams:
     """Return the typed params of a server's request for an answer of the model.
 
-    Raises:
-        InvalidParams: It breaks a rule; says which and where.
+    Raises `InvalidParams`.
     """
     from mcpwire.types import CreateMessageRequestParams
 
@@ -663,8 +654,7 @@ def finish_sampling(
 ) -> JsonObject:
     """Return the raw answer of a sampling handler's value.
 
-    Raises:
-        LocalProtocolError: It does not answer the request.
+    Raises `LocalProtocolError`.
     """
     from mcpwire.types import CreateMessageResult
 

@@ -148,8 +148,7 @@ _CHOICES_SHOWN: Final = 8
 def check_value(field: PrimitiveSchemaDefinition, value: object) -> Value:
     """Return a field's value in the plain type that JSON has for it.
 
-    Raises:
-        ValueError: The value does not fit the field; says why.
+    Raises `ValueError`.
     """
     return _CHECKS[type(field)](field, value)
 
@@ -194,8 +193,7 @@ def fill_form(
 
     A field that is ``None`` stays out and does not get its default.
 
-    Raises:
-        LocalProtocolError: The content does not fit the form; names field and rule.
+    Raises `LocalProtocolError`.
     """
     if not isinstance(content, Mapping):
         raise LocalProtocolError(

@@ -110,11 +110,7 @@ def elicit_form(message: str, schema: JsonObject) -> InputRequest:
 def elicit_url(
     message: str, url: str, revision: Revision, *, elicitation_id: str
 ) -> InputRequest:
-    """Ask the user to visit a URL.
-
-    Raises:
-        LocalProtocolError: A client may not show that URL.
-    """
+    """Ask the user to visit a URL, or raise `LocalProtocolError`."""
     from mcpwire.protocol.elicitation import url_problem
 
     # 2025-11-25 client/elicitation, "URL Mode Elicitation Requests": a valid URL.
@@ -179,11 +175,7 @@ def create_message(
     revision: Revision,
     declared: Mapping[str, Any],
 ) -> InputRequest:
-    """Ask for an answer of the client's model.
-
-    Raises:
-        LocalProtocolError: The conversation breaks a rule of the revision.
-    """
+    """Ask for an answer of the client's model, or raise `LocalProtocolError`."""
     from mcpwire.protocol.client_features import check_sampling, finish_sampling
     from mcpwire.types import encode
 
@@ -221,8 +213,7 @@ def create_message(
 def _as_of(revision: Revision, message: SamplingMessage) -> SamplingMessage:
     """Return a message as the revision has it: before 2025-11-25 with one block.
 
-    Raises:
-        LocalProtocolError: It has content that the revision does not have.
+    Raises `LocalProtocolError`.
     """
     from mcpwire.protocol.client_features import SAMPLING_CONTENT
 

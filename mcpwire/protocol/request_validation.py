@@ -200,8 +200,7 @@ def _parse_media_type(text: str) -> tuple[str, dict[str, str]]:
 def read_json(body: bytes, most: int) -> Json:
     """Return the JSON value of a body, which may hold that many values.
 
-    Raises:
-        UnreadableMessage: It is not JSON, or holds more.
+    Raises `UnreadableMessage`.
     """
     try:
         if body[LARGE]:
@@ -253,9 +252,7 @@ def check_head(
 
     2026-07-28 streamable-http, "Server Validation".
 
-    Raises:
-        HeaderMismatch: The head lacks one of them, or differs from the body.
-        InvalidParams: The body names no version.
+    Raises `HeaderMismatch` or `InvalidParams`.
     """
     version = fields.get(_VERSION)
     if version is None:
@@ -287,8 +284,7 @@ def check_mirrored(
         params: The params.
         headers: The arguments that the tool wants repeated.
 
-    Raises:
-        HeaderMismatch: The body differs, or the head cannot be decoded.
+    Raises `HeaderMismatch`.
     """
     member = _NAMED.get(method)
     if member is not None:

@@ -219,8 +219,7 @@ class TaskRecord:
     ) -> tuple[TaskRecord, str]:
         """Open a request to the client; return the new record and the request's key.
 
-        Raises:
-            LocalProtocolError: The task has ended, or an open request has the key.
+        Raises `LocalProtocolError`.
         """
         if self.is_final:
             raise LocalProtocolError(
@@ -420,8 +419,7 @@ def read_answers(
     SEP-2663, "Task Update Requests": some of them may be enough for now; unknown and
     answered keys are ignored. A request with a wrong answer stays open.
 
-    Raises:
-        InvalidParams: They are no object, or an answer does not fit its request.
+    Raises `InvalidParams`.
     """
     from mcpwire import types
 
@@ -444,8 +442,7 @@ def read_answers(
 def read_ttl(params: Mapping[str, Any]) -> float | None:
     """Return for how many seconds a client of 2025-11-25 wants its task kept, if any.
 
-    Raises:
-        InvalidParams: The params do not request a task as the schema has it.
+    Raises `InvalidParams`.
     """
     task = params.get("task")
     if type(task) is not dict:
@@ -479,8 +476,7 @@ def cursor_after(record: TaskRecord) -> str:
 def read_cursor(params: Mapping[str, Any]) -> tuple[float, str] | None:
     """Return creation time and id of the task that the page comes after.
 
-    Raises:
-        InvalidParams: The cursor is unknown.
+    Raises `InvalidParams`.
     """
     cursor = params.get("cursor")
     if cursor is None:
@@ -625,9 +621,7 @@ def follow_session_task(task_id: str) -> Steps[dict[str, Any]]:
     2025-11-25 basic/utilities/tasks, "Getting Tasks": polls until it has ended or
     needs input; then `tasks/result` waits for the rest.
 
-    Raises:
-        InvalidMessage: An answer is malformed.
-        CallCancelled: The task was cancelled.
+    Raises `InvalidMessage` or `CallCancelled`.
     """
     while True:
         task = _checked((yield Call("tasks/get", {"taskId": task_id})), task_id)
@@ -643,10 +637,7 @@ def follow_session_task(task_id: str) -> Steps[dict[str, Any]]:
 def task_outcome(task: Mapping[str, Any]) -> dict[str, Any]:
     """Return the raw result of the call whose task has ended.
 
-    Raises:
-        RPCError: It ended with this error.
-        CallCancelled: It was cancelled.
-        InvalidMessage: It has neither result nor error.
+    Raises `RPCError`, `CallCancelled` or `InvalidMessage`.
     """
     status = _status(task)
     if status == CANCELLED:
@@ -682,8 +673,7 @@ def read_task_id(task: Mapping[str, Any]) -> str:
 def read_created(raw: dict[str, Any], revision: Revision) -> CreatedTask | None:
     """Return the task that a call became; ``None``: the answer is its result.
 
-    Raises:
-        InvalidMessage: The task is malformed.
+    Raises `InvalidMessage`.
     """
     from mcpwire.types import CreatedTask, CreateTaskResult, decode
 
@@ -698,11 +688,7 @@ def read_created(raw: dict[str, Any], revision: Revision) -> CreatedTask | None:
 def read_detailed(
     raw: dict[str, Any], task_id: str, revision: Revision
 ) -> DetailedTask:
-    """Return what `tasks/get` answered about that task.
-
-    Raises:
-        InvalidMessage: It is malformed, or about another task.
-    """
+    """Return what `tasks/get` answered about that task, or raise `InvalidMessage`."""
     from mcpwire.types import DetailedTask, decode
     from mcpwire.types.tasks import GetTaskResult
 
