@@ -343,17 +343,8 @@ class ClientFeatures:
                 method=_ELICIT,
             )
         if mode == "form":
-            form = _check_form(params)
-            return ServerRequest(
-                handlers.form, form, partial(_finish_form, form, revision)
-            )
-        page = _check_page(params, revision, plain_http=handlers.plain_http)
-        visits = self.url_elicitations
-        if page.elicitation_id is not None and _has_ids(revision):
-            visits.add(page.elicitation_id)
-        return ServerRequest(
-            handlers.url, page, partial(_finish_page, page, visits, revision)
-        )
+            return _prepare_form(handlers, params, revision)
+        return _prepare_page(handlers, self.url_elicitations, params, revision)
 
     def complete_elicitation(self, params: JsonObject | None) -> bool:
         """Tell whether a completion notification ends an open elicitation.
@@ -750,64 +741,61 @@ class UrlElicitations:
         return type(id) is str and self._open.pop(id, id) is None
 
 
-def _check_form(params: JsonObject | None) -> ElicitRequestFormParams:
-    from mcpwire.types import ElicitRequestFormParams
+def _prepare_form(
+    handlers: Elicitation, params: JsonObject | None, revision: Revision
+) -> ServerRequest:
+    from mcpwire.protocol.elicitation import fill_form
+    from mcpwire.types import ElicitRequestFormParams, ElicitResult
 
-    return decode_params(ElicitRequestFormParams, params, _ELICIT)
+    request = decode_params(ElicitRequestFormParams, params, _ELICIT)
+
+    def finish(value: Any) -> JsonObject:
+        if isinstance(value, Mapping):
+            value = ElicitResult("accept", dict(value))
+        result = _as_result(value, "ElicitResult, a mapping or an action")
+        if result.action != "accept":
+            reason = f"the action is {result.action!r}"
+            return _without_content(result, reason, revision)
+        content = fill_form(request.requested_schema, result.content or {}, revision)
+        return encode_answer(attrs.evolve(result, content=content), revision, _ELICITED)
+
+    return ServerRequest(handlers.form, request, finish)
 
 
-def _check_page(
-    params: JsonObject | None, revision: Revision, *, plain_http: bool
-) -> ElicitRequestURLParams:
+def _prepare_page(
+    handlers: Elicitation,
+    visits: UrlElicitations,
+    params: JsonObject | None,
+    revision: Revision,
+) -> ServerRequest:
     from mcpwire.protocol.elicitation import url_problem
     from mcpwire.types import ElicitRequestURLParams
 
     request = decode_params(ElicitRequestURLParams, params, _ELICIT)
-    problem = url_problem(request.url, plain_http=plain_http)
-    if problem is None and request.elicitation_id is None and _has_ids(revision):
+    id = request.elicitation_id
+    # An elicitation has an id so that its end can be told, and only then.
+    notice = available("notifications/elicitation/complete", revision, "server")
+    problem = url_problem(request.url, plain_http=handlers.plain_http)
+    if problem is None and id is None and notice is not None:
         problem = "elicitationId: expected str, got nothing"
     if problem is not None:
         raise InvalidParams(f"ElicitRequestURLParams.{problem}", method=_ELICIT)
-    return request
+    if id is not None and notice is not None:
+        visits.add(id)
 
+    def finish(value: Any) -> JsonObject:
+        is_agreed = False
+        try:
+            result = _as_result(value, "ElicitResult or an action")
+            reason = "the user was asked to visit a URL"
+            answer = _without_content(result, reason, revision)
+            is_agreed = result.action == "accept"
+            return answer
+        finally:
+            if not is_agreed:
+                visits.discard(id)
 
-def _has_ids(revision: Revision) -> bool:
-    # An elicitation has an id so that its end can be told, and only then.
-    notice = "notifications/elicitation/complete"
-    return available(notice, revision, "server") is not None
-
-
-def _finish_form(
-    request: ElicitRequestFormParams, revision: Revision, value: Any
-) -> JsonObject:
-    from mcpwire.protocol.elicitation import fill_form
-    from mcpwire.types import ElicitResult
-
-    if isinstance(value, Mapping):
-        value = ElicitResult("accept", dict(value))
-    result = _as_result(value, "ElicitResult, a mapping or an action")
-    if result.action == "accept":
-        content = fill_form(request.requested_schema, result.content or {}, revision)
-        return encode_answer(attrs.evolve(result, content=content), revision, _ELICITED)
-    return _without_content(result, f"the action is {result.action!r}", revision)
-
-
-def _finish_page(
-    request: ElicitRequestURLParams,
-    visits: UrlElicitations,
-    revision: Revision,
-    value: Any,
-) -> JsonObject:
-    is_agreed = False
-    try:
-        result = _as_result(value, "ElicitResult or an action")
-        reason = "the user was asked to visit a URL"
-        answer = _without_content(result, reason, revision)
-        is_agreed = result.action == "accept"
-        return answer
-    finally:
-        if not is_agreed:
-            visits.discard(request.elicitation_id)
+    return ServerRequest(handlers.url, request, finish)
 
 
 def _as_result(value: Any, expected: str) -> ElicitResult:

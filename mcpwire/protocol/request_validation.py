@@ -94,14 +94,11 @@ _SHOWN_MAX: Final = 100
 _NAMED: Final = {spec.name: spec.mirrored for spec in METHODS if spec.mirrored}
 """Method -> the member of its params that `Mcp-Name` repeats."""
 
-_REFUSED: Final = {MethodNotFound.default_code: 404}
-"""Error code -> status, if no handler saw the request; the others are 400."""
-
-_ANSWERED: Final = {
-    error.default_code: 400
+_BAD_REQUEST: Final = frozenset(
+    error.default_code
     for error in (HeaderMismatch, MissingCapability, UnsupportedVersion)
-}
-"""Error code -> status, if the error is a handler's; the others are 200."""
+)
+"""The codes of errors that have the status 400 also if they are a handler's."""
 
 
 class HeaderFields(Protocol):
@@ -329,8 +326,8 @@ def http_status(error: RPCError, *, is_admitted: bool) -> int:
             that it defines; any other error of a handler is an answer.
     """
     if is_admitted:
-        return _ANSWERED.get(error.code, 200)
-    return _REFUSED.get(error.code, 400)
+        return 400 if error.code in _BAD_REQUEST else 200
+    return 404 if error.code == MethodNotFound.default_code else 400
 
 
 # --- Host and Origin
