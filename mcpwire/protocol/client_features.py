@@ -229,7 +229,7 @@ class ClientFeatures:
         experimental: Capabilities of the user's own, by name, with their settings.
 
     Attributes:
-        url_elicitations: The visits that a server may still report as done.
+        url_elicitations: The URL elicitations that a server may still complete.
 
     Raises:
         ValueError: An argument is malformed; names it.
@@ -377,7 +377,7 @@ def _checked_id(id: object) -> str:
     # and the prefix is mandatory.
     if not isinstance(id, str) or "/" not in id or not is_meta_key(id):
         raise ValueError(
-            f"extensions: {excerpt(id)} is no extension's id, "
+            f"extensions: {excerpt(id)} is not an extension's id, "
             "which is spelled like 'com.example/name'"
         )
     return id
@@ -503,7 +503,7 @@ def _as_root(value: Any, index: int) -> Root:
         )
     if root.name is not None and not isinstance(root.name, str):
         raise ValueError(f"{where}: its name must be a str, got {excerpt(root.name)}")
-    problem: str | None = "is no str"
+    problem: str | None = "is not a str"
     if isinstance(root.uri, str):
         problem = next((why for rule, why in _RULES if rule.search(root.uri)), None)
     if problem is not None:
@@ -527,7 +527,7 @@ def _uri_of(path: str | bytes, where: str) -> str:
     try:
         data = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise ValueError(f"{where}: {excerpt(text)} is no path ({error})") from error
+        raise ValueError(f"{where}: {excerpt(text)} is not a path ({error})") from error
     return prefix + quote_from_bytes(data)
 
 
@@ -704,7 +704,7 @@ _OPEN_MAX: Final = 1024
 
 
 class UrlElicitations:
-    """The URL elicitations of one client whose completion may still come, bounded.
+    """The URL elicitations of one client that may still be completed, bounded.
 
     Only 2025-11-25 gives them ids and reports when the user is done.
     """
@@ -764,7 +764,7 @@ def _prepare_form(
 
 def _prepare_page(
     handlers: Elicitation,
-    visits: UrlElicitations,
+    open_urls: UrlElicitations,
     params: JsonObject | None,
     revision: Revision,
 ) -> ServerRequest:
@@ -773,7 +773,7 @@ def _prepare_page(
 
     request = decode_params(ElicitRequestURLParams, params, _ELICIT)
     id = request.elicitation_id
-    # An elicitation has an id so that its end can be told, and only then.
+    # An elicitation has an id only where its completion is notified.
     notice = available("notifications/elicitation/complete", revision, "server")
     problem = url_problem(request.url, plain_http=handlers.plain_http)
     if problem is None and id is None and notice is not None:
@@ -781,7 +781,7 @@ def _prepare_page(
     if problem is not None:
         raise InvalidParams(f"ElicitRequestURLParams.{problem}", method=_ELICIT)
     if id is not None and notice is not None:
-        visits.add(id)
+        open_urls.add(id)
 
     def finish(value: Any) -> JsonObject:
         is_agreed = False
@@ -793,7 +793,7 @@ def _prepare_page(
             return answer
         finally:
             if not is_agreed:
-                visits.discard(id)
+                open_urls.discard(id)
 
     return ServerRequest(handlers.url, request, finish)
 

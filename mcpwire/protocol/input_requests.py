@@ -101,7 +101,7 @@ def capability_object(capability: str) -> JsonObject:
 
 
 def elicit_form(message: str, schema: JsonObject) -> InputRequest:
-    """Ask the user to fill in a form, whose schema is as the revision has it."""
+    """Ask the user to fill in a form, with a schema of the revision."""
     # 2025-11-25 client/elicitation: no mode means form, and before there are no modes.
     params = {"message": message, "requestedSchema": schema}
     return _elicit("elicitation.form", params)

@@ -204,7 +204,7 @@ def read_json(body: bytes, most: int) -> Json:
             check_values(body, most)
         return loads(body)
     except JSONDecodeError as error:
-        raise UnreadableMessage(ParseError("the body is no JSON")) from error
+        raise UnreadableMessage(ParseError("the body is not JSON")) from error
     except MessageTooLarge as error:
         id = _id_in(outline(body))
         raise UnreadableMessage(InvalidRequest(str(error)), id) from error

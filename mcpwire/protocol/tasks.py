@@ -156,7 +156,7 @@ class TaskRecord:
     """Unguessable: it may be all that protects the task."""
 
     owner: str
-    """The client that it counts to; empty where clients are not told apart."""
+    """The client that it counts to; empty if all clients are one."""
 
     tool: str
     status: str = WORKING
@@ -517,7 +517,7 @@ def select_evictions(
 ) -> tuple[list[str] | None, str | None]:
     """Select the finished tasks that give way to a new task of an owner.
 
-    A finished task is kept for its time, as its client was told. Only if there is no
+    A finished task is kept for its time, as its client expects. Only if there is no
     room at all, the client with the most tasks loses its oldest finished one, or if it
     has none, its oldest one, which has to be ended first. A client with no more tasks
     than the owner loses none.
@@ -635,7 +635,7 @@ def follow_session_task(task_id: str) -> Steps[dict[str, Any]]:
 
 
 def task_outcome(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the raw result of the call whose task has ended.
+    """Return the raw result of the call of a task that has ended.
 
     Raises `RPCError`, `CallCancelled` or `InvalidMessage`.
     """

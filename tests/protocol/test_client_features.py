@@ -7,8 +7,19 @@ import pytest
 import wirecheck
 
 from mcpwire import types
-from mcpwire.errors import InvalidParams, MethodNotFound
-from mcpwire.protocol.client_features import ClientFeatures, Elicitation, Sampling
+from mcpwire.errors import (
+    InvalidMessage,
+    InvalidParams,
+    LocalProtocolError,
+    MethodNotFound,
+)
+from mcpwire.protocol.client_features import (
+    ClientFeatures,
+    Elicitation,
+    Sampling,
+    decode_params,
+    encode_answer,
+)
 from mcpwire.protocol.methods import METHODS, TASKS, Kind, available
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
@@ -330,3 +341,21 @@ def test_handlers_are_replaced_by_name_all_or_none():
 def test_experimental_capabilities_are_a_mapping_of_mappings(given):
     with pytest.raises(ValueError, match=r"^experimental"):
         ClientFeatures(experimental=given)
+
+
+def test_a_refused_question_names_path_and_cause():
+    with pytest.raises(InvalidParams) as caught:
+        decode_params(types.ListRootsRequestParams, {"_meta": []}, "roots/list")
+    assert caught.value.message == (
+        "ListRootsRequestParams._meta: expected object, got array"
+    )
+    assert caught.value.method == "roots/list"
+    assert isinstance(caught.value.__cause__, InvalidMessage)
+
+
+@pytest.mark.parametrize(
+    "roots", [None, [3], [types.Root(3)], [types.Root("a", meta="x")]]
+)
+def test_an_answer_is_read_as_the_server_will(roots):
+    with pytest.raises(LocalProtocolError):
+        encode_answer(types.ListRootsResult(roots), LATEST, "roots")
