@@ -578,11 +578,11 @@ def check_sampling(
     asks_for_tools = request.tools is not None or request.tool_choice is not None
     if asks_for_tools and not capability_declared(capabilities, "sampling.tools"):
         given = "tools" if request.tools is not None else "toolChoice"
-        problem: str | None = f".{given}: this client did not declare sampling.tools"
+        problem: str | None = f"{given}: this client did not declare sampling.tools"
     else:
         problem = _find_imbalance(request.messages)
     if problem is not None:
-        raise InvalidParams(f"CreateMessageRequestParams{problem}", method=_SAMPLE)
+        raise InvalidParams(f"CreateMessageRequestParams.{problem}", method=_SAMPLE)
     return request
 
 
@@ -606,11 +606,11 @@ def _find_imbalance(messages: list[SamplingMessage]) -> str | None:
                 "before"
             )
         if problem is not None:
-            return f".messages[{index}]: {problem}"
+            return f"messages[{index}]: {problem}"
         open_uses = uses
     if open_uses:
         last = len(messages) - 1
-        return f".messages[{last}]: the tool use {excerpt(open_uses[0])} has no result"
+        return f"messages[{last}]: the tool use {excerpt(open_uses[0])} has no result"
     return None
 
 
