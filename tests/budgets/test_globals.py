@@ -18,7 +18,7 @@ PACKAGE = Path(mcpwire.__file__).parent
 ALLOWED = {
     "auth/records.py: _members": "the fields of a class, once for each class of ours",
     "cli/ask/pages.py: STAYING": "browsers that outlive the command, so no zombies",
-    "protocol/frontmatter.py: _bounded_loader": "a class, made with PyYAML",
+    "protocol/skills.py: _bounded_loader": "a class, made with PyYAML",
     "gateway/bridge/headers.py: _causing": "a context variable is the task's own",
     "gateway/upstream.py: NOTHING": "stays empty: who gets it only reads",
     "server/asking/context.py: _current": "a context variable is the task's own",
@@ -29,14 +29,12 @@ ALLOWED = {
     "sync/_runner.py: _of_parent": "loops of a parent process, which must not close",
     "testing/asgi.py: _stream_class": "a class, made with httpx",
     "transports/base.py: _held": "what a fork must let go of: connections, weakly",
-    "transports/http/destination.py: _current": "a context variable",
-    "transports/http/over_httpx/lines.py: _current": "a context variable",
+    "transports/http/httpx_engine.py: _current": "a context variable",
     "transports/oauth/storage.py: _file_mutex": "a lock, made anew after a fork",
     "transports/process.py: _changed": "the one thread for all children",
     "transports/process.py: _lock": "the one thread for all children",
     "transports/process.py: _thread": "the one thread for all children",
     "transports/process.py: _watched": "the one thread for all children",
-    "types/_codec.py: _CODEC": "what is compiled, once for each class of ours",
 }
 """What is kept in modules and changes."""
 
