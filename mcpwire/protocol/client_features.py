@@ -229,7 +229,7 @@ class ClientFeatures:
         experimental: Capabilities of the user's own, by name, with their settings.
 
     Attributes:
-        url_elicitations: The visits that a server may still report as done.
+        url_elicitations: The URL elicitations that a server may still complete.
 
     Raises:
         ValueError: An argument is malformed; names it.
@@ -252,11 +252,7 @@ class ClientFeatures:
         self.url_elicitations = UrlElicitations()
 
     def replace(self, given: Mapping[str, Any]) -> None:
-        """Replace the handlers of these arguments.
-
-        Raises:
-            ValueError: One of them is malformed; then nothing is replaced.
-        """
+        """Replace the handlers of these arguments, or raise `ValueError`."""
         checks: Mapping[str, Callable[[Any], Any]] = {
             "sampling": _as_sampling,
             "elicitation": _as_elicitation,
@@ -309,9 +305,7 @@ class ClientFeatures:
     ) -> ServerRequest:
         """Check a server's request; return its handler, params and finish.
 
-        Raises:
-            MethodNotFound: The revision has no such request, or there is no handler.
-            InvalidParams: The request breaks a rule; says which and where.
+        Raises `MethodNotFound` or `InvalidParams`.
         """
         spec = available(method, revision, "server")
         capabilities = self.capabilities(revision)
@@ -349,17 +343,8 @@ class ClientFeatures:
                 method=_ELICIT,
             )
         if mode == "form":
-            form = _check_form(params)
-            return ServerRequest(
-                handlers.form, form, partial(_finish_form, form, revision)
-            )
-        page = _check_page(params, revision, plain_http=handlers.plain_http)
-        visits = self.url_elicitations
-        if page.elicitation_id is not None and _has_ids(revision):
-            visits.add(page.elicitation_id)
-        return ServerRequest(
-            handlers.url, page, partial(_finish_page, page, visits, revision)
-        )
+            return _prepare_form(handlers, params, revision)
+        return _prepare_page(handlers, self.url_elicitations, params, revision)
 
     def complete_elicitation(self, params: JsonObject | None) -> bool:
         """Tell whether a completion notification ends an open elicitation.
@@ -392,7 +377,7 @@ def _checked_id(id: object) -> str:
     # and the prefix is mandatory.
     if not isinstance(id, str) or "/" not in id or not is_meta_key(id):
         raise ValueError(
-            f"extensions: {excerpt(id)} is no extension's id, "
+            f"extensions: {excerpt(id)} is not an extension's id, "
             "which is spelled like 'com.example/name'"
         )
     return id
@@ -476,8 +461,7 @@ _RULES: Final = tuple(
 def as_source(given: Roots | None) -> Any:
     """Return the given roots: a function, the user's own list, a tuple or ``None``.
 
-    Raises:
-        ValueError: They are neither roots nor a function; says which entry is wrong.
+    Raises `ValueError`.
     """
     if given is None or callable(given):
         return given
@@ -491,8 +475,7 @@ def as_roots(values: Iterable[RootLike]) -> list[Root]:
 
     A text with a scheme is a URI, another one an absolute path.
 
-    Raises:
-        ValueError: One of them is no root; says which and why.
+    Raises `ValueError`.
     """
     return [_as_root(value, index) for index, value in enumerate(_iterable(values))]
 
@@ -520,7 +503,7 @@ def _as_root(value: Any, index: int) -> Root:
         )
     if root.name is not None and not isinstance(root.name, str):
         raise ValueError(f"{where}: its name must be a str, got {excerpt(root.name)}")
-    problem: str | None = "is no str"
+    problem: str | None = "is not a str"
     if isinstance(root.uri, str):
         problem = next((why for rule, why in _RULES if rule.search(root.uri)), None)
     if problem is not None:
@@ -544,7 +527,7 @@ def _uri_of(path: str | bytes, where: str) -> str:
     try:
         data = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise ValueError(f"{where}: {excerpt(text)} is no path ({error})") from error
+        raise ValueError(f"{where}: {excerpt(text)} is not a path ({error})") from error
     return prefix + quote_from_bytes(data)
 
 
@@ -586,8 +569,7 @@ def check_sampling(
 ) -> CreateMessageRequestParams:
     """Return the typed params of a server's request for an answer of the model.
 
-    Raises:
-        InvalidParams: It breaks a rule; says which and where.
+    Raises `InvalidParams`.
     """
     from mcpwire.types import CreateMessageRequestParams
 
@@ -596,11 +578,11 @@ def check_sampling(
     asks_for_tools = request.tools is not None or request.tool_choice is not None
     if asks_for_tools and not capability_declared(capabilities, "sampling.tools"):
         given = "tools" if request.tools is not None else "toolChoice"
-        problem: str | None = f".{given}: this client did not declare sampling.tools"
+        problem: str | None = f"{given}: this client did not declare sampling.tools"
     else:
         problem = _find_imbalance(request.messages)
     if problem is not None:
-        raise InvalidParams(f"CreateMessageRequestParams{problem}", method=_SAMPLE)
+        raise InvalidParams(f"CreateMessageRequestParams.{problem}", method=_SAMPLE)
     return request
 
 
@@ -624,11 +606,11 @@ def _find_imbalance(messages: list[SamplingMessage]) -> str | None:
                 "before"
             )
         if problem is not None:
-            return f".messages[{index}]: {problem}"
+            return f"messages[{index}]: {problem}"
         open_uses = uses
     if open_uses:
         last = len(messages) - 1
-        return f".messages[{last}]: the tool use {excerpt(open_uses[0])} has no result"
+        return f"messages[{last}]: the tool use {excerpt(open_uses[0])} has no result"
     return None
 
 
@@ -663,8 +645,7 @@ def finish_sampling(
 ) -> JsonObject:
     """Return the raw answer of a sampling handler's value.
 
-    Raises:
-        LocalProtocolError: It does not answer the request.
+    Raises `LocalProtocolError`.
     """
     from mcpwire.types import CreateMessageResult
 
@@ -723,7 +704,7 @@ _OPEN_MAX: Final = 1024
 
 
 class UrlElicitations:
-    """The URL elicitations of one client whose completion may still come, bounded.
+    """The URL elicitations of one client that may still be completed, bounded.
 
     Only 2025-11-25 gives them ids and reports when the user is done.
     """
@@ -760,64 +741,61 @@ class UrlElicitations:
         return type(id) is str and self._open.pop(id, id) is None
 
 
-def _check_form(params: JsonObject | None) -> ElicitRequestFormParams:
-    from mcpwire.types import ElicitRequestFormParams
+def _prepare_form(
+    handlers: Elicitation, params: JsonObject | None, revision: Revision
+) -> ServerRequest:
+    from mcpwire.protocol.elicitation import fill_form
+    from mcpwire.types import ElicitRequestFormParams, ElicitResult
 
-    return decode_params(ElicitRequestFormParams, params, _ELICIT)
+    request = decode_params(ElicitRequestFormParams, params, _ELICIT)
+
+    def finish(value: Any) -> JsonObject:
+        if isinstance(value, Mapping):
+            value = ElicitResult("accept", dict(value))
+        result = _as_result(value, "ElicitResult, a mapping or an action")
+        if result.action != "accept":
+            reason = f"the action is {result.action!r}"
+            return _without_content(result, reason, revision)
+        content = fill_form(request.requested_schema, result.content or {}, revision)
+        return encode_answer(attrs.evolve(result, content=content), revision, _ELICITED)
+
+    return ServerRequest(handlers.form, request, finish)
 
 
-def _check_page(
-    params: JsonObject | None, revision: Revision, *, plain_http: bool
-) -> ElicitRequestURLParams:
+def _prepare_page(
+    handlers: Elicitation,
+    open_urls: UrlElicitations,
+    params: JsonObject | None,
+    revision: Revision,
+) -> ServerRequest:
     from mcpwire.protocol.elicitation import url_problem
     from mcpwire.types import ElicitRequestURLParams
 
     request = decode_params(ElicitRequestURLParams, params, _ELICIT)
-    problem = url_problem(request.url, plain_http=plain_http)
-    if problem is None and request.elicitation_id is None and _has_ids(revision):
+    id = request.elicitation_id
+    # An elicitation has an id only where its completion is notified.
+    notice = available("notifications/elicitation/complete", revision, "server")
+    problem = url_problem(request.url, plain_http=handlers.plain_http)
+    if problem is None and id is None and notice is not None:
         problem = "elicitationId: expected str, got nothing"
     if problem is not None:
         raise InvalidParams(f"ElicitRequestURLParams.{problem}", method=_ELICIT)
-    return request
+    if id is not None and notice is not None:
+        open_urls.add(id)
 
+    def finish(value: Any) -> JsonObject:
+        is_agreed = False
+        try:
+            result = _as_result(value, "ElicitResult or an action")
+            reason = "the user was asked to visit a URL"
+            answer = _without_content(result, reason, revision)
+            is_agreed = result.action == "accept"
+            return answer
+        finally:
+            if not is_agreed:
+                open_urls.discard(id)
 
-def _has_ids(revision: Revision) -> bool:
-    # An elicitation has an id so that its end can be told, and only then.
-    notice = "notifications/elicitation/complete"
-    return available(notice, revision, "server") is not None
-
-
-def _finish_form(
-    request: ElicitRequestFormParams, revision: Revision, value: Any
-) -> JsonObject:
-    from mcpwire.protocol.elicitation import fill_form
-    from mcpwire.types import ElicitResult
-
-    if isinstance(value, Mapping):
-        value = ElicitResult("accept", dict(value))
-    result = _as_result(value, "ElicitResult, a mapping or an action")
-    if result.action == "accept":
-        content = fill_form(request.requested_schema, result.content or {}, revision)
-        return encode_answer(attrs.evolve(result, content=content), revision, _ELICITED)
-    return _without_content(result, f"the action is {result.action!r}", revision)
-
-
-def _finish_page(
-    request: ElicitRequestURLParams,
-    visits: UrlElicitations,
-    revision: Revision,
-    value: Any,
-) -> JsonObject:
-    is_agreed = False
-    try:
-        result = _as_result(value, "ElicitResult or an action")
-        reason = "the user was asked to visit a URL"
-        answer = _without_content(result, reason, revision)
-        is_agreed = result.action == "accept"
-        return answer
-    finally:
-        if not is_agreed:
-            visits.discard(request.elicitation_id)
+    return ServerRequest(handlers.url, request, finish)
 
 
 def _as_result(value: Any, expected: str) -> ElicitResult:

@@ -148,8 +148,7 @@ _CHOICES_SHOWN: Final = 8
 def check_value(field: PrimitiveSchemaDefinition, value: object) -> Value:
     """Return a field's value in the plain type that JSON has for it.
 
-    Raises:
-        ValueError: The value does not fit the field; says why.
+    Raises `ValueError`.
     """
     return _CHECKS[type(field)](field, value)
 
@@ -194,8 +193,7 @@ def fill_form(
 
     A field that is ``None`` stays out and does not get its default.
 
-    Raises:
-        LocalProtocolError: The content does not fit the form; names field and rule.
+    Raises `LocalProtocolError`.
     """
     if not isinstance(content, Mapping):
         raise LocalProtocolError(
@@ -272,7 +270,7 @@ def _number(field: Any, value: object) -> int | float:
     number = _finite(value)
     if field.type == "integer" and type(number) is float:
         if not number.is_integer():
-            raise ValueError(f"{number} is no integer")
+            raise ValueError(f"{number} is not an integer")
         if abs(number) <= _EXACT_FLOATS:
             number = int(number)
     if field.minimum is not None and number < field.minimum:
@@ -288,7 +286,7 @@ def _finite(value: object) -> int | float:
     if isinstance(value, int):
         return int(value)
     if not isfinite(value):
-        raise ValueError(f"{value} is no number that can be sent")
+        raise ValueError(f"{value} is not a number that can be sent")
     return float(value)
 
 
@@ -360,7 +358,7 @@ URL_MAX: Final = 8 * 1024
 _PUNYCODE: Final = "xn--"
 _DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 _LOOKALIKES: Final = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"})
-"""Scripts whose letters pass for each other's."""
+"""Scripts with letters that look like those of another one."""
 
 
 @attrs.frozen

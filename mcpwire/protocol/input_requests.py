@@ -101,7 +101,7 @@ def capability_object(capability: str) -> JsonObject:
 
 
 def elicit_form(message: str, schema: JsonObject) -> InputRequest:
-    """Ask the user to fill in a form, whose schema is as the revision has it."""
+    """Ask the user to fill in a form, with a schema of the revision."""
     # 2025-11-25 client/elicitation: no mode means form, and before there are no modes.
     params = {"message": message, "requestedSchema": schema}
     return _elicit("elicitation.form", params)
@@ -110,11 +110,7 @@ def elicit_form(message: str, schema: JsonObject) -> InputRequest:
 def elicit_url(
     message: str, url: str, revision: Revision, *, elicitation_id: str
 ) -> InputRequest:
-    """Ask the user to visit a URL.
-
-    Raises:
-        LocalProtocolError: A client may not show that URL.
-    """
+    """Ask the user to visit a URL, or raise `LocalProtocolError`."""
     from mcpwire.protocol.elicitation import url_problem
 
     # 2025-11-25 client/elicitation, "URL Mode Elicitation Requests": a valid URL.
@@ -179,11 +175,7 @@ def create_message(
     revision: Revision,
     declared: Mapping[str, Any],
 ) -> InputRequest:
-    """Ask for an answer of the client's model.
-
-    Raises:
-        LocalProtocolError: The conversation breaks a rule of the revision.
-    """
+    """Ask for an answer of the client's model, or raise `LocalProtocolError`."""
     from mcpwire.protocol.client_features import check_sampling, finish_sampling
     from mcpwire.types import encode
 
@@ -221,8 +213,7 @@ def create_message(
 def _as_of(revision: Revision, message: SamplingMessage) -> SamplingMessage:
     """Return a message as the revision has it: before 2025-11-25 with one block.
 
-    Raises:
-        LocalProtocolError: It has content that the revision does not have.
+    Raises `LocalProtocolError`.
     """
     from mcpwire.protocol.client_features import SAMPLING_CONTENT
 

@@ -109,8 +109,7 @@ def binding_of(owner: Owner, method: str, params: Mapping[str, Json]) -> bytes:
     Of the params counts what the client repeats in each round, whatever the order of
     its members.
 
-    Raises:
-        InvalidParams: They are nested too deeply.
+    Raises `InvalidParams`.
     """
     bound = {name: params[name] for name in params if name not in _NOT_BOUND}
     try:
@@ -125,8 +124,7 @@ def request_digest(method: str, params: Mapping[str, Json], *, is_named: bool) -
     A key that the author chose stands for its request however that is worded; a
     counted one stands for this text only.
 
-    Raises:
-        LocalProtocolError: The params have no JSON form.
+    Raises `LocalProtocolError`.
     """
     if is_named:
         return method
@@ -147,11 +145,7 @@ def _ordered(value: Json) -> Json:
 
 
 def seal(state: CallState, binding: bytes, key: bytes) -> str:
-    """Return a state as the client gets it.
-
-    Raises:
-        LocalProtocolError: It is too long, or something in it has no JSON form.
-    """
+    """Return a state as the client gets it, or raise `LocalProtocolError`."""
     members = {
         "r": state.round,
         "n": state.nonce,
@@ -181,8 +175,7 @@ def unseal(
         keys: The keys that may have signed it.
         now: Seconds since 1970.
 
-    Raises:
-        InvalidParams: It is not ours, not this request's, or too old.
+    Raises `InvalidParams`.
     """
     refusal = InvalidParams(
         "params.requestState is not one that this request was given"

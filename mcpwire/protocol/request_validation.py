@@ -94,14 +94,11 @@ _SHOWN_MAX: Final = 100
 _NAMED: Final = {spec.name: spec.mirrored for spec in METHODS if spec.mirrored}
 """Method -> the member of its params that `Mcp-Name` repeats."""
 
-_REFUSED: Final = {MethodNotFound.default_code: 404}
-"""Error code -> status, if no handler saw the request; the others are 400."""
-
-_ANSWERED: Final = {
-    error.default_code: 400
+_BAD_REQUEST: Final = frozenset(
+    error.default_code
     for error in (HeaderMismatch, MissingCapability, UnsupportedVersion)
-}
-"""Error code -> status, if the error is a handler's; the others are 200."""
+)
+"""The codes of errors that have the status 400 also if they are a handler's."""
 
 
 class HeaderFields(Protocol):
@@ -200,15 +197,14 @@ def _parse_media_type(text: str) -> tuple[str, dict[str, str]]:
 def read_json(body: bytes, most: int) -> Json:
     """Return the JSON value of a body, which may hold that many values.
 
-    Raises:
-        UnreadableMessage: It is not JSON, or holds more.
+    Raises `UnreadableMessage`.
     """
     try:
         if body[LARGE]:
             check_values(body, most)
         return loads(body)
     except JSONDecodeError as error:
-        raise UnreadableMessage(ParseError("the body is no JSON")) from error
+        raise UnreadableMessage(ParseError("the body is not JSON")) from error
     except MessageTooLarge as error:
         id = _id_in(outline(body))
         raise UnreadableMessage(InvalidRequest(str(error)), id) from error
@@ -253,9 +249,7 @@ def check_head(
 
     2026-07-28 streamable-http, "Server Validation".
 
-    Raises:
-        HeaderMismatch: The head lacks one of them, or differs from the body.
-        InvalidParams: The body names no version.
+    Raises `HeaderMismatch` or `InvalidParams`.
     """
     version = fields.get(_VERSION)
     if version is None:
@@ -287,8 +281,7 @@ def check_mirrored(
         params: The params.
         headers: The arguments that the tool wants repeated.
 
-    Raises:
-        HeaderMismatch: The body differs, or the head cannot be decoded.
+    Raises `HeaderMismatch`.
     """
     member = _NAMED.get(method)
     if member is not None:
@@ -333,8 +326,8 @@ def http_status(error: RPCError, *, is_admitted: bool) -> int:
             that it defines; any other error of a handler is an answer.
     """
     if is_admitted:
-        return _ANSWERED.get(error.code, 200)
-    return _REFUSED.get(error.code, 400)
+        return 400 if error.code in _BAD_REQUEST else 200
+    return 404 if error.code == MethodNotFound.default_code else 400
 
 
 # --- Host and Origin

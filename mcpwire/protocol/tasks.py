@@ -156,7 +156,7 @@ class TaskRecord:
     """Unguessable: it may be all that protects the task."""
 
     owner: str
-    """The client that it counts to; empty where clients are not told apart."""
+    """The client that it counts to; empty if all clients are one."""
 
     tool: str
     status: str = WORKING
@@ -219,8 +219,7 @@ class TaskRecord:
     ) -> tuple[TaskRecord, str]:
         """Open a request to the client; return the new record and the request's key.
 
-        Raises:
-            LocalProtocolError: The task has ended, or an open request has the key.
+        Raises `LocalProtocolError`.
         """
         if self.is_final:
             raise LocalProtocolError(
@@ -420,8 +419,7 @@ def read_answers(
     SEP-2663, "Task Update Requests": some of them may be enough for now; unknown and
     answered keys are ignored. A request with a wrong answer stays open.
 
-    Raises:
-        InvalidParams: They are no object, or an answer does not fit its request.
+    Raises `InvalidParams`.
     """
     from mcpwire import types
 
@@ -444,8 +442,7 @@ def read_answers(
 def read_ttl(params: Mapping[str, Any]) -> float | None:
     """Return for how many seconds a client of 2025-11-25 wants its task kept, if any.
 
-    Raises:
-        InvalidParams: The params do not request a task as the schema has it.
+    Raises `InvalidParams`.
     """
     task = params.get("task")
     if type(task) is not dict:
@@ -479,8 +476,7 @@ def cursor_after(record: TaskRecord) -> str:
 def read_cursor(params: Mapping[str, Any]) -> tuple[float, str] | None:
     """Return creation time and id of the task that the page comes after.
 
-    Raises:
-        InvalidParams: The cursor is unknown.
+    Raises `InvalidParams`.
     """
     cursor = params.get("cursor")
     if cursor is None:
@@ -521,7 +517,7 @@ def select_evictions(
 ) -> tuple[list[str] | None, str | None]:
     """Select the finished tasks that give way to a new task of an owner.
 
-    A finished task is kept for its time, as its client was told. Only if there is no
+    A finished task is kept for its time, as its client expects. Only if there is no
     room at all, the client with the most tasks loses its oldest finished one, or if it
     has none, its oldest one, which has to be ended first. A client with no more tasks
     than the owner loses none.
@@ -626,9 +622,7 @@ def follow_session_task(task_id: str) -> Steps[dict[str, Any]]:
     2025-11-25 basic/utilities/tasks, "Getting Tasks": polls until it has ended or
     needs input; then `tasks/result` waits for the rest.
 
-    Raises:
-        InvalidMessage: An answer is malformed.
-        CallCancelled: The task was cancelled.
+    Raises `InvalidMessage` or `CallCancelled`.
     """
     while True:
         task = _checked((yield Call("tasks/get", {"taskId": task_id})), task_id)
@@ -642,12 +636,9 @@ def follow_session_task(task_id: str) -> Steps[dict[str, Any]]:
 
 
 def task_outcome(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the raw result of the call whose task has ended.
+    """Return the raw result of the call of a task that has ended.
 
-    Raises:
-        RPCError: It ended with this error.
-        CallCancelled: It was cancelled.
-        InvalidMessage: It has neither result nor error.
+    Raises `RPCError`, `CallCancelled` or `InvalidMessage`.
     """
     status = _status(task)
     if status == CANCELLED:
@@ -683,8 +674,7 @@ def read_task_id(task: Mapping[str, Any]) -> str:
 def read_created(raw: dict[str, Any], revision: Revision) -> CreatedTask | None:
     """Return the task that a call became; ``None``: the answer is its result.
 
-    Raises:
-        InvalidMessage: The task is malformed.
+    Raises `InvalidMessage`.
     """
     from mcpwire.types import CreatedTask, CreateTaskResult, decode
 
@@ -699,11 +689,7 @@ def read_created(raw: dict[str, Any], revision: Revision) -> CreatedTask | None:
 def read_detailed(
     raw: dict[str, Any], task_id: str, revision: Revision
 ) -> DetailedTask:
-    """Return what `tasks/get` answered about that task.
-
-    Raises:
-        InvalidMessage: It is malformed, or about another task.
-    """
+    """Return what `tasks/get` answered about that task, or raise `InvalidMessage`."""
     from mcpwire.types import DetailedTask, decode
     from mcpwire.types.tasks import GetTaskResult
 

@@ -1,8 +1,8 @@
-"""Divides one bounded pool among the clients that share it.
+"""A bounded pool that is divided fairly among its clients.
 
-Each item belongs to an owner: a principal, or the network of a client's address. When
-the pool is full, an item of the owner with the most items leaves, its longest unused
-first. An owner that has no more items than the newcomer's owner loses none for it.
+Each item belongs to an owner: a principal, or the network of a client's address. If the
+pool is full, the owner with the most items loses its least recently used one. An owner
+with no more items than the owner of the new item loses none.
 """
 
 from __future__ import annotations
@@ -23,32 +23,23 @@ SCAN_LIMIT: Final = 64
 
 
 class FairPool(Generic[Item]):
-    """The items of one pool, by owner; each owner's longest unused item first.
-
-    All operations take constant time.
-    """
+    """The items of one pool by owner, least recently used first; in constant time."""
 
     __slots__ = ("_items", "_most", "_owners", "_rank_of", "_ranks")
 
     def __init__(self) -> None:
         self._owners: dict[Item, Hashable] = {}
         self._items: dict[Hashable, dict[Item, None]] = {}
-        # The owners of each number of items, and for each owner those with as many.
+        # The owners by their number of items, and for each owner those with as many.
         self._ranks: dict[int, dict[Hashable, None]] = {}
         self._rank_of: dict[Hashable, dict[Hashable, None]] = {}
         self._most = 0
 
     def __len__(self) -> int:
-        """Return the number of items."""
         return len(self._owners)
 
     def __contains__(self, item: object) -> bool:
-        """Tell whether the pool holds this item."""
         return item in self._owners
-
-    def __iter__(self) -> Iterator[Item]:
-        """Iterate over all items, in the order of their arrival."""
-        return iter(self._owners)
 
     def owner(self, item: Item) -> Hashable:
         """Return the owner of an item, which the pool must hold."""
@@ -59,21 +50,20 @@ class FairPool(Generic[Item]):
         return len(self._items.get(owner, ()))
 
     def add(self, item: Item, owner: Hashable) -> None:
-        """Add an item, as its owner's last used one; it must not be in the pool."""
+        """Add an item, which the pool must not hold, as just used."""
         self._owners[item] = owner
         items = self._items.setdefault(owner, {})
         self._rank(owner, len(items), len(items) + 1)
         items[item] = None
 
     def touch(self, item: Item) -> None:
-        """Make an item its owner's last used one, if the pool holds it."""
+        """Mark an item as just used, if the pool holds it."""
         if item in self._owners:
             owner = self._owners[item]
             items = self._items[owner]
             del items[item]
             items[item] = None
-            # Of owners with as many items, one that uses its own loses none before one
-            # that does not.
+            # Of owners with as many items, an active one loses none before an idle one.
             rank = self._rank_of[owner]
             del rank[owner]
             rank[owner] = None
@@ -100,16 +90,16 @@ class FairPool(Generic[Item]):
     def to_evict(
         self, owner: Hashable, may_evict: Callable[[Item], bool] = lambda _: True
     ) -> Item | None:
-        """Return the item that leaves for a new one of this owner.
+        """Return the item to evict for a new one of this owner.
 
         Args:
-            owner: The newcomer's.
-            may_evict: Whether an item can leave now; it must not change the pool.
+            owner: The owner of the new item.
+            may_evict: Whether an item can go now; it must not change the pool.
 
         Returns:
-            The longest unused item of the owner with the most, as long as that owner
-            has more than the newcomer's; else the newcomer's own longest unused one.
-            ``None`` if none of the first 64 may leave; the next call looks at others.
+            The least recently used item of the owner with the most, if that one has
+            more than this owner; else this owner's own. ``None`` if the first 64
+            must stay; the next call looks at others.
         """
         for item in list(islice(self._candidates(owner), SCAN_LIMIT)):
             if may_evict(item):
@@ -123,14 +113,14 @@ class FairPool(Generic[Item]):
         is_idle: Callable[[Item], bool],
         may_end: Callable[[Item], bool] = lambda _: True,
     ) -> Item | None:
-        """Return the item that ends for a new one of this owner, or ``None``.
+        """Return the item to end for a new one of this owner, or ``None``.
 
         An owner with more items than this owner loses an idle one, else a busy one.
-        Where there is no such owner, this owner loses an idle one of its own.
+        If there is no such owner, this owner loses an idle one of its own.
 
         Args:
-            owner: The newcomer's.
-            is_idle: Whether nothing uses an item; it must not change the pool.
+            owner: The owner of the new item.
+            is_idle: Whether an item is unused; it must not change the pool.
             may_end: Whether an item can end at all.
         """
 
@@ -165,15 +155,10 @@ class FairPool(Generic[Item]):
 
 
 def client_key(name: str, owner: Hashable) -> str:
-    """Return a name that also says which client it belongs to, but not who that is.
-
-    Args:
-        name: The name; it has no full stop.
-        owner: The client, by a value whose `repr` is always the same.
-    """
+    """Return a name, which has no full stop, with a digest of the owner's `repr`."""
     return f"{name}.{sha256(repr(owner).encode()).hexdigest()[:16]}"
 
 
 def client_of(key: str) -> str:
-    """Return what all keys of one client have in common; a mere name is a client."""
+    """Return the digest of a key's client; a plain name is a client of its own."""
     return key.rpartition(".")[2]

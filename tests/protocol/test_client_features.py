@@ -7,8 +7,19 @@ import pytest
 import wirecheck
 
 from mcpwire import types
-from mcpwire.errors import InvalidParams, MethodNotFound
-from mcpwire.protocol.client_features import ClientFeatures, Elicitation, Sampling
+from mcpwire.errors import (
+    InvalidMessage,
+    InvalidParams,
+    LocalProtocolError,
+    MethodNotFound,
+)
+from mcpwire.protocol.client_features import (
+    ClientFeatures,
+    Elicitation,
+    Sampling,
+    decode_params,
+    encode_answer,
+)
 from mcpwire.protocol.methods import METHODS, TASKS, Kind, available
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
@@ -315,3 +326,36 @@ def test_the_table_alone_imports_no_types():
 def test_types_are_what_handlers_are_given():
     question = everything().prepare("roots/list", None, LATEST)
     assert question.params == types.ListRootsRequestParams()
+
+
+def test_handlers_are_replaced_by_name_all_or_none():
+    features = ClientFeatures(roots=["/a"])
+    features.replace({"roots": None, "sampling": lambda _: None})
+    assert sorted(features.capabilities(LATEST)) == ["sampling"]
+    with pytest.raises(ValueError, match="roots"):
+        features.replace({"sampling": None, "roots": "/a"})
+    assert sorted(features.capabilities(LATEST)) == ["sampling"]
+
+
+@pytest.mark.parametrize("given", [["a"], "a", {"a": 1}])
+def test_experimental_capabilities_are_a_mapping_of_mappings(given):
+    with pytest.raises(ValueError, match=r"^experimental"):
+        ClientFeatures(experimental=given)
+
+
+def test_a_refused_question_names_path_and_cause():
+    with pytest.raises(InvalidParams) as caught:
+        decode_params(types.ListRootsRequestParams, {"_meta": []}, "roots/list")
+    assert caught.value.message == (
+        "ListRootsRequestParams._meta: expected object, got array"
+    )
+    assert caught.value.method == "roots/list"
+    assert isinstance(caught.value.__cause__, InvalidMessage)
+
+
+@pytest.mark.parametrize(
+    "roots", [None, [3], [types.Root(3)], [types.Root("a", meta="x")]]
+)
+def test_an_answer_is_read_as_the_server_will(roots):
+    with pytest.raises(LocalProtocolError):
+        encode_answer(types.ListRootsResult(roots), LATEST, "roots")

@@ -6,8 +6,12 @@ import sys
 import pytest
 import wirecheck
 
-from mcpwire.errors import InvalidParams, LocalProtocolError
-from mcpwire.protocol.client_features import ClientFeatures, Elicitation
+from mcpwire.errors import InvalidParams, LocalProtocolError, UrlElicitationRequired
+from mcpwire.protocol.client_features import (
+    ClientFeatures,
+    Elicitation,
+    UrlElicitations,
+)
 from mcpwire.types import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from mcpwire.versions import REVISIONS
 
@@ -413,3 +417,74 @@ def test_a_handler_is_a_function(mode):
 def test_what_is_given_as_elicitation_is_used_as_it_is():
     question = ask(FORM, JUL_2026, form_handler)
     assert question.handler is form_handler
+
+
+# Which may still be completed
+
+
+@pytest.mark.rule("ELIC-23")
+@pytest.mark.parametrize(
+    "params",
+    [
+        *(None, {}, {"elicitationid": "a"}, {"elicitationId": "b"}),
+        *({"elicitationId": None}, {"elicitationId": 1}, {"elicitationId": ["a"]}),
+    ],
+)
+def test_what_names_no_open_visit_is_ignored(params):
+    open_urls = UrlElicitations()
+    open_urls.add("a")
+    assert open_urls.complete(params) is False
+    assert len(open_urls) == 1
+
+
+@pytest.mark.parametrize("id", ["", "a", "ä" * 1000])
+def test_ids_are_opaque(id):
+    open_urls = UrlElicitations()
+    open_urls.add(id)
+    assert open_urls.complete({"elicitationId": id}) is True
+    assert len(open_urls) == 0
+
+
+def test_the_oldest_visit_is_forgotten_where_there_are_too_many():
+    open_urls = UrlElicitations()
+    for id in ("a", "b", "b", *map(str, range(1023))):
+        open_urls.add(id)
+    assert len(open_urls) == 1024
+    completed = [open_urls.complete({"elicitationId": id}) for id in ("a", "b", "0")]
+    assert completed == [False, True, True]
+
+
+@pytest.mark.attack("S28")
+def test_any_number_of_open_urls_costs_bounded_memory():
+    open_urls = UrlElicitations()
+    for number in range(10_000):
+        open_urls.add(str(number))
+    assert len(open_urls) == 1024
+
+
+def test_what_is_discarded_is_over_and_unknown_ids_do_not_matter():
+    open_urls = UrlElicitations()
+    open_urls.add("a")
+    for id in ("a", "b", None):
+        open_urls.discard(id)
+    assert open_urls.complete({"elicitationId": "a"}) is False
+
+
+@pytest.mark.rule("ELIC-23")
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [
+        (None, 0),
+        ([], 0),
+        ({}, 0),
+        ({"elicitations": None}, 0),
+        ({"elicitations": {"elicitationId": "a"}}, 0),
+        ({"elicitations": [3, {}, {"elicitationId": 4}]}, 0),
+        ({"elicitations": [{"elicitationId": "a"}, {"elicitationId": "b"}]}, 2),
+    ],
+)
+def test_the_urls_that_a_call_failed_for_are_open(data, count):
+    open_urls = UrlElicitations()
+    open_urls.add_required(UrlElicitationRequired("visit first", data=data))
+    assert len(open_urls) == count
+    assert open_urls.complete({"elicitationId": "a"}) is (count > 0)

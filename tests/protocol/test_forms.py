@@ -102,9 +102,9 @@ BAD = [
     ({"type": "string", "format": "date-time"}, "a", "'a' is not a time such as"),
     ({"type": "number"}, "1", "expected a number, got '1'"),
     ({"type": "number"}, True, "expected a number, got True"),
-    ({"type": "number"}, float("nan"), "nan is no number that can be sent"),
-    ({"type": "integer"}, float("inf"), "inf is no number that can be sent"),
-    ({"type": "integer"}, 1.5, "1.5 is no integer"),
+    ({"type": "number"}, float("nan"), "nan is not a number that can be sent"),
+    ({"type": "integer"}, float("inf"), "inf is not a number that can be sent"),
+    ({"type": "integer"}, 1.5, "1.5 is not an integer"),
     ({"type": "integer"}, False, "expected a number, got False"),
     ({"type": "number", "minimum": 2}, 1.5, "1.5 is below the minimum 2"),
     ({"type": "integer", "maximum": 120}, 200, "200 is above the maximum 120"),
@@ -127,7 +127,7 @@ BAD = [
     ),
     (UNKNOWN, {"a": 1}, "expected a number, got a value of type dict"),
     (UNKNOWN, [1], "expected text, got 1"),
-    (UNKNOWN, float("nan"), "nan is no number that can be sent"),
+    (UNKNOWN, float("nan"), "nan is not a number that can be sent"),
 ]
 
 

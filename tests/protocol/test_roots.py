@@ -174,7 +174,7 @@ def test_a_path_that_leads_elsewhere_is_refused(path):
 
 
 def test_a_path_that_no_file_can_have_is_refused():
-    with pytest.raises(ValueError, match=r"^roots\[0\]: .* is no path"):
+    with pytest.raises(ValueError, match=r"^roots\[0\]: .* is not a path"):
         as_roots([Named("/a\ud800")])
 
 

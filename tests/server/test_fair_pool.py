@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from mcpwire.server.fair_pool import SCAN_LIMIT, FairPool, client_key, client_of
 
 
-def pool(*items):
+def filled(*items):
     """Return a pool of items such as ``a1``, of owner ``a``."""
-    shares = FairPool()
+    pool = FairPool()
     for item in items:
-        shares.add(item, item[0])
-    return shares
+        pool.add(item, item[0])
+    return pool
 
 
 @pytest.mark.parametrize(
-    ("items", "owner", "leaver"),
+    ("items", "owner", "evicted"),
     [
         ([], "a", None),
         (["a1"], "a", "a1"),
@@ -29,26 +29,26 @@ def pool(*items):
         (["b1", "b2", "a1", "a2"], "a", "a1"),
     ],
 )
-def test_the_longest_unused_of_the_greediest_leaves(items, owner, leaver):
-    assert pool(*items).to_evict(owner) == leaver
+def test_the_longest_unused_of_the_greediest_leaves(items, owner, evicted):
+    assert filled(*items).to_evict(owner) == evicted
 
 
 def test_a_used_item_leaves_later():
-    shares = pool("b1", "b2")
-    shares.touch("b1")
-    shares.touch("b3")
-    assert shares.to_evict("a") == "b2"
+    pool = filled("b1", "b2")
+    pool.touch("b1")
+    pool.touch("b3")
+    assert pool.to_evict("a") == "b2"
 
 
 @pytest.mark.attack("X07")
 def test_of_clients_with_as_many_the_one_that_uses_its_own_loses_none():
-    shares = pool("a1", "b1", "b2", "c1", "c2", "d1")
-    shares.touch("b2")
-    shares.touch("a1")
-    assert shares.to_evict("e") == "c1"
-    shares.touch("c2")
-    assert shares.to_evict("e") == "b1"
-    ones = pool("a1", "b1", "c1")
+    pool = filled("a1", "b1", "b2", "c1", "c2", "d1")
+    pool.touch("b2")
+    pool.touch("a1")
+    assert pool.to_evict("e") == "c1"
+    pool.touch("c2")
+    assert pool.to_evict("e") == "b1"
+    ones = filled("a1", "b1", "c1")
     ones.touch("a1")
     assert [ones.to_evict("d"), ones.to_evict("d", lambda item: item == "a1")] == [
         "b1",
@@ -57,24 +57,24 @@ def test_of_clients_with_as_many_the_one_that_uses_its_own_loses_none():
 
 
 def test_what_may_not_leave_is_passed_over():
-    shares = pool("b1", "b2", "b3", "c1", "c2", "a1")
-    assert shares.to_evict("a", lambda item: item[0] == "c") == "c1"
-    assert shares.to_evict("a", lambda item: item[0] == "a") == "a1"
-    assert shares.to_evict("a", lambda _: False) is None
+    pool = filled("b1", "b2", "b3", "c1", "c2", "a1")
+    assert pool.to_evict("a", lambda item: item[0] == "c") == "c1"
+    assert pool.to_evict("a", lambda item: item[0] == "a") == "a1"
+    assert pool.to_evict("a", lambda _: False) is None
 
 
-def test_each_look_for_a_leaver_is_bounded_and_the_next_goes_on():
+def test_each_look_for_a_evicted_is_bounded_and_the_next_goes_on():
     busy = [f"b{n}" for n in range(SCAN_LIMIT)]
-    shares = pool(*busy, "b-idle")
+    pool = filled(*busy, "b-idle")
     looked = []
 
     def may_evict(item):
         looked.append(item)
         return item == "b-idle"
 
-    assert shares.to_evict("a", may_evict) is None
+    assert pool.to_evict("a", may_evict) is None
     assert looked == busy
-    assert shares.to_evict("a", may_evict) == "b-idle"
+    assert pool.to_evict("a", may_evict) == "b-idle"
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_each_look_for_a_leaver_is_bounded_and_the_next_goes_on():
     ],
 )
 def test_an_item_ends_for_a_new_one(items, idle, fixed, ends):
-    shares = pool(*items.split())
-    found = shares.to_displace(
+    pool = filled(*items.split())
+    found = pool.to_displace(
         "a", lambda item: item in idle.split(), lambda item: item not in fixed.split()
     )
     assert found == ends
@@ -101,30 +101,30 @@ def test_an_item_ends_for_a_new_one(items, idle, fixed, ends):
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 4), st.booleans())))
 def test_the_pool_counts_as_a_list_does(steps):
-    shares, items = FairPool(), []
+    pool, items = FairPool(), []
     for owner, number, is_added in steps:
         item = f"{owner}{number}"
         if not is_added:
-            shares.discard(item)
+            pool.discard(item)
             items = [each for each in items if each != item]
-        elif item not in shares:
-            shares.add(item, owner)
+        elif item not in pool:
+            pool.add(item, owner)
             items.append(item)
         counts = {each: sum(i[0] == each for i in items) for each in "abc"}
-        assert list(shares) == items
-        assert len(shares) == len(items)
-        assert {each: shares.count(each) for each in "abc"} == counts
+        assert all(each in pool for each in items)
+        assert len(pool) == len(items)
+        assert {each: pool.count(each) for each in "abc"} == counts
         for each in "abc":
-            leaver = shares.to_evict(each)
-            if leaver is None:
+            evicted = pool.to_evict(each)
+            if evicted is None:
                 assert not items
-            elif leaver[0] != each:
-                assert counts[leaver[0]] == max(counts.values()) > counts[each]
+            elif evicted[0] != each:
+                assert counts[evicted[0]] == max(counts.values()) > counts[each]
             else:
                 assert counts[each] == max(counts.values())
-    shares.clear()
-    assert len(shares) == 0
-    assert shares.to_evict("a") is None
+    pool.clear()
+    assert len(pool) == 0
+    assert pool.to_evict("a") is None
 
 
 def test_a_key_says_its_client_and_no_address():

@@ -100,7 +100,7 @@ class NotifyApp:
         try:
             blocks: Any = loads(await exchange.body())
         except ValueError:
-            raise HttpProblem(400, ParseError("the body is no JSON")) from None
+            raise HttpProblem(400, ParseError("the body is not JSON")) from None
         if type(blocks) is not list or not all(map(_is_block, blocks)):
             raise HttpProblem(400, InvalidParams("expected an array of content blocks"))
         try:

@@ -1,4 +1,4 @@
-"""Reads what a request shows to prove whom it comes from (RFC 6750 section 2)."""
+"""The credentials of a request: tokens and keys (RFC 6750 section 2)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 LONGEST_TOKEN: Final = 16_384
-"""As much as usual servers take of one header field, or twice that; tokens that name
-hundreds of groups come close."""
+"""Twice what usual servers take of one header field: tokens with hundreds of groups are
+that long."""
 
 CREDENTIALS: Final = frozenset(
     {"authorization", "cookie", "dpop", "proxy-authorization"}
 )
-"""Fields that prove something to whoever they were sent to, and to nobody else."""
+"""Header fields that must not be passed on."""
 
 _SCHEMES: Final = frozenset({"bearer", "dpop"})
 
@@ -41,7 +41,7 @@ _KEY: Final = re.compile(r"[!-~]++")
 
 
 class MalformedCredentials(ValueError):
-    """What was shown is no credentials, or more than one; never quotes it."""
+    """The credentials are malformed, or more than one; never quotes them."""
 
 
 def _masked(_: object) -> str:
@@ -50,7 +50,7 @@ def _masked(_: object) -> str:
 
 @attrs.frozen
 class Credentials:
-    """A token, and how it was sent; shows nothing of it."""
+    """A token, and how it was sent; its `repr` does not show it."""
 
     scheme: str
     """``bearer`` or ``dpop``; of a key in a field of its own that field's name."""
@@ -69,9 +69,7 @@ def is_key(text: str) -> bool:
 
 
 def read_credentials(values: Sequence[str]) -> Credentials | None:
-    """Return the token of a request; ``None``: it shows none.
-
-    What belongs to another scheme, such as ``Basic``, is nothing shown to us.
+    """Return the token of a request, or ``None``; other schemes than ours are ignored.
 
     Args:
         values: Each ``Authorization`` field of the request.
@@ -82,8 +80,7 @@ def read_credentials(values: Sequence[str]) -> Credentials | None:
     if not values:
         return None
     if len(values) > 1:
-        # RFC 9110, 5.3: no list, so it stands once. Whoever else read the request may
-        # have read the other one.
+        # RFC 9110, 5.3: no list, so it stands once; a proxy may have read the other.
         raise MalformedCredentials("there is more than one Authorization field")
     match = _FIELD.fullmatch(values[0].strip(" \t"))
     if match is None:
@@ -98,7 +95,7 @@ def read_credentials(values: Sequence[str]) -> Credentials | None:
 
 
 def read_key(name: str, values: Sequence[str]) -> Credentials | None:
-    """Return the key that stands in a field of its own; ``None``: there is none.
+    """Return the key in a field of its own, or ``None``.
 
     Raises:
         MalformedCredentials: There is more than one, or no key where one should be.
@@ -132,7 +129,7 @@ def safe_headers(
     """Return the fields of a request without its credentials.
 
     2026-07-28 basic/authorization, "Token Handling": a client's token must not be
-    passed on. Who never sees it cannot.
+    passed on.
 
     Args:
         headers: By name in lower case.

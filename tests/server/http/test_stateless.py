@@ -362,7 +362,7 @@ async def test_the_log_is_of_use(caplog):
     assert lines[1].startswith("127.0.0.1 POST /mcp 'evil\\nname xxx")
     assert " a://b 404: " in lines[1]
     assert "secret" not in caplog.text
-    assert lines[2] == "127.0.0.1 POST /mcp 400: the body is no JSON"
+    assert lines[2] == "127.0.0.1 POST /mcp 400: the body is not JSON"
     assert lines[3].startswith("127.0.0.1 POST /mcp 400: ")
     assert lines[4] == "127.0.0.1 POST /mcp server/discover 200"
     assert lines[5].startswith("127.0.0.1 POST /mcp server/discover 400: ")

@@ -1,9 +1,8 @@
 """Ids of the events of a session's streams, and a bounded memory of the events.
 
 2025-11-25 basic/transports, "Resumability and Redelivery": an id is unique within its
-session and says which stream it belongs to, so that what is delivered again is that
-stream's only. An id here also bears the mark of its session: that of another session
-is not taken for one of our own.
+session and names its stream, so that only events of that stream are sent again. It also
+has the mark of its session, so that the id of another session is not accepted.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Event:
 
 @attrs.frozen
 class EventId:
-    """What names one place in one stream of one session."""
+    """One place in one stream of one session."""
 
     mark: str
     """The mark of the session: no secret, and without full stops."""
@@ -46,12 +45,11 @@ class EventId:
     sequence: int
 
     def __str__(self) -> str:
-        """Return it as it travels."""
         return f"{self.mark}.{self.stream}.{self.sequence}"
 
 
 def parse_event_id(text: str) -> EventId | None:
-    """Return what an id names, or ``None`` where no server of ours has written it."""
+    """Return the place that an id names, or ``None`` if this is no id of ours."""
     parts = text.split(".")
     if len(parts) != 3 or not parts[0]:
         return None
@@ -83,7 +81,7 @@ class _Entry:
 
 @attrs.define(eq=False)
 class _Kept:
-    """What is kept of one session or one client, oldest first."""
+    """The events of one session or one client, oldest first."""
 
     entries: OrderedDict[int, _Entry] = attrs.field(factory=OrderedDict)
     size: int = 0
@@ -117,11 +115,10 @@ class History:
         self.size = 0
 
     def __len__(self) -> int:
-        """Return how many events are kept."""
         return len(self._all)
 
     def append(self, session: str, stream: int, event: Event, now: float) -> None:
-        """Keep one event, and let go of what is too old or too much."""
+        """Keep one event; forget those that are too old or too many."""
         self._last += 1
         entry = _Entry(session, stream, event, now)
         kept = self._sessions.setdefault(session, _Kept())
@@ -140,7 +137,7 @@ class History:
         self.prune(now)
 
     def prune(self, now: float) -> None:
-        """Let go of what is too old."""
+        """Forget the events that are too old."""
         while self._all:
             number, entry = next(iter(self._all.items()))
             if now - entry.at <= self._age:
@@ -160,7 +157,7 @@ class History:
                 del group[name]
 
     def replay(self, session: str, stream: int, after: int, now: float) -> list[Event]:
-        """Return what is kept of a stream after one place, in order."""
+        """Return the kept events of a stream after one place, in order."""
         self.prune(now)
         kept = self._sessions.get(session)
         if kept is None:

@@ -18,9 +18,6 @@ from mcpwire.wire import jsonrpc
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcpwire.versions import Revision
-
-
 __all__ = [
     "AMBIGUOUS_STREAM",
     "ASSUMED",
@@ -37,43 +34,29 @@ __all__ = [
 ]
 
 
-# === rules
-
-
-Refusal = tuple[int, RPCError]
-"""A status of HTTP and what the body says."""
-
-# Whose session it is must not show (2025-11-25 security best practices, "Session
-# Hijacking"), so there is one answer to ids that are unknown, dead or somebody else's.
-UNKNOWN_SESSION: Final[Refusal] = (
-    404,
-    InvalidRequest("the session is unknown or has ended"),
-)
-NO_SESSION: Final[Refusal] = (
+# The status and the error of each refusal. The owner of a session must not show
+# (2025-11-25 security best practices, "Session Hijacking"), so there is one answer to
+# ids that are unknown, ended or another client's.
+UNKNOWN_SESSION: Final = 404, InvalidRequest("the session is unknown or has ended")
+NO_SESSION: Final = (
     400,
     InvalidRequest("the request needs an Mcp-Session-Id; initialize gives one"),
 )
-TOO_MANY_SESSIONS: Final[Refusal] = (
-    503,
-    InvalidRequest("too many sessions are in use"),
-)
-AMBIGUOUS_STREAM: Final[Refusal] = (
-    409,
-    InvalidRequest("the session has its GET stream already"),
-)
-NOT_KEPT: Final[Refusal] = (
+TOO_MANY_SESSIONS: Final = 503, InvalidRequest("too many sessions are in use")
+AMBIGUOUS_STREAM: Final = 409, InvalidRequest("the session has its GET stream already")
+NOT_KEPT: Final = (
     400,
     InvalidRequest("the events after this Last-Event-ID are not kept"),
 )
 
 ASSUMED: Final = REVISIONS[1]
-"""The revision of a request that names none and of which nothing else is known."""
+"""The revision of a request that names none."""
 
 _PAUSES_SINCE: Final = REVISIONS[3]
 
 
 def lets_streams_pause(revision: Revision) -> bool:
-    """Tell whether a stream may end before its answer, to be gone on with.
+    """Tell whether a stream may end before its answer, to be resumed.
 
     2025-11-25 basic/transports, "Sending Messages to the Server": then it begins with
     an event that has an id and no data, which older clients would take for a message.
@@ -87,7 +70,7 @@ def check_version(header: str | None, spoken: Iterable[Revision]) -> Revision:
     In a session that is only checked: what was negotiated counts.
 
     Raises:
-        InvalidRequest: It is none that has sessions and is spoken here.
+        InvalidRequest: It has no sessions, or is not spoken here.
     """
     if header is None:
         return ASSUMED
@@ -102,24 +85,24 @@ def check_version(header: str | None, spoken: Iterable[Revision]) -> Revision:
     return revision
 
 
-# === batches
+# --- batches
 
 
 @attrs.frozen
 class Malformed:
-    """Something that is no message."""
+    """A value that is not a message."""
 
     error: InvalidMessage
 
     id: jsonrpc.RequestId | None = None
-    """The request or the answer that it would have been, where it names one."""
+    """Its id, if it has one."""
 
     is_request: bool = False
-    """Whether an answer is owed: it has a method and an id."""
+    """Whether it expects an answer: it has a method and an id."""
 
     @property
     def refusal(self) -> RPCError:
-        """What is answered."""
+        """The error to answer."""
         return InvalidRequest(str(self.error))
 
 
@@ -138,7 +121,7 @@ def read_message(value: Any) -> Posted:
 
 
 def check_batch(values: list[Any], revision: Revision, limit: int) -> None:
-    """Check that a batch may come at all.
+    """Check that a batch is allowed.
 
     Raises:
         InvalidRequest: The revision has none, or it is empty or too long.
