@@ -532,7 +532,10 @@ class Connection(asyncio.BufferedProtocol):
                 getattr(error, "strerror", None) or str(error) or type(error).__name__
             )
             what = f"the connection broke ({said})"
-        closed = self._engine.closed_error(f"{what} {self.reader.place}", sent=True)
+        what = f"{what} {self.reader.place}"
+        if not self.reader.has_begun:
+            what += ": the request may have run"
+        closed = self._engine.closed_error(what, sent=True)
         closed.__cause__ = error
         return closed
 
