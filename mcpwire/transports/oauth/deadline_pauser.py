@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 
     from mcpwire.protocol.deadline import Deadline
 
-__all__ = ["DeadlinePauser", "Pausable", "PausableDeadline"]
+__all__ = ["DeadlinePauser", "Pausable", "PausableDeadline", "PausableScope"]
 
 
 class Pausable(Protocol):
@@ -101,3 +102,26 @@ class PausableDeadline:
             self._deadline.resume(self._now())
             if self._rearm is not None:
                 self._rearm(self._deadline.at)
+
+
+class PausableScope:
+    """Lets the deadline of an `asyncio.timeout` be paused."""
+
+    __slots__ = ("_left", "_scope", "_time")
+
+    def __init__(self, scope: asyncio.Timeout) -> None:
+        self._scope = scope
+        self._time = asyncio.get_running_loop().time
+        self._left: float | None = None
+
+    def pause(self) -> None:
+        """Do not count the time that follows."""
+        when = self._scope.when()
+        self._left = None if when is None else when - self._time()
+        if self._left is not None and not self._scope.expired():
+            self._scope.reschedule(None)
+
+    def resume(self) -> None:
+        """Count the time again."""
+        if self._left is not None and not self._scope.expired():
+            self._scope.reschedule(self._time() + self._left)
