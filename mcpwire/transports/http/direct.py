@@ -239,7 +239,8 @@ class DirectEngine:
         self.idle.append(connection)
         seconds = min(IDLE_S, connection.reader.keep_alive_s)
         connection.until = monotonic() + seconds
-        self.watch(seconds)
+        if self._timer is None:
+            self.watch(seconds)
 
     def lost(self, connection: Connection) -> None:
         """Forget a connection that has ended."""
