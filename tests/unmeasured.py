@@ -69,6 +69,9 @@ CELLS: Final = (
 )
 """Tests of which many are run on several grounds and measured on one of them."""
 
+WHOLE: Final = ("over_http/test_h1",)
+"""Tests of a pure module beside them: all rows are measured."""
+
 GROUNDS: Final = frozenset({"doors", "engine", "era", "kind", "server", "shell"})
 """The parameters that say on which ground a test is run, and not what it shows."""
 
@@ -93,7 +96,8 @@ def choose(items: list[pytest.Item], tests: Path) -> None:
     tables: dict[str, dict[str, list[pytest.Item]]] = {}
     seen: Seen = {}
     for item in items:
-        if below(item.path, tests).startswith(CELLS):
+        place = below(item.path, tests)
+        if place.startswith(CELLS) and not place.startswith(WHOLE):
             test = item.nodeid.partition("[")[0]
             rows = tables.setdefault(test, {})
             rows.setdefault(row_of(item, test, GROUNDS, seen), []).append(item)

@@ -39,7 +39,7 @@ async def test_the_connection_used_last_is_used_first():
     with raw_server(script) as server:
         async with engine_to(server) as engine:
             await asyncio.gather(*(engine.ask("burst") for _ in range(3)))
-            assert engine.idle == 3
+            assert len(engine.idle) == 3
             used = {(await engine.ask(n)).json for n in range(20)}
             assert len(used) == 1
             assert server.connections == 3
@@ -86,8 +86,8 @@ async def test_idle_connections_are_closed_by_one_timer(monkeypatch, field):
             await asyncio.gather(*(engine.ask() for _ in range(4)))
             assert server.connections == 4
             await all_closed(server)
-            await eventually(lambda: not engine._open)
-            assert engine.idle == 0
+            await eventually(lambda: not engine.open)
+            assert not engine.idle
             assert engine._timer is None
 
 
@@ -95,7 +95,7 @@ async def test_a_connection_that_is_idle_too_long_is_not_used_though_no_timer_ca
     with raw_server(echo) as server:
         async with engine_to(server) as engine:
             await engine.ask("first")
-            engine._idle[0].until = 0.0
+            engine.idle[0].until = 0.0
             assert (await engine.ask("second")).json == "second"
             assert server.connections == 2
 
@@ -111,10 +111,10 @@ async def test_bytes_on_an_idle_connection_end_it_at_once():
     with raw_server(script) as server:
         async with engine_to(server) as engine:
             await engine.ask("first")
-            assert engine.idle == 1
+            assert len(engine.idle) == 1
             go.set()
             await all_closed(server)
-            assert engine.idle == 0
+            assert not engine.idle
 
 
 async def test_the_rest_of_a_response_has_some_seconds(monkeypatch):
@@ -145,10 +145,10 @@ async def test_cancelling_at_the_moment_of_the_answer_takes_no_other_s_connectio
         async with engine_to(server) as engine:
             other = asyncio.create_task(engine.ask("other"))
             await until(server, lambda: len(server.requests) == 1)
-            (busy,) = engine._open
+            (busy,) = engine.open
             task = asyncio.create_task(engine.ask("first"))
             await until(server, lambda: len(server.requests) == 2)
-            (connection,) = engine._open - {busy}
+            (connection,) = engine.open - {busy}
 
             def updated(count):
                 connection.buffer_updated(count)
@@ -158,7 +158,7 @@ async def test_cancelling_at_the_moment_of_the_answer_takes_no_other_s_connectio
             go["first"].set()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert engine.idle == 1
+            assert len(engine.idle) == 1
             connection.transport.set_protocol(connection)
             go["second"].set()
             assert (await engine.ask("second")).json == "second"
@@ -182,6 +182,23 @@ class Spy(asyncio.BufferedProtocol):
 
 
 # Everything at once...
+
+
+async def test_answers_that_come_at_once_on_many_connections_are_not_mixed_up():
+    together = threading.Barrier(8)
+
+    def script(conn):
+        while (request := conn.receive()) is not None:
+            together.wait(30)
+            conn.send(json_reply([request.json] * 5_000))
+
+    with raw_server(script) as server:
+        async with open_engine("direct", server.url) as engine:
+            for _ in range(3):
+                asked = [f"{number}" for number in range(8)]
+                replies = await asyncio.gather(*map(engine.ask, asked))
+                assert [reply.json for reply in replies] == [[n] * 5_000 for n in asked]
+            assert server.connections == 8
 
 
 def mixed(conn):
@@ -255,7 +272,7 @@ async def test_whatever_happens_each_call_gets_its_answer_or_an_error_and_runs_o
                 *(caller(range(100 * n, 100 * n + 20)) for n in range(6))
             )
             assert not engine._opening
-        assert not engine._open
+        assert not engine.open
         assert max(Counter(r.json[0] for r in server.requests).values()) == 1
     assert outcomes["answered"] > 20
     assert outcomes.total() == 120

@@ -83,8 +83,8 @@ async def test_a_request_of_which_nothing_can_be_written_is_sent_elsewhere():
     with raw_server(echo) as server:
         async with engine_to(server) as engine:
             await engine.ask("first")
-            engine._idle[-1].socket.shutdown(socket.SHUT_WR)
-            engine._idle[-1].poll = lambda _: []
+            engine.idle[-1].socket.shutdown(socket.SHUT_WR)
+            engine.idle[-1].poll = lambda _: []
             sent = engine.bytes_sent
             assert (await engine.ask("second")).json == "second"
             assert engine.bytes_sent - sent == len(server.requests[-1].raw)
@@ -247,7 +247,7 @@ async def test_closing_ends_a_response_that_is_only_read_to_its_end():
         async with engine_to(server) as engine:
             await engine.ask(answer=Answer(until=lambda body: b"answer" in body))
             await engine.aclose()
-            assert not engine._open
+            assert not engine.open
             await all_closed(server)
 
 
@@ -281,12 +281,12 @@ def test_an_engine_may_be_abandoned_while_its_loop_stands_still():
             runner.run(use(engine))
             engine.abandon()
             server.wait_until(lambda: not server.open)
-            assert engine.idle == 0
+            assert not engine.idle
 
 
 def exit_code_of_a_fork(engine):
     """Abandon an engine in a forked process; return how that went."""
-    fd = engine._idle[0].socket.fileno()
+    fd = engine.idle[0].socket.fileno()
     child = os.fork()
     if not child:
         code = 1

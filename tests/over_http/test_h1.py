@@ -10,7 +10,25 @@ from malformed_responses import MALFORMED
 
 from mcpwire.errors import RemoteProtocolError
 from mcpwire.limits import Limits
-from mcpwire.transports.http.h1 import ResponseReader
+from mcpwire.protocol.http_reply import Request
+from mcpwire.transports.http.h1 import JOINED_BYTES, ResponseReader, encode
+
+START = b"POST / HTTP/1.1\r\nhost: a\r\n"
+LARGE = b"x" * (JOINED_BYTES + 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "first", "rest"),
+    [
+        (None, START + b"\r\n", None),
+        (b"ab", START + b"content-length: 2\r\n\r\nab", None),
+        (LARGE, START + b"content-length: 65537\r\n\r\n", LARGE),
+    ],
+    ids=["none", "small", "large"],
+)
+def test_a_request_is_written_with_the_length_of_its_body(body, first, rest):
+    assert encode(Request(START, body)) == (first, rest)
+
 
 GOOD = {
     "a length": (

@@ -81,9 +81,9 @@ class DirectEngine:
         self._context: ssl.SSLContext | None = None
         self._process = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._idle: list[Connection] = []
-        self._open: set[Connection] = set()
-        self._lingering: set[Connection] = set()
+        self.idle: list[Connection] = []
+        self.open: set[Connection] = set()
+        self.lingering: set[Connection] = set()
         self._opening: dict[int, asyncio.Future[MCPError]] = {}
         self._held_back = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -92,8 +92,8 @@ class DirectEngine:
 
     def __repr__(self) -> str:
         return (
-            f"<{type(self).__name__} {self.target} {len(self._open)} open, "
-            f"{self.idle} idle>"
+            f"<{type(self).__name__} {self.target} {len(self.open)} open, "
+            f"{len(self.idle)} idle>"
         )
 
     @property
@@ -101,11 +101,6 @@ class DirectEngine:
         """How many bytes were handed to the operating system so far."""
         buffered = (each.transport.get_write_buffer_size() for each in self.clogged)
         return self.written - sum(buffered)
-
-    @property
-    def idle(self) -> int:
-        """How many connections wait for the next request."""
-        return len(self._idle)
 
     async def exchange(
         self, request: Request, reply: ResponseSink, deadline: Deadline | None
@@ -131,7 +126,7 @@ class DirectEngine:
 
     def abort(self, reply: ResponseSink, error: MCPError) -> bool:
         """End the exchange of that reply with an error; return whether one ran."""
-        for connection in self._open:
+        for connection in self.open:
             if connection.reply is reply:
                 waiter = connection.waiter
                 if waiter is None or waiter.done():
@@ -148,11 +143,12 @@ class DirectEngine:
 
     def _take(self) -> Connection | None:
         """Return an idle connection that still seems to live."""
-        idle = self._idle
+        idle = self.idle
         while idle:
             connection = idle.pop()
             # What is readable is the end, or bytes that answer no request.
-            if connection.until > monotonic() and not connection.poll(0):
+            is_fresh = connection.until > monotonic() and not connection.is_spent
+            if is_fresh and not connection.poll(0):
                 return connection
             connection.transport.close()
         return None
@@ -234,79 +230,66 @@ class DirectEngine:
 
     # What connections report.
 
-    def opened(self, connection: Connection) -> None:
-        """Count a connection as open."""
-        self._open.add(connection)
-
     def completed(self, connection: Connection) -> None:
         """Take back a connection after its response: it is idle, or closed."""
-        self._lingering.discard(connection)
+        self.lingering.discard(connection)
         if self._is_closed or not connection.reader.may_reuse or connection.is_spent:
             connection.abort()
             return
-        self._idle.append(connection)
+        self.idle.append(connection)
         seconds = min(IDLE_S, connection.reader.keep_alive_s)
         connection.until = monotonic() + seconds
         if self._timer is None:
-            self._watch(seconds)
-
-    def lingers(self, connection: Connection) -> None:
-        """Give the rest of a response some time."""
-        self._lingering.add(connection)
-        connection.until = monotonic() + TAIL_S
-        if self._timer is None:
-            self._watch(TAIL_S)
+            self.watch(seconds)
 
     def lost(self, connection: Connection) -> None:
         """Forget a connection that has ended."""
-        self.retire(connection)
-        self._open.discard(connection)
-        self._lingering.discard(connection)
+        if connection in self.idle:
+            self.idle.remove(connection)
+        self.open.discard(connection)
+        self.lingering.discard(connection)
         self.clogged.discard(connection)
-        if self._emptied is not None and not self._open and not self._emptied.done():
+        if self._emptied is not None and not self.open and not self._emptied.done():
             self._emptied.set_result(None)
-
-    def retire(self, connection: Connection) -> None:
-        """Use that connection for nothing any more."""
-        if connection in self._idle:
-            self._idle.remove(connection)
 
     # Time...
 
-    def _watch(self, seconds: float) -> None:
-        assert self._loop is not None, "a connection without a loop"
-        self._timer = self._loop.call_later(seconds, self._sweep)
+    def watch(self, seconds: float) -> None:
+        """Look at the connections then, unless that happens before."""
+        if self._timer is None:
+            assert self._loop is not None, "a connection without a loop"
+            self._timer = self._loop.call_later(seconds, self._sweep)
 
     def _sweep(self) -> None:
         """Close what was idle, or not at its end, for too long."""
         self._timer = None
         now = monotonic()
-        for connection in [each for each in self._idle if each.until <= now]:
-            self._idle.remove(connection)
+        for connection in [each for each in self.idle if each.until <= now]:
+            self.idle.remove(connection)
             connection.transport.close()
-        for connection in [each for each in self._lingering if each.until <= now]:
-            self._lingering.discard(connection)
+        for connection in [each for each in self.lingering if each.until <= now]:
+            self.lingering.discard(connection)
             connection.fail()
-        left = [each.until for each in (*self._idle, *self._lingering)]
+        left = [each.until for each in (*self.idle, *self.lingering)]
         if left:
-            self._watch(min(left) - now)
+            self.watch(min(left) - now)
 
     # The end.
 
     async def aclose(self) -> None:
         """Close every connection; bounded in time."""
         self._stop()
-        for connection in self._idle:
+        for connection in self.idle:
             connection.transport.close()
-        self._idle.clear()
-        for connection in list(self._open):
+        self.idle.clear()
+        for connection in list(self.open):
             if connection.reply is not None:
                 connection.fail(self.closed_error("closed by this side", sent=True))
-        if self._open:
+        if self.open:
             if self._emptied is None:
                 self._emptied = asyncio.get_running_loop().create_future()
             await asyncio.wait([self._emptied], timeout=CLOSE_S)
-        for connection in list(self._open):
+        for connection in list(self.open):
             connection.abort()
 
     def _stop(self) -> None:
@@ -325,17 +308,17 @@ class DirectEngine:
         if os.getpid() != self._process or (loop is not None and loop.is_closed()):
             self._is_closed = True
             self._timer = None
-            for connection in self._open:
+            for connection in self.open:
                 connection.socket.close()
-            self._open.clear()
-            self._idle.clear()
+            self.open.clear()
+            self.idle.clear()
             return
         self._stop()
-        for connection in list(self._open):
+        for connection in list(self.open):
             connection.transport.abort()
             if loop is not None and not loop.is_running():
                 connection.socket.close()
-        self._idle.clear()
+        self.idle.clear()
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -402,7 +385,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close it at once; `connection_lost` tells an exchange that still waits."""
         self._unsent = memoryview(b"")
-        self._engine.retire(self)
+        self.is_spent = True
         if self._is_secure:
             # The TLS layer may be in the middle of handing data over.
             self._loop.call_soon(self.transport.abort)
@@ -436,7 +419,7 @@ class Connection(asyncio.BufferedProtocol):
         self.transport = transport
         # So `pause_writing` is called as soon as the system does not take everything.
         transport.set_write_buffer_limits(high=1, low=0)
-        self._engine.opened(self)
+        self._engine.open.add(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where to read to; a memoryview, which the TLS layer slices."""
@@ -464,17 +447,19 @@ class Connection(asyncio.BufferedProtocol):
         elif reply.is_over:
             waiter, self.waiter = self.waiter, None
             self._tail_left = TAIL_BYTES
-            self._engine.lingers(self)
+            self.until = monotonic() + TAIL_S
+            self._engine.lingering.add(self)
+            self._engine.watch(TAIL_S)
             if not waiter.done():
                 waiter.set_result(True)
 
     def eof_received(self) -> None:
         """Take note that the server sends no more; the transport closes itself."""
         self._ended(None, "the server closed the connection")
-        self._engine.retire(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell an exchange that still waits, and let go."""
+        self.is_spent = True
         if self.waiter is not None:
             self._ended(exc, "the connection ended")
         self.reply = None
@@ -548,7 +533,10 @@ class Connection(asyncio.BufferedProtocol):
                 getattr(error, "strerror", None) or str(error) or type(error).__name__
             )
             what = f"the connection broke ({said})"
-        closed = self._engine.closed_error(f"{what} {self.reader.place}", sent=True)
+        what = f"{what} {self.reader.place}"
+        if not self.reader.has_begun:
+            what += ": the request may have run"
+        closed = self._engine.closed_error(what, sent=True)
         closed.__cause__ = error
         return closed
 

@@ -310,8 +310,7 @@ class _Exchange:
                 self.destination = Destination(engine.http, self._request, request.url)
             response = await engine.send(request)
             await self._pass_on(response)
-            reader = self.reader
-            if reader is not None and not (reader.is_complete and reader.may_reuse):
+            if self.reader is not None and not self.reader.is_complete:
                 _shut_down(self.stream)
         except _failures_of(engine.library) as error:
             ours = translate(engine, self, error)
@@ -386,13 +385,17 @@ class _Exchange:
 
     def note_read(self, data: bytes) -> None:
         """Read along, to find what httpcore overlooks."""
-        if self.reader is not None:
-            try:
-                self.reader.feed(data)
-            except MCPError:
-                # A user's client may read more than we do.
-                if self._engine.client is None:
-                    raise
+        reader = self.reader
+        if reader is None:
+            return
+        try:
+            reader.feed(data)
+        except MCPError:
+            # A user's client may read more than we do.
+            if self._engine.client is None:
+                raise
+        if reader.is_complete and not reader.may_reuse:
+            _shut_down(self.stream)  # now: the next request may take it at once
 
 
 class _Watch:

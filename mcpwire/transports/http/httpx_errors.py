@@ -162,6 +162,8 @@ def _gone(engine: HttpxEngine, exchange: Any, error: Exception) -> MCPError:
         said = os.strerror(number) if number else type(cause).__name__
         what = f"the connection broke ({said})"
     place = "within the body" if exchange.has_head else "before the response"
+    if not (exchange.has_head or is_refused):
+        place += ": the request may have run"
     return ConnectionClosed(
         f"{engine.target}: {what} {place}", target=engine.target, sent=not is_refused
     )

@@ -317,7 +317,7 @@ async def test_a_thousand_calls_of_all_kinds_leave_nothing_in_memory(replies):
             len(channel._tasks),
             len(channel._pauses),
             len(client._connection._background),
-            len(channel._engine._open) <= 4,
+            len(channel._engine.open) <= 4,
         ]
 
     with scripted_mcp(replies=replies) as server:
