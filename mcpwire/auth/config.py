@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.auth.jwt import check_signing_key
-from mcpwire.auth.records import masked
+from mcpwire.auth.records import check_scope, masked
 from mcpwire.auth.registration import check_document_url
-from mcpwire.auth.scopes import check_scope
 from mcpwire.limits import check_timeout
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.auth.jwt import import_checking_jwk, is_signed, masked, token_hash
-from mcpwire.auth.scopes import OFFLINE_ACCESS, is_scope
+from mcpwire.auth.jwt import import_checking_jwk, is_signed, token_hash
+from mcpwire.auth.records import OFFLINE_ACCESS, is_scope, masked
 from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.urls import parse_url
 
@@ -34,6 +34,7 @@ __all__ = [
     "binding_of",
     "check_proof",
     "check_times",
+    "close_scopes",
     "format_challenge",
     "parse_resource",
     "read_claims",
@@ -51,11 +52,7 @@ _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 def parse_resource(
     text: str, *, allow_insecure: bool = False, what: str = "resource"
 ) -> Url:
-    """Return the parts of the URI of a resource, or of an issuer.
-
-    Raises:
-        ValueError: No token can be for it, or from it.
-    """
+    """Return the parts of the URI of a resource, or of an issuer, or `ValueError`."""
     url = parse_url(text)
     # RFC 9728, 1.2 and RFC 8414, 2; 2026-07-28 basic/authorization, "Canonical Server
     # URI".
@@ -100,6 +97,21 @@ def resource_document(
     if are_proofs_required:
         document["dpop_bound_access_tokens_required"] = True
     return document
+
+
+def close_scopes(includes: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """Return all that each scope includes, also indirectly, and itself."""
+    direct = {scope: tuple(others) for scope, others in includes.items()}
+    closed: dict[str, frozenset[str]] = {}
+    for scope in direct:
+        found = {scope}
+        waiting = [scope]
+        while waiting:
+            new = [s for s in direct.get(waiting.pop(), ()) if s not in found]
+            found.update(new)
+            waiting += new
+        closed[scope] = frozenset(found)
+    return closed
 
 
 # The field ``WWW-Authenticate`` (RFC 9110 section 11.6.1)...
@@ -276,10 +288,7 @@ _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 
 
 class Replays:
-    """Remembers accepted proofs for as long as they could be replayed.
-
-    Above `most` of them, the oldest could be.
-    """
+    """Remembers accepted proofs while they could be replayed, the newest `most`."""
 
     def __init__(self, most: int = 100_000) -> None:
         self._until: dict[bytes, float] = {}
@@ -302,11 +311,7 @@ class Replays:
 
 
 def binding_of(claims: Mapping[str, Any]) -> str | None:
-    """Return the thumbprint of the key that a token is bound to, or ``None``.
-
-    Raises:
-        UnsoundToken: The binding cannot be checked here.
-    """
+    """Return the thumbprint of the key that a token is bound to, or ``None``."""
     # RFC 7800, 3.1; RFC 9449, 6.1. With a token that is bound to a certificate a client
     # proves nothing to us.
     if "cnf" not in claims:
@@ -330,7 +335,7 @@ def check_proof(
     now: float,
     replays: Replays,
 ) -> None:
-    """Check the proof of one request.
+    """Check the proof of one request, which comes with a token that is bound to a key.
 
     Args:
         values: Each ``DPoP`` field of the request.
@@ -340,10 +345,6 @@ def check_proof(
         urls: The spellings of the request's URL, without query.
         now: Seconds since 1970.
         replays: The accepted proofs.
-
-    Raises:
-        UnsoundToken: It proves nothing.
-        LocalProtocolError: joserfc is not installed.
     """
     if len(values) != 1 or len(values[0]) > LONGEST_PROOF:
         raise UnsoundToken("there is no proof, or more than one")

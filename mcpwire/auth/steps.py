@@ -1,8 +1,7 @@
 """The steps that an authorization asks its shell to perform, and how answers are read.
 
 The shell sends the outcome of each step back, or throws the exception that took its
-place. It throws only what is named beside the step; any other failure ends the
-operation.
+place: one that is named beside the step, as any other ends the operation.
 """
 
 from __future__ import annotations
@@ -69,8 +68,7 @@ class Fetch:
     """Send this HTTP request; the outcome is an `Answer`, of any status.
 
     The shell checks the address before it connects. It may throw `UrlRefused`, and
-    `AuthTemporarilyUnavailable` if no answer came. With a form or a document the
-    request is a POST.
+    `AuthTemporarilyUnavailable` if no answer came.
     """
 
     what: str  # the noun of messages: "the token endpoint"
@@ -79,6 +77,11 @@ class Fetch:
     document: Mapping[str, Any] | None = None  # the body as a JSON object
     headers: tuple[tuple[str, str], ...] = ()  # beside the body's; in lower case
     may_redirect: bool = False  # within the URL's origin; for metadata only
+
+    @property
+    def is_post(self) -> bool:
+        """Whether something is sent beside the URL."""
+        return self.form is not None or self.document is not None
 
     def __repr__(self) -> str:
         return f"<Fetch {self.what}>"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from mcpwire.auth.records import OFFLINE_ACCESS, check_scope
 from mcpwire.auth.resource_server import parse_resource
-from mcpwire.auth.scopes import OFFLINE_ACCESS, check_scope
 from mcpwire.server.auth.verifiers import OwnTokens
 
 if TYPE_CHECKING:

@@ -16,17 +16,18 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
+from mcpwire.auth.records import check_scope
 from mcpwire.auth.resource_server import (
     PROOF_ALGORITHMS,
     Replays,
     UnsoundToken,
     binding_of,
     check_proof,
+    close_scopes,
     parse_resource,
     resource_document,
     well_known_paths,
 )
-from mcpwire.auth.scopes import check_scope, close_scopes
 from mcpwire.errors import AuthError
 from mcpwire.protocol.serving.auth.credentials import (
     CREDENTIALS,

@@ -29,7 +29,7 @@ from mcpwire.auth.config import OAuth
 from mcpwire.auth.discovery import read_denial
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
 from mcpwire.auth.flow import TokenRequest, finish, fits, obtain, revoke
-from mcpwire.auth.scopes import widens
+from mcpwire.auth.jwt import read_nonce
 from mcpwire.errors import AuthError, MCPError
 from mcpwire.protocol.http.exchange import as_text
 from mcpwire.protocol.http.request import Request
@@ -508,9 +508,8 @@ class AuthSession:
         if current is None or current.token == wanted.used:
             return None
         if wanted.is_step_up:
-            granted = current.granted
-            required = wanted.denial.scopes if wanted.denial is not None else None
-            if not required or granted is None or not {*required} <= {*granted}:
+            required = wanted.required
+            if not required or not {*required} <= {*(current.granted or ())}:
                 return None
         return current
 
@@ -520,8 +519,8 @@ class AuthSession:
         record = obtained.record
         if current is None or current.record != record:
             current = self.current = Credential(record, obtained.how)
-        granted = current.granted
-        self._useless = {each for each in self._useless if widens(granted, [*each])}
+        granted = {*(current.granted or ())}
+        self._useless = {each for each in self._useless if not each <= granted}
         return current
 
     def allow(self, target: str) -> None:
@@ -563,9 +562,8 @@ class AuthSession:
 
     def note_nonce(self, fields: dict[bytes, bytes]) -> None:
         """Keep the newest nonce for proofs (RFC 9449 section 8.2)."""
-        nonce = fields.get(b"dpop-nonce")
-        if nonce is not None and len(nonce) <= 1_024 and nonce.isascii():
-            self._nonce = nonce.decode("ascii")
+        nonce = read_nonce(fields[b"dpop-nonce"].decode("latin-1"))
+        self._nonce = nonce or self._nonce
 
     def note_denial(
         self,

@@ -31,7 +31,7 @@ from mcpwire.auth.errors import (
     UrlRefused,
 )
 from mcpwire.auth.steps import Answer
-from mcpwire.auth.url_policy import check_address, check_url, class_of_server
+from mcpwire.auth.url_policy import UrlPolicy, check_address, class_of_server
 from mcpwire.errors import (
     AuthError,
     ConnectError,
@@ -120,12 +120,9 @@ class Fetcher:
             raise _too_late(step, self._limits) from error
 
     async def _follow(self, step: Fetch) -> Answer:
-        url = check_url(
-            step.url,
-            what=step.what,
-            server=self._anchor(_host_of(step.url)),
-            allow_insecure=self._target.allow_insecure,
-        )
+        anchor = self._anchor(_host_of(step.url))
+        policy = UrlPolicy(anchor, self._target.allow_insecure)
+        url = policy.check(step.url, step.what)
         try:
             for _ in range(MAX_REDIRECTS):
                 answer = await self._ask(step, url)
@@ -167,7 +164,7 @@ class Fetcher:
             if address is not None:
                 self._answering[url.host] = address
             answer = document.answer()
-            verb = "POST" if _is_post(step) else "GET"
+            verb = "POST" if step.is_post else "GET"
             logger.debug("%s: %s %s: %d", step.what, verb, url, answer.status)
             return answer
         raise AssertionError("there is always an address")
@@ -340,10 +337,6 @@ def _request_of(step: Fetch, url: Url) -> Request:
     )
 
 
-def _is_post(step: Fetch) -> bool:
-    return step.form is not None or step.document is not None
-
-
 def _redirection(step: Fetch, url: Url, answer: Answer) -> Url | None:
     """Return the URL that an answer redirects to, if it may be followed.
 
@@ -353,7 +346,7 @@ def _redirection(step: Fetch, url: Url, answer: Answer) -> Url | None:
     location = answer.fields.get("location")
     if answer.status not in _REDIRECTS or location is None:
         return None
-    if _is_post(step):
+    if step.is_post:
         shown = mask_url(location)
         raise UrlRefused(
             f"{step.what} '{mask_url(step.url)}' redirects to '{shown}', which is "
