@@ -103,10 +103,9 @@ if TYPE_CHECKING:
     from mcpwire.protocol.host.elicitation import Elicitation
     from mcpwire.protocol.host.sampling import Sampling
     from mcpwire.protocol.negotiation import Negotiation
-    from mcpwire.protocol.notices.interests import Filter
-    from mcpwire.protocol.notifications import Notification
     from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.protocol.results.skills import SkillError
+    from mcpwire.protocol.subscriptions import Filter, Notification
     from mcpwire.server.app import Server
     from mcpwire.server.asking.context import Context, current_context
     from mcpwire.server.asking.elicited import Elicited
@@ -211,8 +210,7 @@ _EXPORTS: Final = {
     "mcpwire.protocol.host.elicitation": ("Elicitation",),
     "mcpwire.protocol.host.sampling": ("Sampling",),
     "mcpwire.protocol.negotiation": ("Negotiation",),
-    "mcpwire.protocol.notices.interests": ("Filter",),
-    "mcpwire.protocol.notifications": ("Notification",),
+    "mcpwire.protocol.subscriptions": ("Filter", "Notification"),
     "mcpwire.protocol.results.cache": ("ResponseCache",),
     "mcpwire.protocol.results.skills": ("SkillError",),
     "mcpwire.server.app": ("Server",),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcpwire.cli.output import Output
     from mcpwire.cli.timing import Timing
     from mcpwire.client import Client
-    from mcpwire.protocol.notifications import Notification
+    from mcpwire.protocol.subscriptions import Notification
 
 T = TypeVar("T")
 

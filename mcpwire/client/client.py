@@ -32,11 +32,11 @@ from mcpwire.limits import (
     Recovery,
     check_timeout,
 )
-from mcpwire.protocol.lifecycle import Identity, parse_mode
 from mcpwire.protocol.methods import LEVELS, find
-from mcpwire.protocol.notices.interests import Filter
-from mcpwire.protocol.recovery.restarts import tool_allows_repeat
+from mcpwire.protocol.negotiation import Identity, parse_mode
 from mcpwire.protocol.results.known_tools import KnownTools
+from mcpwire.protocol.retry import tool_allows_repeat
+from mcpwire.protocol.subscriptions import Filter
 from mcpwire.transports.targets import opener
 from mcpwire.types import UNSET, decode, decoder, encode
 from mcpwire.types._codec import decode_repaired
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from mcpwire.protocol.host.roots import Roots
     from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
     from mcpwire.protocol.negotiation import Negotiation
-    from mcpwire.protocol.notifications import Notification
     from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle
     from mcpwire.transports.targets import Target
     from mcpwire.types import (
@@ -928,7 +928,7 @@ class Client:
         Raises:
             InvalidParams: There is no such directory.
         """
-        from mcpwire.protocol.paging import PageWalk
+        from mcpwire.protocol.multistep import PageWalk
 
         limit = self._connection.settings.limits.pages
         walk = PageWalk(_DIRECTORY, {"uri": uri}, limit=limit)

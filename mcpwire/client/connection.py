@@ -37,10 +37,9 @@ from mcpwire.errors import (
     SessionExpired,
 )
 from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY, Limits, Recovery
-from mcpwire.protocol import lifecycle
+from mcpwire.protocol import negotiation
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.protocol.negotiation import Negotiation
-from mcpwire.protocol.profile import Profile
+from mcpwire.protocol.negotiation import Negotiation, Profile
 from mcpwire.transports._affinity import runs_here
 from mcpwire.transports.handlers import is_blocking, stay_for
 from mcpwire.versions import Era
@@ -50,9 +49,8 @@ if TYPE_CHECKING:
 
     from mcpwire.errors import MCPError, TransportError
     from mcpwire.protocol.host.features import HostFeatures, Question
-    from mcpwire.protocol.lifecycle import Identity
-    from mcpwire.protocol.negotiation import Agreement
-    from mcpwire.protocol.notifications import Notification
+    from mcpwire.protocol.negotiation import Agreement, Identity
+    from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle, NotifyFn
     from mcpwire.transports.targets import OpenChannel, Opener
     from mcpwire.versions import Revision
@@ -214,6 +212,7 @@ class Connection:
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._closing_channel: OpenChannel | None = None
+        self._handshake: Handshake | None = None  # the last, until it has succeeded
         self._waiters = 0
         self._taken = False  # whether anybody has been told of this connection
         self._reconnector = Reconnector(self)
@@ -517,14 +516,18 @@ class Connection:
         self._closing = None  # an interrupted loop may end neither of the two
         closing, self._closing_channel = self._closing_channel, None
         channel, self._current, self.channel = self._current, None, None
+        handshake, self._handshake = self._handshake, None
+        opened = handshake.channels if handshake is not None else ()
         loop = self._loop
         if opening is not None and loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(opening.cancel)  # others may wait for it
         for each in (channel, closing):
+            if each is not None:
+                self._closed_stats.add(each)
+        for each in (channel, closing, *opened):
             if each is None:
                 continue
-            self._closed_stats.add(each)
             if loop is not None and loop.is_running() and not runs_here(loop):
                 loop.call_soon_threadsafe(each.abandon)
             else:
@@ -572,6 +575,7 @@ class Connection:
         started = loop.time()
         self.inbound.revision = None  # until this connection has agreed on its own
         handshake = Handshake(self._opener, self.inbound, started)
+        self._handshake = handshake
         try:
             async with asyncio.timeout_at(until) as scope:
                 if self._leaving:
@@ -649,7 +653,7 @@ class Connection:
         self, handshake: Handshake, allowed: tuple[Revision, ...]
     ) -> Agreement:
         self.negotiation = Negotiation()
-        steps = lifecycle.negotiate(
+        steps = negotiation.negotiate(
             self.settings.identity,
             allowed,
             probe_timeout=self.settings.probe_timeout,
@@ -674,7 +678,7 @@ class Connection:
 
     def _settle(self, channel: OpenChannel, profile: Profile) -> None:
         """Take over a connection that is ready."""
-        self._current = channel
+        self._current, self._handshake = channel, None
         self.profile = profile
         self._missed()
         self.channel = channel

@@ -1,6 +1,6 @@
 """Drives the negotiation over an asyncio channel.
 
-The rules stand in `mcpwire.protocol.lifecycle`; here requests are sent beside each
+The rules stand in `mcpwire.protocol.negotiation`; here requests are sent beside each
 other, silence is measured, and a connection that ends is opened again. What came to
 nothing is put in words at the end.
 """
@@ -20,7 +20,7 @@ from mcpwire.errors import (
     SessionExpired,
     TransportError,
 )
-from mcpwire.protocol import lifecycle
+from mcpwire.protocol import negotiation
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ class Handshake:
         self._loop = asyncio.get_running_loop()
         self._started = started
         self._tasks: set[asyncio.Task[None]] = set()
-        self._answers: asyncio.Queue[lifecycle.Answer | Exception] = asyncio.Queue()
+        self._answers: asyncio.Queue[negotiation.Answer | Exception] = asyncio.Queue()
         self._aside: OpenChannel | None = None
         self.channel: OpenChannel | None = None
         self.is_legacy = False
         self.last_method = "initialize"
 
-    async def drive(self, steps: lifecycle.Negotiating) -> Agreement:
+    async def drive(self, steps: negotiation.Negotiating) -> Agreement:
         """Open the first connection and carry the negotiation to its end."""
         memory = self._opener.memory
         if memory is not None and memory.legacy:
@@ -72,26 +72,26 @@ class Handshake:
         self.channel.revision = agreement.revision
         return agreement
 
-    async def _perform(self, step: lifecycle.Step) -> Any:
+    async def _perform(self, step: negotiation.Step) -> Any:
         channel = self.channel
         assert channel is not None
-        if type(step) is lifecycle.Send:
+        if type(step) is negotiation.Send:
             self.last_method = step.method
             task = self._loop.create_task(
                 self._ask(channel, step.method, step.params, self._answers)
             )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        elif type(step) is lifecycle.Receive:
+        elif type(step) is negotiation.Receive:
             return await self._receive(step.patience)
-        elif type(step) is lifecycle.Notify:
+        elif type(step) is negotiation.Notify:
             await self._forget_calls()
             channel.revision = step.revision
             await channel.notify(step.method)
-        elif type(step) is lifecycle.Downgrade:
+        elif type(step) is negotiation.Downgrade:
             return await self._downgrade()
         else:
-            assert type(step) is lifecycle.Reopen
+            assert type(step) is negotiation.Reopen
             await self.reset()
             self.channel = self._opener.open(self._inbound)
         return None
@@ -131,7 +131,7 @@ class Handshake:
         channel: OpenChannel,
         method: str,
         params: dict[str, Any],
-        answers: asyncio.Queue[lifecycle.Answer | Exception],
+        answers: asyncio.Queue[negotiation.Answer | Exception],
     ) -> None:
         outcome: dict[str, Any] | MCPError
         try:
@@ -142,7 +142,7 @@ class Handshake:
             answers.put_nowait(error)
             return
         at = self._loop.time() - self._started
-        answers.put_nowait(lifecycle.Answer(method, outcome, at))
+        answers.put_nowait(negotiation.Answer(method, outcome, at))
 
     @contextlib.contextmanager
     def patient(self, scope: asyncio.Timeout) -> Iterator[None]:
@@ -156,13 +156,13 @@ class Handshake:
 
     async def _receive(
         self, patience: float | None
-    ) -> lifecycle.Answer | lifecycle.Silence:
+    ) -> negotiation.Answer | negotiation.Silence:
         try:
             async with asyncio.timeout(patience) as scope:
                 with self.patient(scope):
                     answer = await self._answers.get()
         except TimeoutError:
-            return lifecycle.Silence(self._loop.time() - self._started)
+            return negotiation.Silence(self._loop.time() - self._started)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -178,6 +178,12 @@ class Handshake:
         if tasks:
             await asyncio.wait(tasks)
 
+    @property
+    def channels(self) -> list[OpenChannel]:
+        """What it has opened and not closed."""
+        opened = (self.channel, self._aside)
+        return [channel for channel in opened if channel is not None]
+
     async def discard(self) -> None:
         """Close what was opened; bounded in time, and never cut short.
 
@@ -185,9 +191,8 @@ class Handshake:
         """
         for task in self._tasks:
             task.cancel()
-        for channel in (self.channel, self._aside):
-            if channel is not None:
-                await self._close(channel)
+        for channel in self.channels:
+            await self._close(channel)
 
     async def _close(self, channel: OpenChannel) -> None:
         closing = self._loop.create_task(channel.aclose())
@@ -228,7 +233,7 @@ def connect_failure(
 ) -> MCPError | None:
     """Say what an error means for the caller; ``None``: just what it says."""
     advice = ""
-    if method == lifecycle.DISCOVER and any(
+    if method == negotiation.DISCOVER and any(
         each.era is Era.SESSION for each in allowed
     ):
         advice = 'mode="session" connects without this probe'

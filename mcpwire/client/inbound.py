@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpwire.errors import InvalidMessage, MethodNotFound, RPCError
-from mcpwire.protocol.notifications import typed_notification
+from mcpwire.protocol.subscriptions import typed_notification
 from mcpwire.transports.handlers import Delivery, InboundTasks, invoke
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mcpwire.errors import TransportError
     from mcpwire.limits import Limits
     from mcpwire.protocol.host.features import HostFeatures, Question
-    from mcpwire.protocol.notifications import Notification
     from mcpwire.protocol.peer import PeerStats
+    from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle, ReplyFn
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
@@ -94,7 +94,7 @@ class ClientInbound:
         self._tasks: InboundTasks | None = None
         self._delivery: Delivery | None = None
         if on_notification is not None:
-            from mcpwire.protocol.notices.events import EventBuffer
+            from mcpwire.protocol.subscriptions import EventBuffer
 
             buffer = EventBuffer(
                 limits.notifications, is_kept, room=limits.message, size=self.size

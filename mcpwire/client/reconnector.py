@@ -1,6 +1,6 @@
 """Opens a lost connection again: once for all waiting calls, as often as it may.
 
-When to try again is decided in `mcpwire.protocol.recovery`; here is the one task that
+When to try again is decided in `mcpwire.protocol.retry`; here is the one task that
 does it, shared like the opening itself: it ends when the last waiting call has gone.
 """
 
@@ -20,7 +20,7 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.protocol.recovery.restarts import Restarts
+from mcpwire.protocol.retry import Restarts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,8 +26,8 @@ from mcpwire.errors import (
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.methods import find
-from mcpwire.protocol.recovery.restarts import may_repeat
-from mcpwire.protocol.steps import Ask, Call, Sleep
+from mcpwire.protocol.multistep import Ask, Call, Sleep
+from mcpwire.protocol.retry import may_repeat
 from mcpwire.transports.base import CallHandle
 from mcpwire.types import UNSET
 from mcpwire.versions import Era
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     )
 
     from mcpwire.client.connection import Connection
+    from mcpwire.protocol.multistep import Step, Steps
     from mcpwire.protocol.results.cache import ResponseCache
-    from mcpwire.protocol.steps import Step, Steps
     from mcpwire.types import Unset
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -207,7 +207,7 @@ class Requests:
         options: Mapping[str, Any],
     ) -> dict[str, Any]:
         """Carry a result that is not complete through its input rounds, to its end."""
-        from mcpwire.protocol.input_loop import input_rounds, is_task
+        from mcpwire.protocol.multistep import input_rounds, is_task
 
         profile = self._connection.profile
         assert profile.agreement is not None
@@ -232,7 +232,7 @@ class Requests:
         self, method: str, options: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
         """Fetch all pages of a list within one deadline; return their raw results."""
-        from mcpwire.protocol.paging import pages
+        from mcpwire.protocol.multistep import pages
 
         profile = self._connection.profile
         if method in profile.refused:
@@ -246,7 +246,7 @@ class Requests:
         self, method: str, options: Mapping[str, Any]
     ) -> AsyncIterator[dict[str, Any]]:
         """Fetch page after page as they are asked for, each within its own deadline."""
-        from mcpwire.protocol.paging import PageWalk
+        from mcpwire.protocol.multistep import PageWalk
 
         walk = PageWalk(method, {}, limit=self._limits.pages)
         while walk.params is not None:
@@ -505,7 +505,7 @@ class Requests:
             serial != self._connection.serial
             and self._connection.profile.era is Era.SESSION
         ):
-            from mcpwire.protocol.paging import CursorGoneError
+            from mcpwire.protocol.multistep import CursorGoneError
 
             raise CursorGoneError("the session that gave the cursor is gone")
 
@@ -536,7 +536,7 @@ class Requests:
             return 0.0 if may and attempt <= recovery.attempts else None
         from random import random
 
-        from mcpwire.protocol.http.repeat import after_failure
+        from mcpwire.protocol.retry import after_failure
 
         return after_failure(
             error,
@@ -570,7 +570,7 @@ class Requests:
             raise error
         if self._cache is not None:
             self._cache.drop_list("tools/list")
-        from mcpwire.protocol.paging import pages
+        from mcpwire.protocol.multistep import pages
 
         steps = pages("tools/list", {}, limit=self._limits.pages)
         await self.drive("tools/list", steps, deadline, {})
@@ -595,7 +595,7 @@ def _failure(error: TransportError | RPCError) -> TransportError | None:
         return error
     if error.status is None:  # an answer like any other
         return None
-    from mcpwire.protocol.http.repeat import declined
+    from mcpwire.protocol.retry import declined
 
     return declined(error)
 

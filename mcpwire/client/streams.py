@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcpwire.client.subscriptions import EVERY_LIST
 from mcpwire.errors import LocalProtocolError, MCPError, RPCError
 from mcpwire.limits import check_timeout
-from mcpwire.protocol.notices.events import EventBuffer
-from mcpwire.protocol.notices.interests import Filter
+from mcpwire.protocol.subscriptions import EventBuffer, Filter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from mcpwire.client.connection import Connection
     from mcpwire.client.subscriptions import Subscriptions
-    from mcpwire.protocol.notifications import Notification
+    from mcpwire.protocol.subscriptions import Notification
     from mcpwire.types import ReadResourceResult
 
 __all__ = ["EventStream", "ResourceWatch", "Subscription"]

@@ -19,7 +19,7 @@ from mcpwire.errors import (
     RPCError,
     TransportError,
 )
-from mcpwire.protocol.notices.interests import Filter, Interests
+from mcpwire.protocol.subscriptions import Filter, Interests
 from mcpwire.transports.base import CallHandle
 from mcpwire.types import UNSET
 from mcpwire.versions import Era
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mcpwire.client.connection import Connection
     from mcpwire.client.requests import Requests
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.protocol.profile import Profile
+    from mcpwire.protocol.negotiation import Profile
     from mcpwire.transports.targets import OpenChannel
 
 __all__ = ["EVERY_LIST", "Listening", "Subscriptions"]

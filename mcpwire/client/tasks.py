@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcpwire.client.connection import Connection
     from mcpwire.client.requests import Requests
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.protocol.steps import Steps
+    from mcpwire.protocol.multistep import Steps
     from mcpwire.types import InputResponse, Tool
     from mcpwire.versions import Revision
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.gateway.session_ids import Chosen
-from mcpwire.protocol.http.heads import check_headers
+from mcpwire.protocol.http_headers import check_headers
 from mcpwire.wire.headers import SESSION_ID
 from mcpwire.wire.json import loads
 from mcpwire.wire.urls import Url, address_class, mask_url, parse_url

@@ -1,6 +1,6 @@
 """What one consumer of a group's notifications has not taken yet, bounded.
 
-Each server has a buffer of its own (`protocol.notices.events`), so that none can push
+Each server has a buffer of its own (`protocol.subscriptions`), so that none can push
 out what another said. They are emptied in turns: what one server said stays in its
 order, and a server that never stops keeps nobody else waiting.
 """
@@ -11,7 +11,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mcpwire.protocol.notices.events import EventBuffer
+from mcpwire.protocol.subscriptions import EventBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from mcpwire.group.event_buffer import GroupBuffer
 from mcpwire.group.logs import relay, warn
 from mcpwire.group.reports import GroupEvent
 from mcpwire.limits import check_timeout
-from mcpwire.protocol.notifications import typed_notification
+from mcpwire.protocol.subscriptions import typed_notification
 from mcpwire.transports.handlers import Delivery
 
 if TYPE_CHECKING:

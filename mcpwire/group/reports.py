@@ -9,7 +9,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.protocol.notifications import Notification
+    from mcpwire.protocol.subscriptions import Notification
 
 __all__ = ["GroupEvent", "Report", "ServerState", "ServerStatus", "format_error"]
 

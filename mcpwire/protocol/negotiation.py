@@ -1,29 +1,66 @@
-"""The words of a handshake: what it is given, what it asks, what it agreed on.
+"""How a client finds the revision: one table of moves over what the peer answers.
 
-`mcpwire.protocol.lifecycle` puts them together. A step goes from there to the shell,
-which sends the outcome back; the record tells afterwards how it went.
+2026-07-28 basic/versioning and basic/transports/stdio, "Backward Compatibility". The
+probe is `server/discover`, for a legacy server may run `tools/call` without asking::
+
+    PROBING ── modern answer ─────────────────────────► agreed, stateless
+       │  └─── any other error, or the child exits ───► INITIALIZING
+       └ silence ► BOTH ── modern answer, however late ► agreed, stateless
+                    │ └─── InitializeResult ──────────► agreed, session
+                    └ -32022 to `initialize` ─────────► PROBING, without fallback
+    INITIALIZING ── InitializeResult ─────────────────► agreed, session
+
+Where the session era is preferred, INITIALIZING comes first, and an error leads to
+PROBING.
+
+Silence decides nothing: a server that starts slowly locks its era at the first
+`server/discover` it reads, so `initialize` is sent beside the open probe and the first
+conclusive answer wins.
+
+Over HTTP (2026-07-28 basic/transports/streamable-http, "Backward Compatibility") each
+request stands alone: an answer of 4xx that is no modern error gives way to
+`initialize`, and where that gets one too, to the transport of 2024-11-05. A status of
+5xx and a network error say nothing of the era; but a JSON-RPC error beside 500 is an
+answer of the server's program, and leads to `initialize` as well.
+
+`negotiate` is a generator: it yields `Send`, `Receive`, `Notify`, `Reopen` or
+`Downgrade`, and is sent the outcome. It knows no clock; each outcome has its time. A
+`Profile` holds what the agreement means for every later request.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
 from mcpwire.errors import (
+    AuthError,
     HTTPError,
     InvalidMessage,
+    LocalProtocolError,
+    MCPError,
+    NegotiationError,
     RPCError,
     TransportError,
     shorten,
 )
-from mcpwire.versions import Era, find_revision, revisions_of
+from mcpwire.protocol.methods import (
+    METHODS,
+    Kind,
+    available,
+    capability_declared,
+    declared_extensions,
+    find,
+    is_declared,
+    methods_of,
+)
+from mcpwire.versions import Era, Revision, find_revision, revisions_of
+from mcpwire.wire.json import Fragment, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from mcpwire.errors import MCPError
-    from mcpwire.versions import Revision
 
 __all__ = [
     "ENDPOINT_EVENT",
@@ -38,6 +75,7 @@ __all__ = [
     "Negotiation",
     "NegotiationStep",
     "Notify",
+    "Profile",
     "Receive",
     "Reopen",
     "Send",
@@ -45,6 +83,7 @@ __all__ = [
     "Step",
     "is_internal",
     "is_refusal",
+    "negotiate",
     "older_transport",
     "parse_mode",
     "request_meta",
@@ -290,3 +329,492 @@ class Agreement:
     """The InitializeResult or DiscoverResult as it came."""
 
     negotiation: Negotiation
+
+
+DISCOVER: Final = "server/discover"
+INITIALIZE: Final = "initialize"
+
+NAMES_SHOWN: Final = 8
+
+
+Negotiating: TypeAlias = Generator[Step, Any, Agreement]
+
+
+def negotiate(
+    identity: Identity,
+    allowed: tuple[Revision, ...],
+    *,
+    probe_timeout: float,
+    record: Negotiation | None = None,
+    over_http: bool = False,
+) -> Negotiating:
+    """Agree on a revision with a server.
+
+    What happens is noted in `record`, which outlives a failure. The era of the first
+    revision in `allowed` is tried first. Over HTTP a connection that ends is not opened
+    anew, and an older transport may be tried.
+
+    Raises:
+        NegotiationError: There is no common revision, or the server refused.
+        TransportError: The connection ended, and a new one did not help; or a status
+            came over HTTP that says nothing of the revision.
+    """
+    record = record if record is not None else Negotiation()
+    if not allowed:  # such as of an era that another client has remembered
+        raise NegotiationError("no revision may be spoken", negotiation=record)
+    negotiator = _Negotiator(identity, allowed, probe_timeout, record)
+    if over_http:
+        negotiator.stands_alone = True
+        negotiator.may_reopen = False
+        negotiator.may_downgrade = negotiator.may_fall_back
+    return (yield from negotiator.run())
+
+
+class _Negotiator:
+    """The state of one handshake."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        allowed: tuple[Revision, ...],
+        probe_timeout: float,
+        record: Negotiation,
+    ) -> None:
+        self.identity = identity
+        self.modern = [r for r in allowed if r.era is Era.STATELESS]
+        self.legacy = [r for r in allowed if r.era is Era.SESSION]
+        self.probe_timeout = probe_timeout
+        self.record = record
+        self.open: set[str] = set()
+        self.prefers_session = allowed[0].era is Era.SESSION
+        self.may_fall_back = bool(self.legacy)
+        self.may_reopen = bool(self.modern and self.legacy)
+        self.may_probe = bool(self.modern)
+        self.may_downgrade = False
+        self.stands_alone = False
+        """Whether the end of one request is not the end of the others."""
+        self.proposed: Revision | None = None
+        self.retried: set[str] = set()
+        self.refusal: MCPError | None = None
+        self.now = 0.0
+
+    def run(self) -> Negotiating:
+        if self.prefers_session:
+            yield self.initialize(self.legacy[0])
+        else:
+            yield self.probe(self.modern[0])
+        while True:
+            outcome = yield Receive(self.patience())
+            self.now = outcome.at
+            if type(outcome) is Silence:
+                self.note("silence", "initialize is sent beside the open probe")
+                yield self.initialize(self.legacy[0])
+                continue
+            assert type(outcome) is Answer
+            self.open.discard(outcome.method)
+            agreement = yield from self.take(outcome)
+            if agreement is not None:
+                return agreement
+            if not self.open and not (yield from self.downgrade()):
+                raise self.failure()
+
+    def patience(self) -> float | None:
+        """Only an unanswered probe with nothing beside it ends in silence."""
+        return (
+            self.probe_timeout
+            if self.may_fall_back and self.open == {DISCOVER}
+            else None
+        )
+
+    def note(self, event: str, detail: str = "") -> None:
+        self.record.note(self.now, event, detail)
+
+    def probe(self, revision: Revision) -> Send:
+        self.note(f"sent {DISCOVER}", f"as {revision}")
+        self.may_probe = False
+        self.open.add(DISCOVER)
+        return Send(DISCOVER, {"_meta": request_meta(revision, self.identity)})
+
+    def initialize(self, revision: Revision) -> Send:
+        # Only a legacy revision is ever proposed: there is no handshake form of a
+        # modern one (2025-11-25 basic/lifecycle, "Version Negotiation").
+        self.note(f"sent {INITIALIZE}", f"proposing {revision}")
+        self.open.add(INITIALIZE)
+        self.may_fall_back = False
+        self.proposed = revision
+        return Send(
+            INITIALIZE,
+            {
+                "protocolVersion": revision.name,
+                "capabilities": self.identity.capabilities_at(revision),
+                "clientInfo": dict(self.identity.info),
+            },
+        )
+
+    # One answer...
+
+    def take(self, answer: Answer) -> Generator[Step, Any, Agreement | None]:
+        outcome = answer.outcome
+        if isinstance(outcome, (AuthError, LocalProtocolError)):
+            raise outcome  # no token, or nothing was written: that tells of no era
+        is_answer = answer.method == DISCOVER and self.may_fall_back
+        if isinstance(outcome, MCPError) and not (
+            is_refusal(outcome) or (is_answer and is_internal(outcome))
+        ):
+            yield from self.take_end(answer.method, outcome)
+            return None
+        if isinstance(outcome, MCPError):
+            self.note(f"{answer.method} failed", str(outcome))
+            if isinstance(outcome, RPCError) and outcome.code in MODERN_ERRORS:
+                yield from self.take_modern_error(answer.method, outcome)
+            else:
+                yield from self.take_refusal(answer.method, outcome)
+            return None
+        try:
+            if answer.method == DISCOVER:
+                return (yield from self.take_discovery(outcome))
+            return (yield from self.take_initialized(outcome))
+        except InvalidMessage as error:
+            self.note(f"{answer.method} answered against the rules", str(error))
+            yield from self.take_refusal(answer.method, error)
+            return None
+
+    def take_end(self, method: str, error: MCPError) -> Generator[Step, Any, None]:
+        """The connection ended: some legacy servers crash on what they do not know.
+
+        Over HTTP that says nothing of the era, and neither does a status of trouble.
+        """
+        is_lost = getattr(error, "status", None) is None
+        self.note("the connection ended" if is_lost else f"{method} failed", str(error))
+        if self.stands_alone and method == DISCOVER and INITIALIZE in self.open:
+            return  # what was sent beside it decides
+        self.open.clear()
+        if not self.may_reopen:
+            # What a JSON-RPC error came with has the headers: a challenge, say.
+            cause = error.__cause__ if isinstance(error, RPCError) else None
+            raise cause if isinstance(cause, HTTPError) else error
+        self.may_reopen = False
+        yield Reopen("the connection ended during the handshake")
+        yield self.initialize(self.proposed or self.legacy[0])
+
+    def downgrade(self) -> Generator[Step, Any, bool]:
+        """Try the transport of 2024-11-05; tell whether the handshake goes on there.
+
+        2025-11-25 basic/transports, "Backwards Compatibility": where the POST of
+        `initialize` got an error of 4xx; some of its servers answer any method with
+        their stream.
+        """
+        answered = older_transport(self.refusal) if self.may_downgrade else None
+        if answered is None:
+            return False
+        self.may_downgrade = False
+        self.note("trying HTTP+SSE", f"{INITIALIZE} was answered {answered}")
+        failure = yield Downgrade(f"{INITIALIZE} was answered {answered}")
+        if failure is not None:
+            self.note("HTTP+SSE failed", str(failure))
+            return False
+        self.note("HTTP+SSE is open", "the server named its endpoint")
+        yield self.initialize(self.legacy[0])
+        return True
+
+    def take_refusal(self, method: str, error: MCPError) -> Generator[Step, Any, None]:
+        """An error that proves no era: the probe gives way, a handshake has failed."""
+        self.refusal = error if method == INITIALIZE else self.refusal or error
+        if method == DISCOVER:
+            if self.may_fall_back:
+                yield self.initialize(self.legacy[0])
+            return
+        # 2026-07-28 streamable-http, "Protocol Version Header": that is how a server
+        # answers there that has no such method any more.
+        if isinstance(error, RPCError) and error.code == METHOD_NOT_FOUND:
+            self.may_downgrade = False
+        # 2025-11-25 basic/lifecycle, "Error Handling", shows a version error whose
+        # data names what is supported: one of those is proposed, once.
+        for revision in self.named(error):
+            if self.may_propose(revision):
+                self.retried.add(INITIALIZE)
+                yield self.initialize(revision)
+                return
+        if self.may_probe:
+            yield self.probe(self.modern[0])
+
+    def take_modern_error(
+        self, method: str, error: RPCError
+    ) -> Generator[Step, Any, None]:
+        """A code that only modern servers know: never the handshake again."""
+        self.refusal = error
+        self.may_reopen = self.may_downgrade = False
+        if method == INITIALIZE and DISCOVER in self.open:
+            self.note("the server is modern", "waiting for its answer to the probe")
+            return
+        self.may_fall_back = False
+        for revision in self.named(error):
+            if revision in self.modern and DISCOVER not in self.retried:
+                self.retried.add(DISCOVER)
+                yield self.probe(revision)
+                return
+            # A server may name legacy revisions too; those are spoken the only way
+            # there is.
+            if self.may_propose(revision):
+                self.retried.add(INITIALIZE)
+                yield self.initialize(revision)
+                return
+        if self.may_probe:
+            yield self.probe(self.modern[0])
+
+    def may_propose(self, revision: Revision) -> bool:
+        """Tell whether `initialize` may be tried with a revision the server named."""
+        return (
+            revision.era is Era.SESSION
+            and INITIALIZE not in self.open
+            and INITIALIZE not in self.retried
+            and revision != self.proposed
+        )
+
+    def named(self, error: MCPError) -> list[Revision]:
+        """Return the revisions we allow that an error's data names, newest first."""
+        names = _supported(error)
+        return [r for r in (*self.modern, *self.legacy) if r.name in names]
+
+    def take_discovery(
+        self, result: dict[str, Any]
+    ) -> Generator[Step, Any, Agreement | None]:
+        kind = result.get("resultType", "complete")
+        if kind != "complete":
+            raise InvalidMessage(
+                "DiscoverResult.resultType",
+                expected="'complete'",
+                got=shorten(repr(kind), TEXT_SHOWN),
+            )
+        names = _strings(result, "supportedVersions")
+        self.may_downgrade = False
+        self.note(f"{DISCOVER} answered", f"supports {_list(names) or 'nothing'}")
+        for revision in self.modern:
+            if revision.name in names:
+                return self.agree(revision, result, "the server answered the probe")
+        for revision in self.legacy:
+            if revision.name in names:
+                if INITIALIZE not in self.open:
+                    yield self.initialize(revision)
+                return None
+        raise self.disagreement(names)
+
+    def take_initialized(
+        self, result: dict[str, Any]
+    ) -> Generator[Step, Any, Agreement]:
+        name = result.get("protocolVersion")
+        if type(name) is not str:
+            raise InvalidMessage(
+                "InitializeResult.protocolVersion",
+                expected="str",
+                got=_show(result, "protocolVersion"),
+            )
+        self.note(f"{INITIALIZE} answered", f"speaks {name}")
+        revision = find_revision(name)
+        if revision is not None and revision.era is Era.STATELESS:
+            raise self.no_agreement(
+                f"the server answered {INITIALIZE} with {name}, "
+                "a revision that has no handshake",
+                (name,),
+            )
+        # 2025-11-25 InitializeResult.protocolVersion: a client that cannot speak the
+        # version it is answered MUST disconnect.
+        if revision is None or revision not in self.legacy:
+            raise self.disagreement((name,))
+        agreement = self.agree(revision, result, "the server answered initialize")
+        yield Notify("notifications/initialized", revision)
+        return agreement
+
+    # The verdict...
+
+    def agree(
+        self, revision: Revision, result: dict[str, Any], reason: str
+    ) -> Agreement:
+        capabilities = result.get("capabilities")
+        if capabilities is None:
+            capabilities = {}  # forgiven: absent and null mean that it offers nothing
+        if type(capabilities) is not dict:
+            kind = "Discover" if revision.era is Era.STATELESS else "Initialize"
+            raise InvalidMessage(
+                f"{kind}Result.capabilities",
+                expected="object",
+                got=_show(result, "capabilities"),
+            )
+        if revision.era is Era.STATELESS:
+            meta = result.get("_meta")
+            info = meta.get(META + "serverInfo") if type(meta) is dict else None
+        else:
+            info = result.get("serverInfo")
+        instructions = result.get("instructions")
+        self.record.revision = revision
+        self.record.reason = reason
+        self.note("agreed", str(revision))
+        return Agreement(
+            revision=revision,
+            server_info=info if type(info) is dict else None,
+            capabilities=capabilities,
+            instructions=instructions if type(instructions) is str else None,
+            raw=result,
+            negotiation=self.record,
+        )
+
+    def disagreement(self, names: tuple[str, ...]) -> NegotiationError:
+        ours = ", ".join(r.name for r in (*self.modern, *self.legacy))
+        return self.no_agreement(
+            f"no common revision: we allow {ours}; "
+            f"the server speaks {_list(names) or 'none'}",
+            names,
+        )
+
+    def no_agreement(self, why: str, names: tuple[str, ...]) -> NegotiationError:
+        self.record.reason = "no common revision"
+        return NegotiationError(why, negotiation=self.record, supported=names)
+
+    def failure(self) -> MCPError:
+        error = self.refusal
+        assert error is not None
+        names = _supported(error)
+        if names and not self.named(error):
+            return self.disagreement(names)
+        self.record.reason = "the server refused"
+        failure = NegotiationError(
+            f"the server refused the handshake: {shorten(str(error), TEXT_SHOWN)}",
+            negotiation=self.record,
+            supported=names,
+        )
+        failure.__cause__ = error
+        return failure
+
+
+def _strings(result: dict[str, Any], key: str) -> tuple[str, ...]:
+    value = result.get(key)
+    if type(value) is not list or not all(type(item) is str for item in value):
+        raise InvalidMessage(
+            f"DiscoverResult.{key}",
+            expected="array of str",
+            got=_show(result, key),
+        )
+    return tuple(value)
+
+
+def _show(result: dict[str, Any], key: str) -> str:
+    return shorten(repr(result[key]), TEXT_SHOWN) if key in result else "nothing"
+
+
+def _list(names: tuple[str, ...]) -> str:
+    """Return the first of the names a server gave; it may give any number."""
+    shown = [shorten(name, 32) for name in names[:NAMES_SHOWN]]
+    if len(names) > NAMES_SHOWN:
+        shown.append(f"and {len(names) - NAMES_SHOWN} more")
+    return ", ".join(shown)
+
+
+def _supported(error: MCPError) -> tuple[str, ...]:
+    """Return the revisions an error's data says the server supports."""
+    data = error.data if isinstance(error, RPCError) else None
+    names = data.get("supported") if type(data) is dict else None
+    if type(names) is not list:
+        return ()
+    return tuple(name for name in names if type(name) is str)
+
+
+LOG_LEVEL: Final = META + "logLevel"
+
+
+@attrs.frozen
+class Profile:
+    """How requests are made on a connection; the empty one is that of none."""
+
+    agreement: Agreement | None = None
+
+    stamp: Any = None
+    """The `_meta` of every request, ready to send; ``None`` in a session."""
+
+    stamp_fields: dict[str, Any] | None = None
+    """The same as a dict, to be merged with a call's own."""
+
+    refused: frozenset[str] = frozenset()
+    """Requests whose capability was not declared, or whose extension is off."""
+
+    extensions: frozenset[str] = frozenset()
+    """The extensions that both sides have switched on (2026-07-28 basic/versioning,
+    "Extension Negotiation")."""
+
+    @classmethod
+    def of(
+        cls, agreement: Agreement, identity: Identity, *, log_level: str | None = None
+    ) -> Profile:
+        """Compose what each request would otherwise ask.
+
+        With `log_level` every request of a stateless revision asks for log messages
+        from that level on; a session has a request of its own for that.
+        """
+        revision = agreement.revision
+        fields = None
+        if revision.era is Era.STATELESS:
+            fields = request_meta(revision, identity)
+            if log_level is not None:
+                fields[LOG_LEVEL] = log_level
+        extensions = declared_extensions(
+            identity.capabilities_at(revision)
+        ) & declared_extensions(agreement.capabilities)
+        return cls(
+            agreement,
+            None if fields is None else Fragment(encode(fields)),
+            fields,
+            frozenset(
+                spec.name
+                for spec in methods_of(revision, "client", extensions)
+                if spec.kind is Kind.REQUEST
+                and not is_declared(spec, agreement.capabilities)
+            )
+            | _switched_off(revision, extensions),
+            extensions,
+        )
+
+    @property
+    def era(self) -> Era | None:
+        """The agreed era; ``None`` before an agreement."""
+        return self.agreement.revision.era if self.agreement is not None else None
+
+    def offers(self, capability: str) -> bool:
+        """Tell whether the server declared a capability, such as ``logging``."""
+        return self.agreement is not None and capability_declared(
+            self.agreement.capabilities, capability
+        )
+
+    def refusal(self, method: str) -> LocalProtocolError:
+        """Build the error for a request whose capability the server lacks.
+
+        2025-11-25 basic/lifecycle, "Operation": only what was negotiated is used.
+        """
+        assert self.agreement is not None
+        spec = available(method, self.agreement.revision, "client", self.extensions)
+        if spec is None:
+            reason = self._why_off(method, self.agreement)
+        else:
+            reason = f"the server did not declare {spec.capability!r}"
+        return LocalProtocolError(
+            f"{reason}, which {method} needs; `client.request` sends it all the same"
+        )
+
+    def _why_off(self, method: str, agreement: Agreement) -> str:
+        spec = find(method)
+        assert spec is not None
+        if agreement.revision < spec.since:
+            return f"this connection speaks {agreement.revision}, not {spec.since}"
+        if spec.extension in declared_extensions(agreement.capabilities):
+            return f"this client was made without the extension {spec.extension!r}"
+        return f"the server did not declare {spec.extension!r}"
+
+
+def _switched_off(revision: Revision, extensions: frozenset[str]) -> frozenset[str]:
+    """Return the requests of extensions that are not switched on."""
+    return frozenset(
+        spec.name
+        for spec in METHODS
+        if spec.extension is not None
+        and spec.kind is Kind.REQUEST
+        and "client" in spec.senders
+        and available(spec.name, revision, "client", extensions) is None
+    )

@@ -17,30 +17,521 @@ type and value: ``"7"`` does not answer ``7``, it is diagnosed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeGuard, TypeVar
 
-from mcpwire.errors import LocalProtocolError, MessageTooLarge
+import attrs
+
+from mcpwire.errors import (
+    RAW_EXCERPT_BYTES,
+    InvalidMessage,
+    InvalidRequest,
+    LocalProtocolError,
+    MessageTooLarge,
+    ParseError,
+)
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.owner import Call, Owner, PeerStats
-from mcpwire.protocol.receiving import C, Receiver
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import (
     LARGE,
+    Json,
     JSONDecodeError,
     check_values,
     encode_line,
     loads,
+    outline,
+    salvage,
 )
 from mcpwire.wire.jsonrpc import LineDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.errors import RPCError
-    from mcpwire.wire.jsonrpc import RequestId
+    from mcpwire.errors import MCPError, RPCError
+    from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import Line, RequestId
 
-__all__ = ["Call", "Owner", "Peer", "PeerStats"]
+__all__ = ["TOO_MANY", "C", "Call", "Owner", "Peer", "PeerStats", "Receiver", "unasked"]
+
+TOO_MANY: Final = "too many questions"
+"""The reason that a server is told for a call that ends so."""
+
+
+class Call(Protocol):
+    """What the owner keeps for a request of ours; only its method is read here."""
+
+    @property
+    def method(self) -> str:
+        """The request's method."""
+
+
+C_contra = TypeVar("C_contra", bound=Call, contravariant=True)
+
+
+class Owner(Protocol[C_contra]):
+    """What a `Peer` tells its owner. Nothing here awaits, blocks or raises."""
+
+    def answered(self, call: C_contra, result: dict[str, Any]) -> None:
+        """A call of ours got its result."""
+
+    def failed(self, call: C_contra, error: MCPError) -> None:
+        """A call of ours got an error, or an answer that breaks the rules."""
+
+    def notified(
+        self, method: str, params: dict[str, Any] | None, call: C_contra | None
+    ) -> None:
+        """A notification came, belonging to that call of ours where it names one."""
+
+    def requested(
+        self, id: RequestId, method: str, params: dict[str, Any] | None
+    ) -> None:
+        """The peer asks something; answer with `Peer.answer` or `Peer.refuse`."""
+
+    def withdrawn(self, id: RequestId) -> None:
+        """The peer no longer wants that answer; none will leave."""
+
+    def transmit(self, data: bytes) -> None:
+        """Write these bytes."""
+
+
+@attrs.define
+class PeerStats:
+    """What came in beside plain answers; only ever counts up."""
+
+    messages: int = 0
+    """Lines received."""
+
+    noise: int = 0
+    """Lines that were no JSON-RPC messages."""
+
+    invalid: int = 0
+    """Messages that broke the rules of JSON-RPC or of the revision."""
+
+    late: int = 0
+    """Answers to calls that were cancelled or had timed out."""
+
+    unknown: int = 0
+    """Answers to no call of ours, second answers among them."""
+
+    unanswered: int = 0
+    """Requests of ours that were given up, or were open when the stream ended."""
+
+    before_open: int = 0
+    """Requests of ours that were sent until the connection was open."""
+
+    line_bytes: int = 0
+    """How long the line is that is being told of; the one that does not count up."""
+
+    noise_lines: list[str] = attrs.field(factory=list)
+    """The first of the noise, for diagnosis."""
+
+
+def unasked() -> RPCError:
+    """Return the answer to a question after too many in the calls it belongs to."""
+    return InvalidRequest(f"the call that this belongs to has ended: {TOO_MANY}")
+
+
+LATE_IDS_KEPT: Final = 1_024
+"""Ids of cancelled calls remembered to tell a late answer from an unknown one."""
+
+NOISE_EXCERPT_BYTES: Final = 200
+
+SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+
+ANSWER_KEYS: Final = frozenset({"result", "error"})
+
+MESSAGE_KEYS: Final = frozenset({"jsonrpc", "method"}) | ANSWER_KEYS
+"""An object with none of them is a line of some log, whatever its `id`."""
+
+UNREADABLE: Final = "the line is no JSON in UTF-8"
+
+
+C = TypeVar("C", bound=Call)
+
+
+@attrs.define
+class _Batch:
+    """A received batch: its answers leave together (2025-03-26 basic, Batching)."""
+
+    waiting: int
+    answers: list[bytes] = attrs.field(factory=list)
+
+
+def _is_certain(id: Json) -> TypeGuard[RequestId]:
+    """Tell whether an id in damaged text is the one the peer wrote, and can be sent."""
+    if type(id) is int:
+        return -(2**63) <= id < 2**63
+    return type(id) is str and id.isascii()
+
+
+class Receiver(Generic[C]):
+    """The state of one connection, and what is done with a line that came in."""
+
+    __slots__ = (
+        "_has_ended",
+        "_is_ending",
+        "_late",
+        "_limits",
+        "_owner",
+        "outstanding",
+        "revision",
+        "role",
+        "stats",
+        "unanswered",
+    )
+
+    def __init__(self, owner: Owner[C], *, role: str, limits: Limits) -> None:
+        self._owner = owner
+        self._limits = limits
+        self._has_ended = False
+        self._is_ending = False
+        self._late: dict[RequestId, None] = {}
+        self.unanswered: dict[RequestId, _Batch | None] = {}
+        self.outstanding: dict[int, C] = {}
+        self.role = role
+        self.revision: Revision | None = None
+        self.stats = PeerStats()
+
+    def _receive_unreadable(self, line: Line) -> None:
+        """Give a line that is no JSON its second chance: whose is it?"""
+        if not line.strip():
+            self.stats.messages -= 1
+            return
+        if self._has_ended:
+            return
+        message = salvage(line)
+        if type(message) is dict:
+            id = message.get("id")
+            if "method" in message:
+                if _is_certain(id):
+                    self.stats.invalid += 1
+                    self._refuse(id, ParseError(UNREADABLE), None)
+                    return
+            elif jsonrpc.is_request_id(id) and id in self.outstanding:
+                self._fail(
+                    id,
+                    InvalidMessage(
+                        "message",
+                        expected="JSON in UTF-8",
+                        got="bytes that are not",
+                        raw=bytes(line),
+                    ),
+                )
+                return
+        self._count_noise(line)
+        if self.role == "server":
+            self._refuse_unnamed(ParseError(UNREADABLE))
+
+    def _receive_too_large(self, line: Line, error: MessageTooLarge) -> None:
+        """Let a message with too many values end what it names, and nothing else."""
+        if self._has_ended:
+            return
+        self.stats.invalid += 1
+        error.__traceback__ = None  # its frames hold the whole message
+        message = outline(line)
+        id = message.get("id")
+        refusal = InvalidRequest(str(error))
+        if jsonrpc.is_request_id(id) and "method" in message:
+            self._refuse(id, refusal, None)
+        elif jsonrpc.is_request_id(id) and id in self.outstanding:
+            self._fail(id, error)
+        elif self.role == "server" and "method" not in message:
+            self._refuse_unnamed(refusal)
+
+    def _receive_call(self, message: dict[str, Any], line: Line) -> None:
+        """Take in what has as many members as a client's plain request.
+
+        As `_receive_message` does it, in one step: this is for each call.
+        """
+        method, params = message.get("method"), message.get("params")
+        id = message.get("id")
+        if (
+            type(params) is dict
+            and type(method) is str
+            and (type(id) is int or type(id) is str)
+            and message.get("jsonrpc") == "2.0"
+            and id not in self.unanswered
+            and not self._has_ended
+        ):
+            self.stats.line_bytes = len(line)
+            self.unanswered[id] = None
+            self._owner.requested(id, method, params)
+        else:
+            self._receive_message(message, line)
+
+    def _receive_message(self, message: Json, line: Line) -> None:
+        if self._has_ended:
+            return
+        self.stats.line_bytes = len(line)
+        if type(message) is list:
+            self._receive_batch(message, line)
+        elif type(message) is dict:
+            self._receive_object(message, line, None)
+        else:
+            self._count_noise(line)
+            if self.role == "server":
+                self._refuse_unnamed(InvalidRequest("a message must be an object"))
+
+    def _receive_batch(self, messages: list[Json], line: Line) -> None:
+        if self.revision is None or not self.revision.receives_batches:
+            self._count_noise(line)
+            if self.role == "server":
+                self._refuse_unnamed(
+                    InvalidRequest("batches belong to revision 2025-03-26 only")
+                )
+            return
+        if not messages:
+            self.stats.invalid += 1
+            self._refuse_unnamed(InvalidRequest("a batch must not be empty"))
+            return
+        if self.role == "server" and len(messages) > self._limits.batch:
+            self._refuse_long(messages)
+            return
+        # The batch waits for itself too, so that it cannot settle while it is read.
+        batch = _Batch(1)
+        for message in messages:
+            if type(message) is dict:
+                self._receive_object(message, line, batch)
+            else:
+                self.stats.invalid += 1
+        self._transmit(self._settle(batch))
+
+    def _refuse_long(self, messages: list[Json]) -> None:
+        """Refuse a batch over the limit: its first requests are told, and none runs."""
+        limit = self._limits.batch
+        self.stats.invalid += 1
+        error = InvalidRequest(f"a batch must not be longer than {limit} messages")
+        batch = _Batch(1)
+        for message in messages[:limit]:
+            if type(message) is dict and "method" in message:
+                id = message.get("id")
+                if jsonrpc.is_request_id(id):
+                    self._refuse(id, error, batch)
+        self._transmit(self._settle(batch))
+
+    def _receive_object(
+        self, value: dict[str, Any], line: Line, batch: _Batch | None
+    ) -> None:
+        try:
+            message = jsonrpc.parse_message(value)
+        except InvalidMessage as error:
+            self._receive_invalid(value, line, error, batch)
+            return
+        if type(message) is jsonrpc.Notification:
+            self._receive_notification(message.method, message.params)
+        elif type(message) is jsonrpc.Request:
+            self._receive_request(message, batch)
+        elif type(message) is jsonrpc.Success:
+            self._receive_success(message, line)
+        else:
+            assert type(message) is jsonrpc.Failure
+            self._receive_failure(message, line)
+
+    def _receive_invalid(
+        self,
+        value: dict[str, Any],
+        line: Line,
+        error: InvalidMessage,
+        batch: _Batch | None,
+    ) -> None:
+        """Let a malformed message end what it names: our call, or the peer's."""
+        if not MESSAGE_KEYS & value.keys():
+            self._count_noise(line)
+            return
+        self.stats.invalid += 1
+        error.raw = bytes(line[:RAW_EXCERPT_BYTES])
+        id = value.get("id")
+        if "method" in value:
+            if "id" not in value:
+                return
+            refusal = InvalidRequest(str(error))
+            if jsonrpc.is_request_id(id):
+                self._refuse(id, refusal, batch)
+            elif self.role == "server":
+                self._refuse_unnamed(refusal)
+        elif jsonrpc.is_request_id(id) and id in self.outstanding:
+            self._fail(id, error)
+        elif not self._diagnose_id(id, line) and not ANSWER_KEYS & value.keys():
+            self.stats.invalid -= 1
+            self._count_noise(line)
+
+    def _receive_success(self, message: jsonrpc.Success, line: Line) -> None:
+        call = self._take(message.id)
+        if call is not None:
+            self._owner.answered(call, message.result)
+        else:
+            self._receive_stray(message.id, line)
+
+    def _receive_failure(self, message: jsonrpc.Failure, line: Line) -> None:
+        id, error = message.id, message.error
+        if id is None:
+            # 2025-11-25 JSONRPCErrorResponse: the id is missing when the peer could
+            # not read it. With one call open there is no doubt whose it was.
+            if len(self.outstanding) == 1:
+                id = next(iter(self.outstanding))
+            else:
+                self.stats.unknown += 1
+                return
+        call = self._take(id)
+        if call is None:
+            self._receive_stray(id, line)
+            return
+        error.method = call.method
+        self._owner.failed(call, error)
+
+    def _take(self, id: RequestId) -> C | None:
+        # Ids of ours are integers; a string never finds one.
+        return self.outstanding.pop(id, None) if type(id) is int else None
+
+    def _remember(self, id: RequestId) -> None:
+        """Keep in mind that an answer to that call of ours would be late."""
+        self._late[id] = None
+        if len(self._late) > LATE_IDS_KEPT:
+            del self._late[next(iter(self._late))]
+
+    def _receive_stray(self, id: RequestId, line: Line) -> None:
+        if type(id) is int and id in self._late:
+            del self._late[id]
+            self.stats.late += 1
+        elif not self._diagnose_id(id, line):
+            self.stats.unknown += 1
+
+    def _diagnose_id(self, id: Any, line: Line) -> bool:
+        """Fail the call whose id came back with another type."""
+        twin: RequestId | None = None
+        if type(id) is str:
+            twin = jsonrpc.id_twin(id)
+        elif type(id) is float and id.is_integer():
+            twin = int(id)
+        if type(twin) is not int or twin not in self.outstanding:
+            return False
+        self._fail(
+            twin,
+            InvalidMessage(
+                "response.id",
+                expected=f"the integer {twin}",
+                got=f"{id!r}",
+                raw=bytes(line),
+                hint="the peer changed the type of the request's id",
+            ),
+        )
+        return True
+
+    def _fail(self, id: RequestId, error: MCPError) -> None:
+        call = self._take(id)
+        assert call is not None
+        self._owner.failed(call, error)
+
+    def _receive_request(self, message: jsonrpc.Request, batch: _Batch | None) -> None:
+        id = message.id
+        # A second request with an id still in flight would get the first one's answer
+        # twice (2025-11-25 basic, Requests: ids MUST NOT be used again). At 2026-07-28
+        # a client answers nothing, so a server's request is only counted.
+        if id in self.unanswered or self._is_server_silent():
+            self.stats.invalid += 1
+            return
+        self._accept(id, batch)
+        if batch is not None and message.method == "initialize":
+            error = InvalidRequest("initialize must not be part of a batch")
+            self._transmit(self._reply(id, jsonrpc.failure(id, error)))
+            return
+        self._owner.requested(id, message.method, message.params)
+
+    def _is_server_silent(self) -> bool:
+        return (
+            self.role == "client"
+            and self.revision is not None
+            and self.revision.era is Era.STATELESS
+        )
+
+    def _accept(self, id: RequestId, batch: _Batch | None) -> None:
+        self.unanswered[id] = batch
+        if batch is not None:
+            batch.waiting += 1
+
+    def _receive_notification(self, method: str, params: dict[str, Any] | None) -> None:
+        if method == "notifications/cancelled":
+            self._receive_cancelled(params or {})
+            return
+        call: C | None = None
+        if params is not None:
+            if method == "notifications/progress":
+                call = self._look_up(params.get("progressToken"))
+            else:
+                meta = params.get("_meta")
+                if type(meta) is dict:
+                    call = self._look_up(meta.get(SUBSCRIPTION_ID))
+        self._owner.notified(method, params, call)
+
+    def _look_up(self, id: Any) -> C | None:
+        return self.outstanding.get(id) if type(id) is int else None
+
+    def _receive_cancelled(self, params: dict[str, Any]) -> None:
+        """Drop a request of the peer's; what names nothing known is ignored."""
+        id = params.get("requestId")
+        if not jsonrpc.is_request_id(id):
+            return
+        if id in self.unanswered:
+            batch = self.unanswered.pop(id)
+            self._owner.withdrawn(id)
+            if batch is not None:
+                self._transmit(self._settle(batch))
+            return
+        # 2026-07-28 basic/patterns/cancellation: a server ends a subscription on stdio
+        # by cancelling it, with or without a result before or after.
+        call = self._look_up(id)
+        if call is not None and call.method == "subscriptions/listen":
+            self._take(id)
+            self._remember(id)
+            self._owner.answered(call, {"resultType": "complete"})
+
+    def _count_noise(self, line: Line) -> None:
+        stats = self.stats
+        stats.noise += 1
+        if len(stats.noise_lines) < self._limits.noise_lines:
+            excerpt = line.strip()[:NOISE_EXCERPT_BYTES]
+            stats.noise_lines.append(excerpt.decode("utf-8", "replace"))
+
+    def _refuse_unnamed(self, error: RPCError) -> None:
+        """Answer what has no readable id, where the revision has a form for that."""
+        if self.revision is None or self.revision.errors_without_id:
+            self._transmit(encode_line(jsonrpc.failure(None, error)))
+
+    def _transmit(self, data: bytes | None) -> None:
+        # At the end of the stream there is nobody left to be answered.
+        if data is not None and not self._is_ending:
+            self._owner.transmit(data)
+
+    # Our answers...
+
+    def _refuse(self, id: RequestId, error: RPCError, batch: _Batch | None) -> None:
+        """Answer a request that cannot be told to the owner."""
+        if id not in self.unanswered and not self._is_server_silent():
+            self._accept(id, batch)
+            self._transmit(self._reply(id, jsonrpc.failure(id, error)))
+
+    def _reply(self, id: RequestId, message: dict[str, Any]) -> bytes | None:
+        if id not in self.unanswered:
+            return None
+        batch = self.unanswered[id]
+        if self.role == "client" and self._is_server_silent():
+            # Asked before the agreement; 2026-07-28 stdio, "Sending Messages": a client
+            # MUST NOT write responses.
+            del self.unanswered[id]
+            return None
+        line = encode_line(message)
+        del self.unanswered[id]
+        if batch is None:
+            return line
+        batch.answers.append(line.rstrip(b"\n"))
+        return self._settle(batch)
+
+    def _settle(self, batch: _Batch) -> bytes | None:
+        batch.waiting -= 1
+        if batch.waiting or not batch.answers:
+            return None
+        return b"[" + b",".join(batch.answers) + b"]\n"
+
 
 NEVER_CANCELLED: Final = frozenset({"initialize"})
 """2025-11-25 basic/utilities/cancellation: `initialize` MUST NOT be cancelled."""

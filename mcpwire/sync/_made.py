@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from mcpwire.protocol.host.roots import Roots
     from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
     from mcpwire.protocol.negotiation import Negotiation
-    from mcpwire.protocol.notices.interests import Filter
-    from mcpwire.protocol.notifications import Notification
     from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.subscriptions import Filter, Notification
     from mcpwire.transports.targets import Target
     from mcpwire.wire.jsonrpc import RequestId
 

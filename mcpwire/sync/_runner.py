@@ -73,6 +73,20 @@ class _Selector(_Poll):
             return []
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """An event loop that can be ended after an interrupt left it marked as running.
+
+    Attributes:
+        is_given_up: Whether the thread that ran it has left it.
+    """
+
+    is_given_up = False
+
+    def is_running(self) -> bool:
+        """Whether a thread runs it."""
+        return super().is_running() and not self.is_given_up
+
+
 class _Call:
     """A coroutine that a thread waits for.
 
@@ -288,6 +302,11 @@ class Runner:
         try:
             if call.is_done or call.items:  # by the thread that ran the loop before
                 return
+            if runs_here():  # a loop of the user's: no other can run in this thread
+                self.wants_thread = True
+                with self._changing:
+                    self._start_thread()
+                return
             call.is_leading = True
             if not call.is_submitted:
                 call.is_submitted = True
@@ -295,11 +314,6 @@ class Runner:
             loop.run_forever()
             if self._unsent:
                 self._send_rest(call)
-        except RuntimeError:
-            # This thread runs a loop already, and no other can run in it.
-            self.wants_thread = True
-            with self._changing:
-                self._start_thread()
         except BaseException as error:  # noqa: BLE001 - raised by the call
             call.interrupt = error
             call.is_leading = False
@@ -317,7 +331,7 @@ class Runner:
         if not call.is_done or not all(other.is_done for other in self._asleep):
             return
         loop = call.loop
-        rest = loop.create_task(asyncio.wait(self._unsent, timeout=END_S))
+        rest = loop.create_task(asyncio.wait(tuple(self._unsent), timeout=END_S))
         rest.add_done_callback(lambda _: loop.stop())
         loop.run_forever()
 
@@ -366,16 +380,15 @@ class Runner:
         self, loop: asyncio.AbstractEventLoop, error: BaseException | None = None
     ) -> None:
         """End everything on a loop that may have lost a step."""
+        if isinstance(loop, _Loop):
+            loop.is_given_up = True
         self.abandon_all()
         with self._changing:
             if self._loop is loop:
                 self._loop = None
         loop.set_exception_handler(lambda *_: None)  # what failed is told by its calls
         try:
-            # An interrupt at the very end of `run_forever` leaves the loop marked as
-            # running; then it can only be left alone.
-            with contextlib.suppress(RuntimeError):
-                _end_loop(loop)
+            _end_loop(loop)
         finally:
             for call in tuple(self._inside.values()):
                 if call.loop is loop:
@@ -461,7 +474,7 @@ def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
     if sys.platform == "win32":
         loop = asyncio.ProactorEventLoop()
     else:
-        loop = asyncio.SelectorEventLoop(_Selector(runner.on_signal))
+        loop = _Loop(_Selector(runner.on_signal))
     set_callers(loop, runner)
     return loop
 

@@ -14,8 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpwire.errors import MCPError
-from mcpwire.protocol.http.reply import Reply
-from mcpwire.protocol.http.request import Request
+from mcpwire.protocol.http_reply import Reply, Request
 from mcpwire.transports._affinity import runs_here
 from mcpwire.transports.memory import MemoryChannel
 from mcpwire.transports.stdio.pipes import PipeDuplex

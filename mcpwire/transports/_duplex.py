@@ -26,8 +26,7 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.owner import TOO_MANY, unasked
-from mcpwire.protocol.peer import Peer
+from mcpwire.protocol.peer import TOO_MANY, Peer, unasked
 from mcpwire.transports._affinity import let_go_after_fork
 from mcpwire.transports._clock import CallClock, Pending
 from mcpwire.transports.eager_tasks import resolve_all

@@ -11,7 +11,7 @@ NEVER = (
     *("httpx", "httpcore", "h11", "h2", "requests", "urllib3", "aiohttp"),
     *("argparse", "rich", "pydantic", "jsonschema_rs", "yaml", "joserfc"),
     *("cryptography", "opentelemetry", "redis", "mcp", "email", "http.client"),
-    *("mcpwire.cli", "mcpwire.testing", "mcpwire.protocol.paging"),
+    *("mcpwire.cli", "mcpwire.testing", "mcpwire.protocol.multistep"),
 )
 """What no call loads on any path."""
 
@@ -23,7 +23,7 @@ NEVER_BY_CLIENTS = (
 HTTP = ("httptools", "mcpwire.transports.http", "mcpwire.protocol.http")
 PROCESSES = ("mcpwire.transports.stdio.process",)
 PIPE_ONLY = (
-    *("mcpwire.types.input", "mcpwire.types.tasks", "mcpwire.protocol.input_loop"),
+    *("mcpwire.types.input", "mcpwire.types.tasks", "mcpwire.protocol.multistep"),
     *("mcpwire.wire.urls", "mcpwire.wire.sse", "mcpwire.wire.headers"),
     "mcpwire.transports.memory",
 )
@@ -31,7 +31,7 @@ PIPE_ONLY = (
 HTTP_ALONE = (
     *NEVER_BY_CLIENTS,
     *PROCESSES,
-    "mcpwire.protocol.http.resume",
+    "mcpwire.protocol.retry",
     "mcpwire.transports.http.httpx_engine",
     "mcpwire.transports.http.legacy_sse",
 )
@@ -100,7 +100,7 @@ def test_naming_the_client_loads_nothing_that_only_some_programs_use():
     found = python("import sys, mcpwire; mcpwire.Client; print(*sys.modules)")
     assert "mcpwire.client.subscriptions" in found
     assert not {
-        "mcpwire.protocol.notices.events",
+        "mcpwire.protocol.subscriptions",
         "mcpwire.client.streams",
         "mcpwire.types.lifecycle",
         "random",

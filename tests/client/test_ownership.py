@@ -295,6 +295,28 @@ def test_a_client_forgotten_with_its_loop_kills_its_child_with_a_warning():
         os.kill(pid, 0)
 
 
+def test_abandoning_while_it_connects_kills_the_child_though_the_loop_has_stopped(
+    tmp_path,
+):
+    """As after an interrupt that cost the loop a step."""
+    begun = tmp_path / "begun"
+    client = mcpwire.Client(
+        scripted(f"open({str(begun)!r}, 'w').write(str(os.getpid()))\nwhile 1: recv()")
+    )
+    loop = asyncio.new_event_loop()
+    connecting = loop.create_task(client.connect())
+    while not begun.exists() or not begun.read_text():
+        loop.run_until_complete(asyncio.sleep(0))
+    client.abandon()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(begun.read_text()), 0)
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        loop.run_until_complete(connecting)
+    loop.run_until_complete(client.aclose())
+    loop.close()
+
+
 async def test_a_repr_is_one_line_that_says_target_state_and_revision():
     client = mcpwire.Client(echo(), recovery=mcpwire.Recovery(restart=False))
     assert repr(client).endswith("not connected>")

@@ -11,7 +11,7 @@ from scripted import ECHO_LOOP, scripted
 from turns import until
 
 import mcpwire
-from mcpwire.protocol.recovery import restarts
+from mcpwire.protocol import retry
 
 pytestmark = pytest.mark.anyio
 
@@ -328,7 +328,7 @@ async def test_connect_does_not_wait_for_the_rest_between_attempts():
 
 
 async def test_a_deadline_holds_while_the_connection_is_opened_again(monkeypatch):
-    monkeypatch.setattr(restarts.Restarts, "delay", lambda *_: 1000.0)
+    monkeypatch.setattr(retry.Restarts, "delay", lambda *_: 1000.0)
     server = Mortal()
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         server.die()
@@ -339,7 +339,7 @@ async def test_a_deadline_holds_while_the_connection_is_opened_again(monkeypatch
 
 
 async def test_closing_ends_the_opening_again_and_who_waits_for_it(monkeypatch):
-    monkeypatch.setattr(restarts.Restarts, "delay", lambda *_: 1000.0)
+    monkeypatch.setattr(retry.Restarts, "delay", lambda *_: 1000.0)
     server = Mortal()
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         server.die()
@@ -473,13 +473,13 @@ async def test_a_keep_alive_pings_a_quiet_session_and_nothing_else(version, ping
 @pytest.mark.pain("P21")
 async def test_a_server_that_says_something_and_dies_each_time_is_no_storm(monkeypatch):
     pauses = []
-    delay = restarts.Restarts.delay
+    delay = retry.Restarts.delay
 
     def noted(self, now, chance):
         pauses.append(delay(self, now, 1.0))
         return pauses[-1] if pauses[-1] is None else 0.0
 
-    monkeypatch.setattr(restarts.Restarts, "delay", noted)
+    monkeypatch.setattr(retry.Restarts, "delay", noted)
 
     class Chatty(Mortal):
         def receive(self, data):

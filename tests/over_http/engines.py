@@ -15,7 +15,7 @@ import pytest
 
 from mcpwire.errors import MCPError, RequestTimeout
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.protocol.http.request import Request
+from mcpwire.protocol.http_reply import Request
 from mcpwire.transports.http.direct import DirectEngine
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 from mcpwire.transports.http.target import Http

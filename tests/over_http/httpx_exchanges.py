@@ -17,7 +17,7 @@ import httpx
 from mcpwire import Http
 from mcpwire.errors import RequestTimeout
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.protocol.http.request import Request
+from mcpwire.protocol.http_reply import Request
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ import attrs
 import pytest
 
 from mcpwire.errors import MCPError, NegotiationError, rpc_error
-from mcpwire.protocol.lifecycle import (
+from mcpwire.protocol.negotiation import (
     Answer,
     Downgrade,
     Identity,
+    Negotiation,
     Notify,
     Receive,
     Reopen,
@@ -24,7 +25,6 @@ from mcpwire.protocol.lifecycle import (
     negotiate,
     parse_mode,
 )
-from mcpwire.protocol.negotiation import Negotiation
 
 IDENTITY = Identity(info={"name": "me", "version": "1"}, capabilities={"roots": {}})
 PROBE_TIMEOUT = 5.0

@@ -1,112 +1,352 @@
-"""The words of a handshake: modes, the metadata of requests, the record it leaves."""
+"""The handshake as a transition table: what is answered, what is sent, what is agreed.
+
+2026-07-28 basic/versioning and basic/transports/stdio, "Backward Compatibility".
+"""
 
 import pytest
-
-from mcpwire.protocol.negotiation import (
-    MODES,
-    Identity,
-    Negotiation,
-    NegotiationStep,
-    parse_mode,
-    request_meta,
+from handshakes import (
+    IDENTITY,
+    INFO,
+    META,
+    Row,
+    check,
+    discovered,
+    initialize_gets,
+    initialized,
+    play,
+    probe_gets,
+    refused,
+    silence,
+    table,
 )
-from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS, Era, find_revision
+
+from mcpwire.errors import InvalidMessage
+from mcpwire.protocol.negotiation import request_meta
+from mcpwire.versions import LATEST, REVISIONS, Era
+
+PROBE = "server/discover 2026-07-28"
+INITIALIZE = "initialize 2025-11-25"
+MODERN = discovered("2026-07-28", "2025-11-25")
+INVALID = InvalidMessage("response.id", expected="the integer 1", got="'1'")
 
 
-@pytest.mark.parametrize(
-    ("mode", "names"),
-    [
-        ("auto", [r.name for r in reversed(REVISIONS)]),
-        ("session", ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]),
-        ("stateless", ["2026-07-28"]),
-        (
-            "prefer-session",
-            ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2026-07-28"],
-        ),
-        *((r.name, [r.name]) for r in REVISIONS),
-    ],
-)
-def test_a_mode_allows_revisions_of_one_era_after_the_other(mode, names):
-    assert [revision.name for revision in parse_mode(mode)] == names
+def agreed(revision="2025-11-25"):
+    return f"notifications/initialized at {revision}"
 
 
-@pytest.mark.parametrize("mode", ["", "Auto", "modern", "2026-07-29", "2026"])
-def test_an_unknown_mode_is_refused_by_name_and_with_the_choice(mode):
-    with pytest.raises(ValueError, match="mode must be one of") as raised:
-        parse_mode(mode)
-    assert repr(mode) in str(raised.value)
-    assert all(name in str(raised.value) for name in MODES)
+@pytest.mark.rule("VER-01", "VER-12", "META-06", "META-07")
+@table(
+    Row("the probe is answered", "auto", (probe_gets(MODERN, 0.25),),
+        (PROBE, "wait 5 s"), "2026-07-28",
+        ("0 sent server/discover", "0.25 server/discover answered", "0.25 agreed")),
+    Row("only one revision is known", "auto", (probe_gets(discovered("2026-07-28")),),
+        (PROBE, "wait 5 s"), "2026-07-28"),
+    Row("unknown revisions beside ours", "auto",
+        (probe_gets(discovered("2030-01-01", "2026-07-28", "")),),
+        (PROBE, "wait 5 s"), "2026-07-28"),
+    Row("mode stateless", "stateless", (probe_gets(MODERN),), (PROBE, "wait"),
+        "2026-07-28"),
+    Row("pinned", "2026-07-28", (probe_gets(MODERN),), (PROBE, "wait"), "2026-07-28"),
+)  # fmt: skip
+def test_a_modern_server_is_agreed_with_by_its_answer_to_the_probe(row):
+    check(row)
+
+
+def legacy(name, answer):
+    """Make the row of an answer to the probe that proves no era."""
+    return Row(
+        name, "auto", (probe_gets(answer, 1.0), initialize_gets(initialized(), 2.0)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", agreed()), "2025-11-25",
+    )  # fmt: skip
+
+
+@pytest.mark.rule("VER-11", "RPC-25", "LIFE-02", "LIFE-04", "LIFE-07", "VER-14")
+@pytest.mark.pain("P26")
+@table(
+    *(legacy(str(code), refused(code))
+      for code in (-32601, -32602, -32600, -32000, -32700, -32603, 0, 404, -32002)),
+    # Numbers of drafts, which must not be interpreted.
+    *(legacy(str(code), refused(code)) for code in (-32001, -32003, -32004)),
+    legacy("-32602 that names modern revisions", refused(-32602, "2026-07-28")),
+    legacy("an answer with another type of id", INVALID),
+    legacy("an empty result", {}),
+    legacy("supportedVersions is text", discovered() | {"supportedVersions": "x"}),
+    legacy("supportedVersions holds a number", discovered("2026-07-28", 1)),
+    legacy("supportedVersions is null", discovered() | {"supportedVersions": None}),
+    legacy("capabilities are an array", discovered("2026-07-28", capabilities=[])),
+    legacy("an unknown resultType", discovered("2026-07-28", resultType="task")),
+    legacy("a resultType that is no text", discovered("2026-07-28", resultType=[1])),
+    legacy("an InitializeResult", initialized("2026-07-28")),
+)  # fmt: skip
+def test_whatever_else_answers_the_probe_leads_to_initialize(row):
+    check(row)
+
+
+@table(
+    Row("both", "prefer-session", (initialize_gets(initialized()),),
+        (INITIALIZE, "wait", agreed()), "2025-11-25"),
+    Row("an unknown method", "prefer-session",
+        (initialize_gets(refused(-32601), 1), probe_gets(MODERN, 2)),
+        (INITIALIZE, "wait", PROBE, "wait"), "2026-07-28"),
+    Row("a version error that names a version", "prefer-session",
+        (initialize_gets(refused(-32022, "2026-07-28"), 1), probe_gets(MODERN, 2)),
+        (INITIALIZE, "wait", PROBE, "wait"), "2026-07-28"),
+    Row("a version error that names none", "prefer-session",
+        (initialize_gets(refused(-32022), 1), probe_gets(MODERN, 2)),
+        (INITIALIZE, "wait", PROBE, "wait"), "2026-07-28"),
+    Row("another session version", "prefer-session",
+        (initialize_gets(refused(-32602, "2025-03-26"), 1),
+         initialize_gets(initialized("2025-03-26"), 2)),
+        (INITIALIZE, "wait", "initialize 2025-03-26", "wait", agreed("2025-03-26")),
+        "2025-03-26"),
+)  # fmt: skip
+def test_where_sessions_are_preferred_initialize_comes_first(row):
+    check(row)
+
+
+def test_where_sessions_are_preferred_a_server_without_both_fails():
+    played = play(
+        "prefer-session",
+        initialize_gets(refused(-32601), 1),
+        probe_gets(refused(-32601), 2),
+    )
+    assert played.transcript == [INITIALIZE, "wait", PROBE, "wait"]
+    assert "refused the handshake" in str(played.error)
+
+
+@pytest.mark.rule("RPC-17")
+def test_a_discover_result_without_a_type_is_complete():
+    result = discovered("2026-07-28")
+    del result["resultType"]
+    assert play("auto", probe_gets(result)).agreement.revision is LATEST
+
+
+@pytest.mark.rule("VER-03")
+@table(
+    Row("the same again", "auto",
+        (probe_gets(refused(-32022, "2026-07-28")), probe_gets(MODERN, 2)),
+        (PROBE, "wait 5 s", PROBE, "wait"), "2026-07-28",
+        ("0 sent server/discover", "1 server/discover failed", "1 sent server/discover",
+         "2 server/discover answered", "2 agreed")),
+    Row("beside older ones", "auto",
+        (probe_gets(refused(-32022, "2025-06-18", "2026-07-28")),
+         probe_gets(MODERN, 2)),
+        (PROBE, "wait 5 s", PROBE, "wait"), "2026-07-28"),
+    Row("in mode stateless", "stateless",
+        (probe_gets(refused(-32022, "2026-07-28")), probe_gets(MODERN, 2)),
+        (PROBE, "wait", PROBE, "wait"), "2026-07-28"),
+)  # fmt: skip
+def test_a_version_error_that_names_a_modern_revision_is_tried_with_it(row):
+    check(row)
+
+
+@pytest.mark.rule("VER-03", "LIFE-07")
+@table(
+    Row("in the version error", "auto",
+        (probe_gets(refused(-32022, "2025-03-26", "2025-06-18", "1999-01-01")),
+         initialize_gets(initialized("2025-06-18"))),
+        (PROBE, "wait 5 s", "initialize 2025-06-18", "wait", agreed("2025-06-18")),
+        "2025-06-18"),
+    Row("in the DiscoverResult", "auto",
+        (probe_gets(discovered("2024-11-05", "2025-06-18")),
+         initialize_gets(initialized("2025-06-18"))),
+        (PROBE, "wait 5 s", "initialize 2025-06-18", "wait", agreed("2025-06-18")),
+        "2025-06-18"),
+    Row("in both, after the second probe", "auto",
+        (probe_gets(refused(-32022, "2026-07-28", "2025-06-18")),
+         probe_gets(refused(-32022, "2026-07-28", "2025-06-18")),
+         initialize_gets(initialized("2025-06-18"))),
+        (PROBE, "wait 5 s", PROBE, "wait", "initialize 2025-06-18", "wait",
+         agreed("2025-06-18")), "2025-06-18"),
+    Row("in the DiscoverResult, with initialize open", "auto",
+        (silence(), probe_gets(discovered("2025-06-18"), 6),
+         initialize_gets(initialized("2025-06-18"), 7)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "wait", agreed("2025-06-18")),
+        "2025-06-18"),
+    Row("in the version error, with initialize open", "auto",
+        (silence(), probe_gets(refused(-32022, "2025-06-18"), 6),
+         initialize_gets(initialized("2025-06-18"), 7)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "wait", agreed("2025-06-18")),
+        "2025-06-18"),
+    Row("in the DiscoverResult, with initialize refused", "auto",
+        (silence(), initialize_gets(refused(-32603), 6),
+         probe_gets(discovered("2025-06-18"), 7),
+         initialize_gets(initialized("2025-06-18"), 8)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "wait", "initialize 2025-06-18", "wait",
+         agreed("2025-06-18")), "2025-06-18"),
+)  # fmt: skip
+def test_where_only_legacy_revisions_are_mutual_the_newest_is_initialized(row):
+    check(row)
+
+
+@pytest.mark.rule("VER-03", "LIFE-07", "LIFE-17")
+@table(
+    Row("-32602, as legacy servers say it", "session",
+        (initialize_gets(refused(-32602, "2024-11-05", "2025-03-26"), 1),
+         initialize_gets(initialized("2025-03-26"), 2)),
+        (INITIALIZE, "wait", "initialize 2025-03-26", "wait", agreed("2025-03-26")),
+        "2025-03-26"),
+    Row("-32022, as modern servers say it", "session",
+        (initialize_gets(refused(-32022, "2026-07-28", "2025-06-18"), 1),
+         initialize_gets(initialized("2025-06-18"), 2)),
+        (INITIALIZE, "wait", "initialize 2025-06-18", "wait", agreed("2025-06-18")),
+        "2025-06-18"),
+    Row("-32602 after the probe was refused", "auto",
+        (probe_gets(refused(-32601)), initialize_gets(refused(-32602, "2024-11-05"), 2),
+         initialize_gets(initialized("2024-11-05"), 3)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "initialize 2024-11-05", "wait",
+         agreed("2024-11-05")), "2024-11-05"),
+    Row("-32022 after the probe was refused", "auto",
+        (probe_gets(refused(-32601)), initialize_gets(refused(-32022, "2024-11-05"), 2),
+         initialize_gets(initialized("2024-11-05"), 3)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "initialize 2024-11-05", "wait",
+         agreed("2024-11-05")), "2024-11-05"),
+)  # fmt: skip
+def test_another_revision_that_a_refused_initialize_names_is_proposed_once(row):
+    check(row)
+
+
+@pytest.mark.rule("VER-03")
+@table(
+    Row("the probe is asked again", "auto",
+        (probe_gets(refused(-32601)),
+         initialize_gets(refused(-32022, "2026-07-28", "2025-06-18"), 2),
+         probe_gets(MODERN, 3)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", PROBE, "wait"), "2026-07-28",
+        ("0 sent server/discover", "1 server/discover failed", "1 sent initialize",
+         "2 initialize failed", "2 sent server/discover", "3 server/discover answered",
+         "3 agreed")),
+    Row("the open probe is waited for", "auto",
+        (silence(), initialize_gets(refused(-32022, "2026-07-28"), 6),
+         probe_gets(MODERN, 60)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "wait"), "2026-07-28",
+        ("0 sent server/discover", "5 silence", "5 sent initialize",
+         "6 initialize failed", "6 the server is modern", "60 server/discover answered",
+         "60 agreed")),
+    Row("the open probe is waited for, whatever the modern code", "auto",
+        (silence(), initialize_gets(refused(-32020), 6), probe_gets(MODERN, 7)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "wait"), "2026-07-28"),
+)  # fmt: skip
+def test_a_modern_error_to_initialize_means_modern_however_late(row):
+    check(row)
+
+
+@table(
+    Row("the probe's answer comes first", "auto",
+        (silence(), probe_gets(MODERN, 30)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait"), "2026-07-28",
+        ("0 sent server/discover", "5 silence", "5 sent initialize",
+         "30 server/discover answered", "30 agreed")),
+    Row("initialize's answer comes first", "auto",
+        (silence(), initialize_gets(initialized(), 30)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", agreed()), "2025-11-25",
+        ("0 sent server/discover", "5 silence", "5 sent initialize",
+         "30 initialize answered", "30 agreed")),
+    Row("the probe is refused late", "auto",
+        (silence(), probe_gets(refused(-32601), 6), initialize_gets(initialized(), 7)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "wait", agreed()), "2025-11-25"),
+    Row("initialize is refused, the probe's answer comes later", "auto",
+        (silence(), initialize_gets(refused(-32601), 6), probe_gets(MODERN, 7)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "wait"), "2026-07-28"),
+    Row("initialize's answer is broken, the probe's comes later", "auto",
+        (silence(), initialize_gets({}, 6), probe_gets(MODERN, 7)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "wait"), "2026-07-28"),
+)  # fmt: skip
+def test_silence_decides_nothing_the_first_conclusive_answer_does(row):
+    check(row)
+
+
+@pytest.mark.rule("LIFE-02", "LIFE-07", "LIFE-08")
+@pytest.mark.pain("P26")
+@table(
+    Row("mode session", "session", (initialize_gets(initialized()),),
+        (INITIALIZE, "wait", agreed()), "2025-11-25",
+        ("0 sent initialize", "2 initialize answered", "2 agreed")),
+    *(Row(f"{revision} in answer to the newest", "session",
+          (initialize_gets(initialized(revision.name)),),
+          (INITIALIZE, "wait", agreed(revision)), revision.name)
+      for revision in REVISIONS if revision.era is Era.SESSION),
+    *(Row(f"pinned {revision}", revision.name,
+          (initialize_gets(initialized(revision.name)),),
+          (f"initialize {revision}", "wait", agreed(revision)), revision.name)
+      for revision in REVISIONS if revision.era is Era.SESSION),
+)  # fmt: skip
+def test_a_session_is_opened_by_initialize_at_a_revision_both_know(row):
+    check(row)
+
+
+# What is sent...
 
 
 @pytest.mark.rule("META-06", "META-07", "VER-01")
-def test_each_request_names_revision_capabilities_and_client():
-    identity = Identity(info={"name": "me", "version": "1"}, capabilities={"roots": {}})
-    meta = request_meta(LATEST, identity)
-    assert meta == {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {"roots": {}},
-        "io.modelcontextprotocol/clientInfo": {"name": "me", "version": "1"},
+def test_the_probe_carries_version_capabilities_and_who_we_are():
+    step = play("auto", probe_gets(MODERN)).steps[0]
+    assert step.params == {
+        "_meta": {
+            META + "protocolVersion": "2026-07-28",
+            META + "clientCapabilities": {"roots": {}},
+            META + "clientInfo": {"name": "me", "version": "1"},
+        }
     }
-    meta["io.modelcontextprotocol/clientInfo"]["name"] = "changed"
-    assert identity.info["name"] == "me"
+    assert step.params["_meta"] == request_meta(LATEST, IDENTITY)
 
 
-@pytest.mark.rule("META-06")
-def test_no_capabilities_are_named_too():
-    meta = request_meta(LATEST, Identity(info={}, capabilities={}))
-    assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
+@pytest.mark.rule("LIFE-02", "VER-14")
+def test_initialize_carries_version_capabilities_and_who_we_are():
+    step = play("session", initialize_gets(initialized())).steps[0]
+    assert step.params == {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"roots": {}},
+        "clientInfo": {"name": "me", "version": "1"},
+    }
 
 
-# The record...
+# What is agreed...
 
 
-def test_a_record_begins_without_a_verdict():
-    record = Negotiation()
-    assert (record.steps, record.revision, record.era, record.reason) == (
-        [],
-        None,
-        None,
-        "",
-    )
-    assert str(record) == "no agreement"
+def agreement_of(era, members):
+    """Return what is agreed when the server's result has these members."""
+    if era is Era.STATELESS:
+        return play("auto", probe_gets(discovered("2026-07-28") | members)).agreement
+    return play("session", initialize_gets(initialized() | members)).agreement
 
 
-def test_a_record_keeps_its_steps_in_order():
-    record = Negotiation()
-    record.note(0.0, "sent server/discover", "as 2026-07-28")
-    record.note(1.25, "silence")
-    assert record.steps == [
-        NegotiationStep(0.0, "sent server/discover", "as 2026-07-28"),
-        NegotiationStep(1.25, "silence"),
-    ]
+ERAS = pytest.mark.parametrize("era", list(Era))
 
 
-@pytest.mark.parametrize(
-    ("revision", "era"), [(LATEST, Era.STATELESS), (LATEST_SESSION, Era.SESSION)]
-)
-def test_the_verdict_tells_the_era(revision, era):
-    record = Negotiation()
-    record.revision = revision
-    assert record.era is era
+@ERAS
+def test_the_agreement_holds_all_that_the_server_told(era):
+    agreement = agreement_of(era, {"instructions": "Be kind.", "x": 1})
+    assert agreement.server_info == INFO
+    assert agreement.capabilities == {"tools": {}}
+    assert agreement.instructions == "Be kind."
+    assert agreement.raw["x"] == 1
+    assert agreement.revision.era is era
+    assert agreement.negotiation.era is era
 
 
-def test_a_record_reads_as_the_verdict_and_a_line_for_each_step():
-    record = Negotiation()
-    record.note(0.0, "sent initialize", "proposing 2025-11-25")
-    record.note(0.0314, "initialize answered")
-    record.reason = "the server refused"
-    assert str(record).splitlines() == [
-        "no agreement: the server refused",
-        "  0.000 s  sent initialize: proposing 2025-11-25",
-        "  0.031 s  initialize answered",
-    ]
-    record.revision = find_revision("2025-06-18")
-    record.reason = "the server answered initialize"
-    assert str(record).startswith("2025-06-18: the server answered initialize\n")
-    assert str(Negotiation(revision=LATEST)) == "2026-07-28"
+@pytest.mark.fault("F49")
+@ERAS
+@pytest.mark.parametrize("value", [None, 7, "text", [], True])
+def test_odd_instructions_and_server_info_are_left_out(era, value):
+    name = "serverInfo" if era is Era.SESSION else "_meta"
+    agreement = agreement_of(era, {name: value, "instructions": value})
+    assert agreement.server_info is None
+    assert agreement.instructions == (value if value == "text" else None)
 
 
-def test_a_record_keeps_no_long_texts():
-    record = Negotiation()
-    record.note(0.0, "initialize failed", "x" * 100_000)
-    assert len(record.steps[0].detail) < 300
+@pytest.mark.fault("F49")
+def test_server_info_stands_in_the_metadata_of_the_stateless_era():
+    members = {"serverInfo": {"name": "elsewhere"}, "_meta": {META + "serverInfo": 7}}
+    assert agreement_of(Era.STATELESS, members).server_info is None
+
+
+@pytest.mark.fault("F49")
+@ERAS
+def test_absent_and_null_capabilities_offer_nothing(era):
+    assert agreement_of(era, {"capabilities": None}).capabilities == {}
+    result = discovered("2026-07-28") if era is Era.STATELESS else initialized()
+    del result["capabilities"]
+    gets = probe_gets if era is Era.STATELESS else initialize_gets
+    mode = "auto" if era is Era.STATELESS else "session"
+    assert play(mode, gets(result)).agreement.capabilities == {}

@@ -5,7 +5,7 @@ import pytest
 from mcpwire import types
 from mcpwire.errors import InvalidMessage
 from mcpwire.protocol.methods import METHODS, Kind
-from mcpwire.protocol.notifications import Notification, typed_notification
+from mcpwire.protocol.subscriptions import Notification, typed_notification
 
 NAMES = sorted({spec.name for spec in METHODS if spec.kind is Kind.NOTIFICATION})
 TASK = {

@@ -10,7 +10,7 @@ from mcpwire.errors import (
     RPCError,
     UnsupportedVersion,
 )
-from mcpwire.protocol.receiving import LATE_IDS_KEPT
+from mcpwire.protocol.peer import LATE_IDS_KEPT
 
 TWO = ("tools/call", "tools/list")
 DONE = ("answered", 1, {})

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.protocol.notices.interests import Filter
-    from mcpwire.protocol.profile import Profile
+    from mcpwire.protocol.negotiation import Profile
+    from mcpwire.protocol.subscriptions import Filter
     from mcpwire.transports.base import CallHandle, ReplyFn
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId

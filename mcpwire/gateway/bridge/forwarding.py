@@ -41,12 +41,12 @@ from mcpwire.gateway.translation import (
     visits_of,
     without_rounds,
 )
-from mcpwire.protocol.input_loop import INPUT_REQUIRED, TASK
 from mcpwire.protocol.methods import (
     available,
     capability_declared,
     declared_extensions,
 )
+from mcpwire.protocol.multistep import INPUT_REQUIRED, TASK
 from mcpwire.types import UNSET
 from mcpwire.types.meta import CLIENT_CAPABILITIES, LOG_LEVEL
 from mcpwire.versions import LATEST, Era

@@ -9,7 +9,7 @@ from mcpwire.gateway.bridge.calls import RelayedCall
 from mcpwire.gateway.task_ids import with_task_id
 from mcpwire.gateway.translation import reaches
 from mcpwire.protocol.methods import find
-from mcpwire.protocol.notices.interests import Filter
+from mcpwire.protocol.subscriptions import Filter
 from mcpwire.server.telling.hub import UPDATED
 from mcpwire.types.meta import LOG_LEVEL
 from mcpwire.versions import LATEST_SESSION

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, InvalidParams
 from mcpwire.limits import check_timeout
-from mcpwire.protocol.input_loop import INPUT_REQUIRED
+from mcpwire.protocol.multistep import INPUT_REQUIRED
 from mcpwire.protocol.serving.sealed import mark_of
 from mcpwire.protocol.serving.shares import Shares
 from mcpwire.server.asking.state import StateKeeper

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.bridge.client import RelayClient
     from mcpwire.gateway.bridge.downstream import Downstream
     from mcpwire.gateway.upstreams import Upstreams
-    from mcpwire.protocol.profile import Profile
+    from mcpwire.protocol.negotiation import Profile
     from mcpwire.server.request import NotifyFn
     from mcpwire.versions import Revision
 

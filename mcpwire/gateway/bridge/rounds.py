@@ -2,7 +2,7 @@
 
 The server answers with questions; the gateway asks the client, by requests of its own,
 and makes the call again with the answers, until there is a result
-(2026-07-28 basic/patterns/mrtr; the steps stand in `protocol.input_loop`).
+(2026-07-28 basic/patterns/mrtr; the steps stand in `protocol.multistep`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import InternalError, MCPError, RPCError, ToolError
 from mcpwire.gateway.translation import passed_error
-from mcpwire.protocol.input_loop import COMPLETE, input_rounds
-from mcpwire.protocol.steps import Ask, Call, Sleep
+from mcpwire.protocol.multistep import COMPLETE, Ask, Call, Sleep, input_rounds
 
 if TYPE_CHECKING:
     from mcpwire.gateway.bridge.forwarding import Sending
-    from mcpwire.protocol.steps import Step
+    from mcpwire.protocol.multistep import Step
 
 __all__ = ["finish"]
 

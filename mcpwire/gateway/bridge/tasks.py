@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import InvalidParams, MCPError, MethodNotFound
 from mcpwire.gateway.task_ids import with_task_id
 from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
-from mcpwire.protocol.notices.interests import Filter
+from mcpwire.protocol.subscriptions import Filter
 from mcpwire.versions import LATEST_SESSION, Era
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from mcpwire.errors import MCPError, RemoteProtocolError
 from mcpwire.gateway.lists.extras import extras_of
 from mcpwire.gateway.merging import Listed, listed
 from mcpwire.protocol.methods import find
-from mcpwire.protocol.paging import pages
+from mcpwire.protocol.multistep import pages
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.wire.json import encode
 

@@ -24,7 +24,14 @@ from mcpwire.errors import (
     rpc_error,
 )
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.protocol.input_loop import COMPLETE, TASK, check_count, read_questions
+from mcpwire.protocol.multistep import (
+    COMPLETE,
+    TASK,
+    Call,
+    Sleep,
+    check_count,
+    read_questions,
+)
 from mcpwire.protocol.serving.task_states import (
     CANCELLED,
     FAILED,
@@ -32,14 +39,13 @@ from mcpwire.protocol.serving.task_states import (
     INPUT_REQUIRED,
     WORKING,
 )
-from mcpwire.protocol.steps import Call, Sleep
 from mcpwire.versions import LATEST, LATEST_SESSION, Era
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.errors import RPCError
-    from mcpwire.protocol.steps import Ask, Steps
+    from mcpwire.protocol.multistep import Ask, Steps
     from mcpwire.types import CreatedTask, DetailedTask, Task, Tool
     from mcpwire.types.tasks import GetTaskResult
     from mcpwire.versions import Revision

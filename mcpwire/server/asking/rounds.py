@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.errors import InternalError, InvalidParams, LocalProtocolError
-from mcpwire.protocol.input_loop import INPUT_REQUIRED
 from mcpwire.protocol.methods import available
+from mcpwire.protocol.multistep import INPUT_REQUIRED
 from mcpwire.protocol.serving.sealed import Answered, mark_of
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.versions import Era

@@ -22,7 +22,7 @@ from mcpwire.errors import (
     TooManyQuestions,
     TransportError,
 )
-from mcpwire.protocol.owner import PeerStats, unasked
+from mcpwire.protocol.peer import PeerStats, unasked
 from mcpwire.transports._clock import CallClock, Pending
 from mcpwire.transports.base import CallHandle
 

@@ -17,7 +17,7 @@ from mcpwire.wire.urls import address_class
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mcpwire.protocol.http.request import Request
+    from mcpwire.protocol.http_reply import Request
     from mcpwire.transports.http.target import Http
 
     Address = tuple[int, int, int, str, tuple[Any, ...]]

@@ -17,7 +17,7 @@ import contextlib
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.protocol.http.request import Request
+from mcpwire.protocol.http_reply import Request
 from mcpwire.transports.http.target import is_credential
 from mcpwire.wire.urls import mask_url
 

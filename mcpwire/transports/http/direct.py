@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mcpwire.errors import MCPError
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.protocol.http.request import Request
+    from mcpwire.protocol.http_reply import Request
     from mcpwire.transports.http.engine import Fed
     from mcpwire.transports.http.target import Http
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcpwire.errors import MCPError
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.protocol.http.request import Request
+    from mcpwire.protocol.http_reply import Request
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.authorizer import Authorizer
 
@@ -27,7 +27,7 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class Fed(Protocol):
-    """What an engine feeds; `mcpwire.protocol.http.reply` has the real ones.
+    """What an engine feeds; `mcpwire.protocol.http_reply` has the real ones.
 
     The three methods may raise an `MCPError`: the engine then closes the connection and
     lets it out of `exchange`.

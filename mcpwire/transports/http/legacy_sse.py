@@ -31,15 +31,14 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.http import exchange
-from mcpwire.protocol.http.endpoint import resolve_endpoint
-from mcpwire.protocol.http.heads import Heads
-from mcpwire.protocol.http.redirects import (
+from mcpwire.protocol import http_reply
+from mcpwire.protocol.http_headers import Heads, resolve_endpoint
+from mcpwire.protocol.http_reply import Request
+from mcpwire.protocol.retry import (
     MAX_REDIRECTS,
     redirect_refusal,
     redirect_target,
 )
-from mcpwire.protocol.http.request import Request
 from mcpwire.transports._duplex import Duplex
 from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.told import describe_request, describe_response
@@ -428,7 +427,7 @@ class LegacyLink:
                 _location(answer),
                 allowed=self._http.follow_redirects,
             )
-        fault = exchange.fault(
+        fault = http_reply.fault(
             answer.what,
             answer.status,
             answer.fields_came,
@@ -551,7 +550,7 @@ class LegacyLink:
             else:
                 async with self._room:
                     await self._perform(post)
-            if not exchange.is_success(post.status):
+            if not http_reply.is_success(post.status):
                 self._failed(post, self._fault(post))
         except Exception as raised:  # noqa: BLE001 - also a user's function for headers
             self._failed(post, raised)
@@ -792,7 +791,7 @@ class Stream(Answer):
 
     def judge(self) -> None:
         """See whether this is an event stream."""
-        if self.status == 200 and exchange.body_kind(self.fields_came) == "stream":
+        if self.status == 200 and http_reply.body_kind(self.fields_came) == "stream":
             self.decoder = SSEDecoder(self.link.limits.message)
         self.link.stream_began(self)
 
@@ -865,7 +864,7 @@ class Post(Answer):
 
     def judge(self) -> None:
         """See whether the message was accepted."""
-        if exchange.is_success(self.status):
+        if http_reply.is_success(self.status):
             self.is_over = True  # whatever else it says is no message
         else:
             self.link.post_refused(self)

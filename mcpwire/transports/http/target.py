@@ -16,7 +16,7 @@ import attrs
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.limits import check_timeout
-from mcpwire.protocol.http.heads import check_headers
+from mcpwire.protocol.http_headers import check_headers
 from mcpwire.wire.urls import Url, mask_url, parse_url
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mcpwire.protocol.http.request import Request
+    from mcpwire.protocol.http_reply import Request
 
 __all__ = ["describe_request", "describe_response"]
 

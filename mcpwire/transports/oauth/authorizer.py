@@ -31,8 +31,7 @@ from mcpwire.auth.errors import AuthTemporarilyUnavailable
 from mcpwire.auth.flow import TokenRequest, finish, fits, obtain, revoke
 from mcpwire.auth.jwt import read_nonce
 from mcpwire.errors import AuthError, MCPError
-from mcpwire.protocol.http.exchange import as_text
-from mcpwire.protocol.http.request import Request
+from mcpwire.protocol.http_reply import Request, as_text
 from mcpwire.transports.http.destination import misdirected
 from mcpwire.transports.http.scopes import insufficient_scope
 from mcpwire.transports.oauth.deadline_pauser import DeadlinePauser

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcpwire.auth.flow import TokenRequest
     from mcpwire.errors import MCPError
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.protocol.http.request import Request
+    from mcpwire.protocol.http_reply import Request
     from mcpwire.transports.http.engine import Engine, Fed
     from mcpwire.transports.oauth.authorizer import Authorizer, AuthSession, Credential
 

@@ -40,9 +40,8 @@ from mcpwire.errors import (
     MessageTooLarge,
     RemoteProtocolError,
 )
-from mcpwire.protocol.http.exchange import as_text
-from mcpwire.protocol.http.heads import USER_AGENT, field_line
-from mcpwire.protocol.http.request import Request
+from mcpwire.protocol.http_headers import USER_AGENT, field_line
+from mcpwire.protocol.http_reply import Request, as_text
 from mcpwire.transports.http._sockets import connect_error, interleave
 from mcpwire.transports.http.engine import proxy_applies
 from mcpwire.transports.http.httpx_engine import HttpxEngine

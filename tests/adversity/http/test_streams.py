@@ -181,9 +181,9 @@ async def test_a_polling_server_is_asked_until_it_answers():
 @pytest.mark.pain("P22")
 async def test_500_polling_cycles_cost_what_one_costs(monkeypatch):
     """Memory, descriptors, connections and stack stay as they are."""
-    from mcpwire.protocol.http import backoff
+    from mcpwire.protocol import retry
 
-    monkeypatch.setattr(backoff, "RETRY_MIN_S", 0.0)
+    monkeypatch.setattr(retry, "RETRY_MIN_S", 0.0)
     sizes = []
 
     def look(request, conn):

@@ -13,6 +13,7 @@ from mcpwire.errors import (
     RPCError,
     TooManyQuestions,
 )
+from mcpwire.protocol.multistep import Ask, Call, Sleep
 from mcpwire.protocol.results.tasks import (
     LONGEST_POLL_S,
     POLL_S,
@@ -25,7 +26,6 @@ from mcpwire.protocol.results.tasks import (
     listed,
     outcome,
 )
-from mcpwire.protocol.steps import Ask, Call, Sleep
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
 ID = "t-1"

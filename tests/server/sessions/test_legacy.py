@@ -8,7 +8,7 @@ from by_hand import failure, notice, request, server, session, success
 from http_hand import Visit, call, content, turns
 
 from mcpwire.errors import ConnectionClosed
-from mcpwire.protocol.http.endpoint import resolve_endpoint
+from mcpwire.protocol.http_headers import resolve_endpoint
 from mcpwire.server.auth.principal import Principal
 from mcpwire.server.http.exchange import HttpProblem
 from mcpwire.server.http.sessions.legacy import LegacySse

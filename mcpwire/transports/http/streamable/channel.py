@@ -36,22 +36,29 @@ from mcpwire.errors import (
     TooManyQuestions,
     TransportError,
 )
+from mcpwire.protocol import http_reply
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.protocol.http import exchange
-from mcpwire.protocol.http.answer import LISTEN, CallReply
-from mcpwire.protocol.http.backoff import StreamBackoff, parse_retry_after
-from mcpwire.protocol.http.heads import Heads
-from mcpwire.protocol.http.mirror import Mirror
-from mcpwire.protocol.http.redirects import (
+from mcpwire.protocol.http_headers import Heads, Mirror
+from mcpwire.protocol.http_reply import (
+    LAST_WORDS,
+    LISTEN,
+    CallReply,
+    NoticeReply,
+    Reply,
+    Request,
+    StreamReply,
+)
+from mcpwire.protocol.negotiation import META
+from mcpwire.protocol.peer import TOO_MANY, PeerStats, unasked
+from mcpwire.protocol.retry import (
+    DECLINING_STATUSES,
     MAX_REDIRECTS,
+    PASSING_STATUSES,
+    StreamBackoff,
+    parse_retry_after,
     redirect_refusal,
     redirect_target,
 )
-from mcpwire.protocol.http.repeat import DECLINING_STATUSES, PASSING_STATUSES
-from mcpwire.protocol.http.reply import NoticeReply, Reply, StreamReply
-from mcpwire.protocol.http.request import LAST_WORDS, Request
-from mcpwire.protocol.negotiation import META
-from mcpwire.protocol.owner import TOO_MANY, PeerStats, unasked
 from mcpwire.transports._affinity import let_go_after_fork
 from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.streamable.shell import Opening, Shell
@@ -64,7 +71,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpwire.limits import Limits, Recovery
-    from mcpwire.protocol.http.resume import Resumption
+    from mcpwire.protocol.retry import Resumption
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.target import Http
@@ -750,7 +757,7 @@ class HttpChannel:
 
     def _note_session(self, reply: CallReply) -> None:
         """Take the id of a session, which came with the first head of its answer."""
-        session_id = exchange.session_id_in(reply.fields)
+        session_id = http_reply.session_id_in(reply.fields)
         if session_id is not None or not reply.is_resumed:
             self._heads.session_id = session_id
 
@@ -865,9 +872,9 @@ class HttpChannel:
 
     def _judged(self, reply: Reply, error: MCPError) -> MCPError:
         """Return what to raise for an error; the session may be lost with it."""
-        if exchange.is_expired(error, has_session=self._heads.session_id is not None):
+        if http_reply.is_expired(error, has_session=self._heads.session_id is not None):
             why = f"{self.target} has forgotten the session"
-        elif self._era is not None and exchange.contradicts(
+        elif self._era is not None and http_reply.contradicts(
             error, self._era, reply.what
         ):
             why = f"{self.target} no longer speaks {self._heads.revision}"

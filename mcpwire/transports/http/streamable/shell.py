@@ -8,14 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import LocalProtocolError, MCPError
-from mcpwire.protocol.http.request import LAST_WORDS
+from mcpwire.protocol.http_reply import LAST_WORDS
 from mcpwire.transports._clock import CallClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from mcpwire.limits import Limits
-    from mcpwire.protocol.http.reply import Reply
+    from mcpwire.protocol.http_reply import Reply
 
 __all__ = ["Opening", "Shell"]
 

@@ -1,0 +1,460 @@
+"""Operations of several steps: a call that needs input, a list of several pages.
+
+Each is a generator. It yields a step (`Call`, `Ask`, `Open` or `Sleep`); the shell
+performs it and sends the outcome back, or throws the exception that stood in its
+place::
+
+    try:
+        step = next(operation)
+        while True:
+            step = operation.send(await perform(step))
+    except StopIteration as done:
+        return done.value
+
+A result of the stateless era says what it is in `resultType`. One that is
+``input_required`` asks our handlers for something and is followed by the same request
+with the answers, until the server has what it needs (2026-07-28 mrtr)::
+
+    Call ──► input_required ──► Ask each ──► Call ──► ... ──► complete, or a task
+                   ▲                           │
+                   └───────── a new round ◄────┘
+
+Each round carries the answers to the latest questions and the latest `requestState`,
+which is the server's own memory and never looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+import attrs
+
+from mcpwire.errors import (
+    InvalidMessage,
+    InvalidParams,
+    LocalProtocolError,
+    RemoteProtocolError,
+    TooManyQuestions,
+)
+from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY
+from mcpwire.protocol.methods import TASKS, Kind, available, find
+from mcpwire.versions import LATEST, Era
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
+
+    from mcpwire.limits import Recovery
+    from mcpwire.protocol.methods import MethodSpec
+    from mcpwire.versions import Revision
+
+__all__ = [
+    "COMPLETE",
+    "INPUT_REQUIRED",
+    "TASK",
+    "Ask",
+    "Call",
+    "CursorGoneError",
+    "Open",
+    "PageWalk",
+    "Sleep",
+    "Step",
+    "Steps",
+    "check_count",
+    "input_rounds",
+    "is_task",
+    "next_cursor",
+    "pages",
+    "read_questions",
+    "result_kind",
+]
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Call:
+    """Send this request; the outcome is its raw result object."""
+
+    method: str
+
+    params: dict[str, Any]
+
+
+@attrs.frozen
+class Ask:
+    """Let our handler answer what the peer asks for; the outcome is the raw answer."""
+
+    key: str
+    """The peer's name for this question, unique within its round."""
+
+    method: str
+
+    params: dict[str, Any] | None
+    """``None``: the question has none."""
+
+
+@attrs.frozen
+class Open:
+    """Open a new channel in place of the one in use; the outcome is the channel."""
+
+    reason: str
+    """Why, as one readable clause for the record and the trace."""
+
+
+@attrs.frozen
+class Sleep:
+    """Wait before the next step; the outcome is ``None``."""
+
+    seconds: float
+
+
+Step: TypeAlias = Call | Ask | Open | Sleep
+
+Steps: TypeAlias = Generator[Step, Any, T]
+"""An operation that ends with a `T`."""
+
+
+COMPLETE: Final = "complete"
+INPUT_REQUIRED: Final = "input_required"
+TASK: Final = "task"
+
+_CORE_KINDS: Final = frozenset({COMPLETE, INPUT_REQUIRED})
+_EXTENSION_KINDS: Final = {TASK: TASKS}
+"""The result types that extensions add, each with its extension."""
+
+_EXCERPT_CHARACTERS: Final = 40
+
+
+def result_kind(
+    result: Mapping[str, Any], extensions: AbstractSet[str] = frozenset()
+) -> str:
+    """Return what a result of the stateless era is; absent means ``complete``.
+
+    Args:
+        result: The raw result object.
+        extensions: The ids of the extensions that are on for this request.
+
+    Raises:
+        InvalidMessage: Neither the core nor such an extension has that kind.
+    """
+    kind = result.get("resultType")
+    if kind is None:
+        return COMPLETE
+    if type(kind) is not str:
+        raise InvalidMessage(
+            "Result.resultType", expected="str", got=type(kind).__name__
+        )
+    if kind in _CORE_KINDS or _EXTENSION_KINDS.get(kind) in extensions:
+        return kind
+    raise InvalidMessage(
+        "Result.resultType",
+        expected=" or ".join(sorted(map(repr, _known_kinds(extensions)))),
+        got=_excerpt(kind),
+        hint=_off_hint(kind),
+    )
+
+
+def _off_hint(kind: str) -> str | None:
+    owner = _EXTENSION_KINDS.get(kind)
+    return f"the extension {owner} is not on for this request" if owner else None
+
+
+def _known_kinds(extensions: AbstractSet[str]) -> frozenset[str]:
+    added = (kind for kind, owner in _EXTENSION_KINDS.items() if owner in extensions)
+    return _CORE_KINDS.union(added)
+
+
+def is_task(result: Mapping[str, Any], revision: Revision) -> bool:
+    """Tell whether what `input_rounds` ended with is a task, and no result yet."""
+    return revision.era is Era.STATELESS and result.get("resultType") == TASK
+
+
+def input_rounds(
+    method: str,
+    params: Mapping[str, Any],
+    result: dict[str, Any],
+    *,
+    revision: Revision = LATEST,
+    extensions: AbstractSet[str] = frozenset(),
+    limit: int = DEFAULT_LIMITS.input_rounds,
+    most: int = DEFAULT_LIMITS.questions,
+    recovery: Recovery = DEFAULT_RECOVERY,
+) -> Steps[dict[str, Any]]:
+    """Carry a call from its first result to the final one, which is returned.
+
+    Args:
+        method: The request.
+        params: Its params as first sent; they are sent again in each round.
+        result: The raw result of that first request.
+        revision: The revision spoken; before the stateless era `resultType` is just an
+            unknown member and every result is final.
+        extensions: The ids of the extensions that are on for this request.
+        limit: The most rounds.
+        most: The most questions in all of them.
+        recovery: How long to wait between rounds in which nothing is asked.
+
+    Raises:
+        InvalidMessage: A result or a question in it is malformed; nobody was asked.
+        RemoteProtocolError: The method may not ask, or the rounds do not end.
+        TooManyQuestions: It asks more; nobody was asked what is beyond.
+    """
+    if revision.era is Era.SESSION:
+        return result
+    spec = available(method, revision, "client", extensions)
+    original = {k: v for k, v in params.items() if k not in _ROUND_MEMBERS}
+    rounds = unasked = asked = 0
+    while (kind := result_kind(result, extensions)) == INPUT_REQUIRED:
+        _check_round(method, spec, rounds, limit)
+        rounds += 1
+        questions = _questions(result, revision)
+        asked += len(questions)
+        check_count(method, asked, most)
+        answered = _state(result)
+        if questions:
+            unasked = 0
+            answered["inputResponses"] = yield from _ask(questions)
+        else:
+            # A busy server may send us away with nothing but state. The first retry
+            # goes at once (mrtr, "Client Requirements"); then it gets time.
+            unasked += 1
+            if unasked > 1:
+                yield Sleep(_backoff(unasked - 2, recovery))
+        result = yield Call(method, original | answered)
+    if kind == TASK and not (spec and spec.task_capable):
+        # The tasks extension, "Capability Negotiation": only a tool call becomes one.
+        raise InvalidMessage(
+            "Result.resultType", expected=repr(COMPLETE), got=f"{kind!r} for {method}"
+        )
+    return result
+
+
+_ROUND_MEMBERS: Final = frozenset({"inputResponses", "requestState"})
+"""What belongs to one round and is never carried into the next."""
+
+
+def _check_round(method: str, spec: MethodSpec | None, done: int, limit: int) -> None:
+    if spec is None or not spec.may_need_input:
+        raise RemoteProtocolError(
+            f"{method}: the server asks for input, which this method cannot need",
+            hint="only tools/call, prompts/get and resources/read have such results",
+        )
+    if done >= limit:
+        raise RemoteProtocolError(
+            f"{method}: the server still asks for input after {limit} rounds",
+            hint="raise Limits.input_rounds if it really needs more",
+        )
+
+
+def check_count(method: str, asked: int, most: int) -> None:
+    """Refuse more questions than one call answers.
+
+    Raises:
+        TooManyQuestions: There are more.
+    """
+    if asked > most:
+        raise TooManyQuestions(method, limit=most)
+
+
+def _ask(questions: list[Ask]) -> Steps[dict[str, Any]]:
+    answers = {}
+    for question in questions:
+        answers[question.key] = yield question
+    return answers
+
+
+def _backoff(attempt: int, recovery: Recovery) -> float:
+    # Beyond 32 doublings any start has reached any sensible end.
+    return min(recovery.backoff_initial * 2.0 ** min(attempt, 32), recovery.backoff_max)
+
+
+def _state(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state to send back: the very string that came, or nothing."""
+    state = result.get("requestState")
+    if state is None:
+        return {}
+    if type(state) is not str:
+        raise InvalidMessage(
+            "InputRequiredResult.requestState",
+            expected="str",
+            got=type(state).__name__,
+        )
+    return {"requestState": state}
+
+
+def _questions(result: Mapping[str, Any], revision: Revision) -> list[Ask]:
+    """Return what the server asks for, all of it checked before anyone is asked."""
+    requests = result.get("inputRequests")
+    if requests is None:
+        if result.get("requestState") is None:
+            raise InvalidMessage(
+                "InputRequiredResult",
+                expected="inputRequests or requestState",
+                got="neither",
+            )
+        return []
+    return read_questions(requests, "InputRequiredResult.inputRequests", revision)
+
+
+def read_questions(requests: Any, path: str, revision: Revision) -> list[Ask]:
+    """Return the questions that stand at a path of a result, in their order.
+
+    Raises:
+        InvalidMessage: One of them is malformed.
+    """
+    if type(requests) is not dict:
+        raise InvalidMessage(path, expected="object", got=type(requests).__name__)
+    return [
+        _question(key, request, f"{path}[{_excerpt(key)}]", revision)
+        for key, request in requests.items()
+    ]
+
+
+def _question(key: str, request: Any, path: str, revision: Revision) -> Ask:
+    if type(request) is not dict:
+        raise InvalidMessage(path, expected="object", got=type(request).__name__)
+    method, params = request.get("method"), request.get("params")
+    if type(method) is not str:
+        raise InvalidMessage(
+            f"{path}.method", expected="str", got=type(method).__name__
+        )
+    spec = available(method, revision, "server")
+    if spec is None or spec.kind is not Kind.INPUT:
+        raise InvalidMessage(
+            f"{path}.method",
+            expected="elicitation/create, sampling/createMessage or roots/list",
+            got=_excerpt(method),
+        )
+    # Only a question without params of its own may leave them out.
+    if type(params) is not dict and (params is not None or spec.params is not None):
+        raise InvalidMessage(
+            f"{path}.params", expected="object", got=type(params).__name__
+        )
+    return Ask(key, method, params)
+
+
+def _excerpt(text: str) -> str:
+    return repr(text[:_EXCERPT_CHARACTERS])
+
+
+_CURSOR_SHOWN: Final = 60
+
+
+class CursorGoneError(LocalProtocolError):
+    """A cursor is of a session that is gone: thrown in where its page was asked for."""
+
+
+def next_cursor(method: str, result: Mapping[str, Any]) -> str | None:
+    """Return the cursor of the page after this one, or ``None`` after the last.
+
+    Raises:
+        InvalidMessage: The cursor is no string.
+    """
+    cursor = result.get("nextCursor")
+    # 2026-07-28 server/utilities/pagination, "Implementation Guidelines": an empty
+    # string is a cursor; only a missing one ends the list. Some servers write null.
+    if cursor is None or type(cursor) is str:
+        return cursor
+    spec = find(method)
+    name = (spec and spec.result) or "PaginatedResult"
+    raise InvalidMessage(
+        f"{name}.nextCursor", expected="str", got=type(cursor).__name__
+    )
+
+
+class PageWalk:
+    """Where a walk through one list stands.
+
+    Args:
+        method: The request for one page.
+        params: Its params; a ``cursor`` among them is where the walk begins.
+        limit: The most pages that it takes.
+    """
+
+    __slots__ = ("_base", "_limit", "_method", "_pages", "_seen", "params")
+
+    params: dict[str, Any] | None
+    """The params that fetch the next page; ``None`` after the last one."""
+
+    def __init__(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        limit: int = DEFAULT_LIMITS.pages,
+    ) -> None:
+        self._base = dict(params)
+        self.params = dict(params)
+        self._method = method
+        self._limit = limit
+        self._pages = 0
+        self._seen = {params["cursor"]} if "cursor" in params else set()
+
+    @property
+    def at_start(self) -> bool:
+        """Whether no page has come yet."""
+        return self._pages == 0
+
+    def receive(self, result: Mapping[str, Any]) -> None:
+        """Move on: this is the page that `params` asked for.
+
+        Raises:
+            InvalidMessage: The cursor is no string.
+            RemoteProtocolError: The cursor came before, or the list has more pages
+                than the limit.
+        """
+        cursor = next_cursor(self._method, result)
+        self._pages += 1
+        if cursor is None:
+            self.params = None
+            return
+        if cursor in self._seen:
+            raise RemoteProtocolError(
+                f"{self._method}: the cursor {_shown_cursor(cursor)} came twice",
+                hint="the server's list would never end",
+            )
+        if self._pages >= self._limit:
+            raise RemoteProtocolError(
+                f"{self._method}: the list has more than {self._limit} pages",
+                hint="raise Limits.pages if it is really that long",
+            )
+        self._seen.add(cursor)
+        self.params = {**self._base, "cursor": cursor}
+
+
+def _shown_cursor(cursor: str) -> str:
+    if len(cursor) <= _CURSOR_SHOWN:
+        return repr(cursor)
+    return f"{cursor[:_CURSOR_SHOWN]!r}..."
+
+
+def pages(
+    method: str, params: Mapping[str, Any], *, limit: int = DEFAULT_LIMITS.pages
+) -> Steps[list[dict[str, Any]]]:
+    """Fetch all pages of a list and return their raw results in order.
+
+    The list begins anew where its session is gone, for cursors do not outlive that
+    (2025-11-25 server/utilities/pagination), and once where the server refuses a cursor
+    that it gave.
+
+    Raises:
+        InvalidMessage: A cursor is no string.
+        RemoteProtocolError: The list does not end.
+    """
+    walk = PageWalk(method, params, limit=limit)
+    found: list[dict[str, Any]] = []
+    restarted = False
+    while walk.params is not None:
+        try:
+            result = yield Call(method, walk.params)
+        except (InvalidParams, CursorGoneError):
+            if restarted or walk.at_start:
+                raise
+            walk = PageWalk(method, params, limit=limit)
+            found.clear()
+            restarted = True
+            continue
+        walk.receive(result)
+        found.append(result)
+    return found

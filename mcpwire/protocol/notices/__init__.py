@@ -1,1 +1,0 @@
-"""Notifications between arrival and consumer: what waits, and who wants what."""

@@ -1,1 +1,0 @@
-"""After a connection is lost: when it is opened again, and what is repeated."""

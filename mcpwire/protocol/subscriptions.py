@@ -1,0 +1,419 @@
+"""Notifications: decoding, filters, subscription counts, bounded buffers.
+
+A `Filter` is one set of notifications: what `subscriptions/listen` asks for, what a
+server acknowledges, what one consumer is given. `Interests` counts the consumers of
+each, so that one subscription serves many of them and ends with the last.
+
+An `EventBuffer` holds what one consumer has not taken yet. A notification that only
+says "look again" is **coalesced**: one entry waits for each subject, with the newest
+params, at the place of the first. A notification that must not get lost is **kept**;
+of all others the oldest is dropped and counted beyond a limit of number or bytes.
+
+=========================================  =============  ============================
+notification                               coalesced by   kept
+=========================================  =============  ============================
+``list_changed`` of the specification      method         always: there are four
+``notifications/resources/updated``        uri            where the consumer says so
+``notifications/tasks``, ``tasks/status``  taskId         no: `tasks/get` tells as much
+``notifications/elicitation/complete``     elicitationId  no: it may fail to come anyway
+everything else                            not            no
+=========================================  =============  ============================
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+
+from mcpwire.protocol.methods import METHODS, Kind, find, is_declared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+
+    from mcpwire.protocol.methods import MethodSpec
+
+__all__ = ["EventBuffer", "Filter", "Interests", "Notification", "typed_notification"]
+
+
+@attrs.frozen
+class Notification:
+    """Something the peer told us without being asked."""
+
+    method: str
+    """Its name on the wire, such as ``notifications/message``."""
+
+    params: Any
+    """The typed params, such as `LoggingMessageNotificationParams`; the plain dict (or
+    ``None``) for a method that mcpwire does not know."""
+
+
+def typed_notification(method: str, params: Mapping[str, Any] | None) -> Notification:
+    """Decode a notification's params by the method table.
+
+    Raises:
+        InvalidMessage: They break the rules; names the path.
+    """
+    spec = find(method)
+    if spec is None or spec.kind is not Kind.NOTIFICATION:
+        return Notification(method, params)
+    from mcpwire import types
+
+    assert spec.params is not None
+    return Notification(
+        method, types.decode(getattr(types, spec.params), dict(params or {}))
+    )
+
+
+_Atom: TypeAlias = tuple[str, str | None]
+
+_FIELDS: Final = {
+    "tools": "notifications/tools/list_changed",
+    "prompts": "notifications/prompts/list_changed",
+    "resources": "notifications/resources/list_changed",
+    "uris": "notifications/resources/updated",
+    "task_ids": "notifications/tasks",
+}
+"""Field of a `Filter` -> the notification it is about."""
+
+_BY_METHOD: Final = {method: field for field, method in _FIELDS.items()}
+
+_SUBJECTS: Final = {"uris": "uri", "task_ids": "taskId"}
+"""Field that names subjects -> the member of the notification's params with one."""
+
+_SUB_RESOURCE: Final = ("/", "?", "#")
+
+
+def _names(values: Iterable[str]) -> frozenset[str]:
+    if isinstance(values, str):
+        raise ValueError(f"a collection of strings is needed, got {values!r}")
+    return frozenset(values)
+
+
+@attrs.frozen(kw_only=True)
+class Filter:
+    """A set of notifications; the empty one is false."""
+
+    tools: bool = False
+    """That the list of tools changed."""
+
+    prompts: bool = False
+    """That the list of prompts changed."""
+
+    resources: bool = False
+    """That the list of resources, or of their templates, changed."""
+
+    uris: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
+    """That one of these resources changed."""
+
+    task_ids: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
+    """How one of these tasks stands; of the tasks extension."""
+
+    @classmethod
+    def of(cls, raw: object) -> Filter:
+        """Read the `notifications` object of a request or an acknowledgement.
+
+        What is no such object, or no such member, wants nothing: an acknowledgement
+        names what a server will do, and nonsense promises nothing.
+        """
+        return _joined(_promised(raw) if isinstance(raw, dict) else ())
+
+    def as_params(self) -> dict[str, Any]:
+        """Return the `notifications` object of `subscriptions/listen`."""
+        params: dict[str, Any] = {}
+        for field in _FIELDS:
+            wanted = getattr(self, field)
+            if wanted:
+                params[_wire_name(field)] = (
+                    sorted(wanted) if field in _SUBJECTS else True
+                )
+        return params
+
+    def matches(self, method: str, params: Mapping[str, Any] | None) -> bool:
+        """Tell whether a notification is in this set."""
+        field = _BY_METHOD.get(method)
+        if field is None:
+            return False
+        wanted = getattr(self, field)
+        if field not in _SUBJECTS:
+            return bool(wanted)
+        subject = (params or {}).get(_SUBJECTS[field])
+        if not isinstance(subject, str):
+            return False
+        return subject in wanted or (
+            field == "uris" and any(_is_part(subject, uri) for uri in wanted)
+        )
+
+    def minus(self, other: Filter) -> Filter:
+        """Return what is in this set and not in the other."""
+        return _joined(set(_atoms(self)) - set(_atoms(other)))
+
+    def restricted(self, capabilities: Mapping[str, Any] | None) -> Filter:
+        """Return what a server with these declared capabilities can honour."""
+        return _joined(
+            (field, subject)
+            for field, subject in _atoms(self)
+            if is_declared(_row(field), capabilities)
+        )
+
+    def __or__(self, other: Filter) -> Filter:
+        return _joined((*_atoms(self), *_atoms(other)))
+
+    def __bool__(self) -> bool:
+        return any(_atoms(self))
+
+
+def _row(field: str) -> MethodSpec:
+    spec = find(_FIELDS[field])
+    assert spec is not None
+    return spec
+
+
+def _wire_name(field: str) -> str:
+    name = _row(field).listen_filter
+    assert name is not None
+    return name
+
+
+def _atoms(wanted: Filter) -> Iterator[_Atom]:
+    """Yield each single want: its field, and what about where it says that."""
+    for field in _FIELDS:
+        value = getattr(wanted, field)
+        if field in _SUBJECTS:
+            yield from ((field, subject) for subject in value)
+        elif value:
+            yield field, None
+
+
+def _promised(raw: dict[str, Any]) -> Iterator[_Atom]:
+    for field in _FIELDS:
+        value = raw.get(_wire_name(field))
+        if field not in _SUBJECTS:
+            if value is True:
+                yield field, None
+        elif isinstance(value, list):
+            yield from ((field, item) for item in value if isinstance(item, str))
+
+
+def _is_part(uri: str, whole: str) -> bool:
+    """Tell whether a resource may be a part of the other one.
+
+    2026-07-28 schema, ResourceUpdatedNotificationParams: the URI may be that of a
+    sub-resource. The specification does not say which those are; here they are what
+    lies below in the path, a query or a fragment.
+    """
+    return uri.startswith(whole) and (
+        whole.endswith(_SUB_RESOURCE) or uri.startswith(_SUB_RESOURCE, len(whole))
+    )
+
+
+def _joined(atoms: Iterable[_Atom]) -> Filter:
+    wanted: dict[str, set[str | None]] = {}
+    for field, subject in atoms:
+        wanted.setdefault(field, set()).add(subject)
+    fields: dict[str, Any] = {
+        field: subjects if field in _SUBJECTS else True
+        for field, subjects in wanted.items()
+    }
+    return Filter(**fields)
+
+
+class Interests:
+    """Who wants which notifications, counted.
+
+    Each single want is counted for itself: what was added as one filter may be removed
+    in parts, and the other way round.
+    """
+
+    __slots__ = ("_counts", "_current")
+
+    def __init__(self) -> None:
+        self._counts: Counter[_Atom] = Counter()
+        self._current: Filter | None = Filter()
+
+    @property
+    def current(self) -> Filter:
+        """All that somebody wants."""
+        if self._current is None:
+            self._current = _joined(self._counts)
+        return self._current
+
+    def add(self, wanted: Filter) -> Filter:
+        """Count one more for each want; return those that nobody had before."""
+        atoms = set(_atoms(wanted))
+        counts = self._counts.copy()
+        counts.update(atoms)
+        return self._change(counts, atoms - self._counts.keys())
+
+    def remove(self, wanted: Filter) -> Filter:
+        """Count one less for each want; return those that nobody has any more.
+
+        Raises:
+            ValueError: Something of it was never added, or is removed already; then
+                nothing is removed.
+        """
+        atoms = set(_atoms(wanted))
+        if unknown := atoms - self._counts.keys():
+            raise ValueError(f"nobody wants {_joined(unknown).as_params()!r}")
+        counts = self._counts.copy()
+        counts.subtract(atoms)
+        last = {atom for atom in atoms if not counts[atom]}
+        for atom in last:
+            del counts[atom]
+        return self._change(counts, last)
+
+    def _change(self, counts: Counter[_Atom], atoms: set[_Atom]) -> Filter:
+        changed = _joined(atoms)
+        # Last and together, for an interrupt comes with a call, and finds all or none.
+        self._counts = counts
+        if atoms:
+            self._current = None
+        return changed
+
+
+Event: TypeAlias = tuple[str, "dict[str, Any] | None"]
+
+# By name and not by ending: a peer may invent as many `.../list_changed` as it likes.
+_LISTS: Final = frozenset(
+    spec.name for spec in METHODS if spec.name.endswith("/list_changed")
+)
+
+_UPDATED: Final = "notifications/resources/updated"
+
+# Task notifications carry the whole state (SEP-2663, "Task Status Notifications"), so
+# the newest tells everything that is still true.
+_COALESCED_BY: Final = {
+    _UPDATED: "uri",
+    "notifications/tasks": "taskId",
+    "notifications/tasks/status": "taskId",
+    "notifications/elicitation/complete": "elicitationId",
+}
+"""Method -> the member of its params that names what it is about."""
+
+
+_SMALL: Final = 4_096
+"""What is kept beside the room is cut to what it is about where it is larger."""
+
+
+def _nothing_is_kept(_uri: str) -> bool:
+    return False
+
+
+def _no_size() -> int:
+    return 0
+
+
+class EventBuffer:
+    """Notifications in the order they came, at most `limit` ordinary ones of them.
+
+    `is_kept` tells of which resources no update may get lost. It must hold for finitely
+    many URIs (those subscribed to, not all that begin like one), as each of them may
+    wait beside the ordinary ones. `size` tells how many bytes the notification that is
+    being put in had on the wire. Every operation takes constant time.
+
+    Attributes:
+        dropped: How many ordinary notifications were lost.
+        coalesced: How many notifications found one like them still waiting.
+    """
+
+    __slots__ = (
+        "_is_kept",
+        "_left",
+        "_limit",
+        "_ordinary",
+        "_serial",
+        "_size",
+        "_waiting",
+        "coalesced",
+        "dropped",
+    )
+
+    def __init__(
+        self,
+        limit: int,
+        is_kept: Callable[[str], bool] = _nothing_is_kept,
+        *,
+        room: float = inf,
+        size: Callable[[], int] = _no_size,
+    ) -> None:
+        self._limit = limit
+        self._is_kept = is_kept
+        self._left = room
+        self._size = size
+        # Ordered dicts, since taking the first entry of a plain dict again and again
+        # walks over the places of those taken before.
+        self._waiting: OrderedDict[Hashable, Event] = OrderedDict()
+        self._ordinary: OrderedDict[Hashable, int] = OrderedDict()  # and its size
+        self._serial = 0
+        self.dropped = 0
+        self.coalesced = 0
+
+    def put(self, method: str, params: dict[str, Any] | None) -> bool:
+        """Let a notification wait; tell whether something new waits now."""
+        key, is_kept = self._place(method, params)
+        is_new = key not in self._waiting
+        size = self._size()
+        # What was kept while it waits stays so.
+        is_kept = is_kept or not (is_new or key in self._ordinary)
+        if is_kept:
+            self._left += self._ordinary.pop(key, 0)
+            if size > _SMALL:
+                params = _cut(method, params)
+        else:
+            self._left += self._ordinary.get(key, 0) - size
+            self._ordinary[key] = size
+        self._waiting[key] = (method, params)
+        if not is_new:
+            self.coalesced += 1
+        while len(self._ordinary) > self._limit or self._left < 0:
+            oldest, freed = self._ordinary.popitem(last=False)
+            self._left += freed
+            del self._waiting[oldest]
+            self.dropped += 1
+        return is_new
+
+    def _place(
+        self, method: str, params: dict[str, Any] | None
+    ) -> tuple[Hashable, bool]:
+        """Return the key a notification waits under, and whether it is kept."""
+        if method in _LISTS:
+            return method, True
+        if (member := _COALESCED_BY.get(method)) is not None and params is not None:
+            subject = params.get(member)
+            if isinstance(subject, str):
+                is_kept = method == _UPDATED and self._is_kept(subject)
+                return (method, subject), is_kept
+        self._serial += 1
+        return self._serial, False
+
+    def pop(self) -> Event:
+        """Take the oldest notification out.
+
+        Raises:
+            IndexError: None waits.
+        """
+        if not self._waiting:
+            raise IndexError("no notification waits")
+        key, event = self._waiting.popitem(last=False)
+        self._left += self._ordinary.pop(key, 0)
+        return event
+
+    def clear(self) -> None:
+        """Forget what waits; the counters stay."""
+        self._waiting.clear()
+        self._left += sum(self._ordinary.values())
+        self._ordinary.clear()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+
+def _cut(method: str, params: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the params with nothing but what the notification is about."""
+    member = _COALESCED_BY.get(method)
+    return None if member is None or params is None else {member: params[member]}

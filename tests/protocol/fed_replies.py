@@ -1,0 +1,244 @@
+"""Replies fed by hand, as an engine feeds them, and an owner that writes all down.
+
+Each body is delivered three times: whole, byte by byte, and with more of it behind what
+counts. The outcome must be the same each time.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pytest
+
+from mcpwire.limits import DEFAULT_RECOVERY, Limits
+from mcpwire.protocol.deadline import Deadline
+from mcpwire.protocol.http_reply import CallReply, NoticeReply, Reply, StreamReply
+from mcpwire.protocol.peer import PeerStats
+from mcpwire.versions import find_revision
+
+if TYPE_CHECKING:
+    from mcpwire.errors import MCPError
+
+JSON = "application/json"
+SSE = "text/event-stream"
+HTML = "text/html"
+
+ID = 7
+URL = "http://127.0.0.1:1/mcp"
+METHOD = "tools/call"
+RESULT = {"content": [{"type": "text", "text": "größe"}]}
+LOG = "notifications/message"
+
+DELIVERIES = ("whole", "byte by byte", "with more behind")
+
+
+def text(message: Any) -> bytes:
+    """Return a message as JSON text."""
+    return json.dumps(message, ensure_ascii=False).encode()
+
+
+def answer(id: Any = ID, result: Any = RESULT, **members: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "result": result, **members}
+
+
+def failure(
+    code: int = -32000, message: str = "no", id: Any = ID, **members: Any
+) -> dict[str, Any]:
+    error = {"code": code, "message": message, **members}
+    return {"jsonrpc": "2.0", "id": id, "error": error}
+
+
+def log(data: Any = "x") -> dict[str, Any]:
+    """Return a notification."""
+    return {
+        "jsonrpc": "2.0",
+        "method": LOG,
+        "params": {"level": "info", "data": data},
+    }
+
+
+def asks(id: Any = "s1", method: str = "ping") -> dict[str, Any]:
+    """Return a request of the server's."""
+    return {"jsonrpc": "2.0", "id": id, "method": method}
+
+
+def event(message: Any, *, id: str | None = None, name: str | None = None) -> bytes:
+    """Return one event; bytes are its data as they are."""
+    data = message if type(message) is bytes else text(message)
+    lines = [b"data: " + data.replace(b"\n", b"\ndata: ")]
+    if id is not None:
+        lines.insert(0, b"id: " + id.encode())
+    if name is not None:
+        lines.insert(0, b"event: " + name.encode())
+    return b"\n".join(lines) + b"\n\n"
+
+
+class Timer:
+    """Something that would happen later."""
+
+    is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class Owner:
+    """Writes down what it is told, one tuple for each event."""
+
+    def __init__(
+        self,
+        revision: str | None = "2025-11-25",
+        *,
+        limits: Limits | None = None,
+        recovery: Any = DEFAULT_RECOVERY,
+        is_watched: bool = False,
+    ) -> None:
+        self.target = URL
+        self.limits = limits or Limits()
+        self.recovery = recovery
+        self.stats = PeerStats()
+        self.revision = find_revision(revision)
+        self.is_watched = is_watched
+        self.told: list[tuple[Any, ...]] = []
+        self.opened_streams = 0
+        self.doubts: list[Reply] = []
+        self.timer = Timer()
+        self.redirects = "it leads to another origin"
+
+    def why_not_followed(self, reply: Reply) -> str:
+        assert 300 <= reply.status < 400
+        return self.redirects
+
+    def doubted(self, reply: Reply) -> None:
+        self.doubts.append(reply)
+        reply.timer = self.timer
+
+    def opened(self, reply: Reply) -> None:
+        self.opened_streams += 1
+
+    def heard_head(self, reply: Reply) -> None:
+        self.told.append(("head", reply.status))
+
+    def heard_message(self, data: bytes) -> None:
+        assert type(data) is bytes
+        self.told.append(("message", data))
+
+    def notified(self, reply: Reply, method: str, params: Any) -> None:
+        self.told.append(("notified", method, (params or {}).get("data")))
+
+    def requested(self, reply: Reply, id: Any, method: str, params: Any) -> None:
+        self.told.append(("requested", id, method))
+
+    @property
+    def notes(self) -> list[Any]:
+        """The data of the notifications, in their order."""
+        return [entry[2] for entry in self.told if entry[0] == "notified"]
+
+    def counted(self) -> dict[str, int]:
+        """Return what was counted beside plain messages."""
+        names = ("noise", "invalid", "unknown")
+        counts = {name: getattr(self.stats, name) for name in names}
+        return {name: count for name, count in counts.items() if count}
+
+
+def call(
+    owner: Owner,
+    method: str = METHOD,
+    *,
+    id: int = ID,
+    deadline: Deadline | None = None,
+) -> CallReply:
+    return CallReply(owner, method, id, deadline, None, None)
+
+
+def notice(owner: Owner) -> NoticeReply:
+    return NoticeReply(owner, "notifications/x", Deadline(0.0, 30.0))
+
+
+def stream(owner: Owner) -> StreamReply:
+    return StreamReply(owner, "GET")
+
+
+def fields(content_type: str | None, **others: str) -> dict[bytes, bytes]:
+    """Return header fields as an engine does: names in lower case."""
+    given = {name.replace("_", "-"): value for name, value in others.items()}
+    if content_type is not None:
+        given["content-type"] = content_type
+    return {name.encode(): value.encode("latin-1") for name, value in given.items()}
+
+
+def chunks(body: bytes, way: str, more: bytes = b"") -> list[bytes]:
+    """Return a body in pieces, as one of `DELIVERIES` has them."""
+    if way == "byte by byte":
+        return [body[index : index + 1] for index in range(len(body))]
+    whole = body + more if way == "with more behind" else body
+    return [whole] if whole else []
+
+
+def feed(
+    reply: Reply,
+    status: int,
+    content_type: str | None,
+    body: bytes,
+    way: str = "whole",
+    *,
+    more: bytes | None = None,
+    ends: bool = True,
+    **others: str,
+) -> None:
+    """Feed a whole answer, as an engine does: also what comes after it is over."""
+    if more is None:
+        more = b": more\n\n" if content_type == SSE else b" \r\n"
+    reply.head(status, fields(content_type, **others))
+    for chunk in chunks(body, way, more):
+        reply.data(chunk)
+    if ends:
+        reply.end()
+        assert reply.is_over
+
+
+@attrs.frozen
+class Is:
+    """Equal to errors of exactly that class, with these attributes and these words.
+
+    Attributes:
+        words: What the text holds, in any case.
+    """
+
+    cls: type[MCPError]
+    words: tuple[str, ...] = ()
+    attributes: dict[str, Any] = attrs.field(factory=dict)
+
+    def check(self, error: Any) -> None:
+        assert type(error) is self.cls, repr(error)
+        said = str(error).lower()
+        assert [word for word in self.words if word.lower() not in said] == [], said
+        found = {name: getattr(error, name) for name in self.attributes}
+        assert found == self.attributes
+
+
+def an(cls: type[MCPError], *words: str, **attributes: Any) -> Is:
+    return Is(cls, words, attributes)
+
+
+def check(reply: CallReply, expected: Any) -> None:
+    """Compare the outcome of a call: a result, an error, or ``None`` for neither."""
+    if isinstance(expected, Is):
+        assert reply.result is None
+        expected.check(reply.error)
+    else:
+        assert reply.error is None, repr(reply.error)
+        assert reply.result == expected
+    assert kept(reply) == 0
+
+
+def kept(reply: Reply) -> int:
+    """Return how many bytes of a body a reply still holds."""
+    return len(reply._body)
+
+
+def in_three_ways(function: Any) -> Any:
+    """Run a test with each way of delivery, as `way`."""
+    return pytest.mark.parametrize("way", DELIVERIES)(function)

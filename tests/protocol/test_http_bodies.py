@@ -1,0 +1,352 @@
+"""What an answer that can complete nothing means, and what it says of the session."""
+
+import copy
+import pickle
+from itertools import product
+
+import pytest
+from fed_replies import HTML, METHOD, an, answer, failure, fields, log, text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.errors import (
+    HeaderMismatch,
+    HTTPError,
+    InternalError,
+    InvalidRequest,
+    MethodNotFound,
+    RemoteProtocolError,
+    RPCError,
+    rpc_error,
+)
+from mcpwire.protocol import http_reply
+from mcpwire.protocol.http_reply import fault
+from mcpwire.wire.sse import SSEDecoder, SSEEvent
+
+STATUSES = (400, 401, 403, 404, 405, 406, 409, 410, 413, 415, 421, 429, 431, 500, 501,
+            502, 503, 504)  # fmt: skip
+TARGET = "http://127.0.0.1:1/mcp"
+
+
+def judge(status, body=b"", content_type=None, *, detail="", **others):
+    given = fields(content_type, **others)
+    return fault("tools/call", status, given, body, target=TARGET, detail=detail)
+
+
+# Kinds of bodies...
+
+
+@pytest.mark.fault("F24")
+@pytest.mark.rule("TR-HTTP-13")
+@pytest.mark.parametrize(
+    ("content_type", "kind"),
+    [
+        ("application/json", "json"),
+        ("application/json; charset=utf-8", "json"),
+        ("Application/JSON;charset=UTF-8", "json"),
+        (" application/json ; odd", "json"),
+        ("text/event-stream", "stream"),
+        ("text/event-stream;charset=utf-8", "stream"),
+        ("TEXT/Event-Stream", "stream"),
+        ("text/html", "other"),
+        ("application/json-rpc", "other"),
+        ("application/jsonl", "other"),
+        ("text/json", "other"),
+        ("application/json, text/html", "other"),
+        ("größe", "other"),
+        ("", "other"),
+        (None, "other"),
+    ],
+)
+def test_the_content_type_says_what_a_body_is_in_whatever_case(content_type, kind):
+    assert http_reply.body_kind(fields(content_type)) == kind
+
+
+@pytest.mark.parametrize("status", [200, 202, 204, 299])
+def test_success_is_200_to_299(status):
+    assert http_reply.is_success(status)
+
+
+@pytest.mark.parametrize("status", [199, 300, 304, 400, 999])
+def test_nothing_else_is_success(status):
+    assert not http_reply.is_success(status)
+
+
+# Pieces of streams...
+
+LONE = [
+    b'data: {"a":1}\n\n',
+    b"data: {}\r\n\r\n",
+    b"event: message\ndata: {}\n\n",
+    b"event: message\r\ndata: { }\r\n\r\n",
+]
+MIXED = [
+    b"",
+    b"data: {}",
+    b"data: {}\n",
+    b"data: {}\r\r",
+    b"data: {}\n\ndata: {}\n\n",
+    b"data: {\ndata: }\n\n",
+    b"data: {\rdata: }\n\n",
+    b"data: {}\r\n\n",
+    b"data: {}\nid: 1}\n\n",
+    b"data: {}\n\n\n",
+    b"data: {}\n\n: {}\n\n",
+    b"data: []\n\n",
+    b"data:{}\n\n",
+    b"\xef\xbb\xbfdata: {}\n\n",
+    b"event: ping\ndata: {}\n\n",
+    b"id: 1\ndata: {}\n\n",
+    b": {}\n\n",
+    b"\ndata: {}\n\n",
+]
+
+
+@pytest.mark.fault("F30")
+@pytest.mark.parametrize("piece", LONE)
+def test_a_piece_that_is_one_message_needs_no_decoder(piece):
+    assert http_reply.lone_message(piece) == piece[piece.index(b"{") : -2].strip()
+
+
+@pytest.mark.parametrize("piece", MIXED)
+def test_any_other_piece_needs_one(piece):
+    assert http_reply.lone_message(piece) is None
+
+
+PARTS = st.sampled_from(
+    [
+        b"data: {",
+        b"}",
+        b"\n",
+        b"\r",
+        b"event: message",
+        b"id: 1",
+        b":",
+        b"{",
+        b" ",
+        b"x",
+    ]
+)
+
+
+@pytest.mark.fault("F30")
+@given(
+    st.sampled_from([*LONE, b"data: {"]),
+    st.lists(PARTS, max_size=6).map(b"".join),
+    st.sampled_from([b"", b"}\n\n", b"}\r\n\r\n"]),
+)
+def test_what_it_says_is_what_a_decoder_would(start, middle, end):
+    piece = start + middle + end
+    data = http_reply.lone_message(piece)
+    if data is not None:
+        decoder = SSEDecoder(10**6)
+        assert decoder.feed(piece) == [SSEEvent("message", data, "", None)]
+        # Nothing of it waits for more.
+        assert decoder.feed(b"data: 1\n\n") == [SSEEvent("message", b"1", "", None)]
+
+
+# Errors in bodies...
+
+NO_JSONRPC = {"error": {"code": -32000, "message": "no"}, "id": 7}
+FOUND = {
+    "own id": failure(),
+    "null id": failure(id=None),
+    "a text for an id": failure(id="server-error"),
+    "another's id": failure(id=999),
+    "no id": {"jsonrpc": "2.0", "error": {"code": -32000, "message": "no"}},
+    "no jsonrpc": NO_JSONRPC,
+    "jsonrpc 1.0": {**NO_JSONRPC, "jsonrpc": "1.0"},
+    "jsonrpc as a number": {**NO_JSONRPC, "jsonrpc": 2.0},
+    "an id that can be none": failure(id=[1]),
+    "a result beside it": {**failure(), "result": None},
+    "a batch of one": [failure()],
+}
+NOT_FOUND = {
+    "nothing": b"",
+    "html": b"<html>no</html>",
+    "text": b"no",
+    "half of it": text(failure())[:-1],
+    "no UTF-8": text(failure())[:-1] + b', "x": "\xff"}',
+    "a number": b"400",
+    "null": b"null",
+    "no error": b"{}",
+    "a result": text(answer()),
+    "a notification": text(log()),
+    "a notification that has an error": text({**log(), "error": {"code": 1}}),
+    "a request gone wrong": text({**log(), "jsonrpc": 1, "error": failure()["error"]}),
+    "an empty batch": b"[]",
+    "a batch of two": text([failure(), failure()]),
+    "a batch of a number": b"[1]",
+    "OAuth's": b'{"error": "invalid_token", "error_description": "no"}',
+    "null for an error": b'{"jsonrpc": "2.0", "id": 7, "error": null}',
+    "no code": b'{"jsonrpc": "2.0", "id": 7, "error": {"message": "no"}}',
+    "a text for a code": b'{"error": {"code": "no", "message": "no"}}',
+    "no message": b'{"jsonrpc": "2.0", "id": 7, "error": {"code": 1}}',
+    "a gateway's own": b'{"error": {"code": 404, "message": "no", "status": "x"}}',
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+@pytest.mark.fault("F26")
+def test_an_error_in_the_body_wins_whatever_id_it_names_and_keeps_its_status(case):
+    for status, content_type in product(STATUSES, ("application/json", HTML, None)):
+        error = judge(status, text(FOUND[case]), content_type, x_why="so")
+        expected = an(RPCError, METHOD, code=-32000, message="no", data=None)
+        expected.check(error)
+        assert (error.status, error.method) == (status, METHOD)
+        # What it came with is not lost: a challenge, a time to come back.
+        assert type(error.__cause__) is HTTPError
+        assert error.__cause__.status == status
+        assert error.__cause__.headers["x-why"] == "so"
+
+
+@pytest.mark.parametrize("case", NOT_FOUND)
+@pytest.mark.fault("F26")
+def test_whatever_else_is_in_the_body_the_status_is_told(case):
+    body = NOT_FOUND[case]
+    headers = {"retry-after": "3", "content-type": HTML}
+    for status in STATUSES:
+        error = judge(status, body, HTML, retry_after="3")
+        expected = an(
+            HTTPError, METHOD, TARGET, str(status), HTML, body=body, target=TARGET
+        )
+        expected.check(error)
+        assert (error.status, error.headers) == (status, headers)
+        assert error.__cause__ is None
+        start = ascii(body[:9].decode("utf-8", "replace"))[1:-1]
+        assert start in ascii(str(error))
+
+
+@pytest.mark.parametrize(
+    ("code", "cls"),
+    [(-32601, MethodNotFound), (-32020, HeaderMismatch), (-32600, InvalidRequest)],
+)
+def test_an_error_in_the_body_has_its_class_and_its_data(code, cls):
+    body = text([failure(code, data={"a": [1]})])
+    an(cls, code=code, data={"a": [1]}, status=400).check(judge(400, body))
+
+
+def test_a_code_of_its_own_counts_where_it_is_no_status():
+    for code in (1, 99, 600, -404):
+        body = text({"error": {"code": code, "message": "no"}})
+        assert judge(404, body).code == code
+    whole = text(failure(404))  # in an envelope of JSON-RPC any code is one
+    assert type(judge(404, whole)) is RPCError
+
+
+@pytest.mark.parametrize("remake", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_the_status_stays_with_an_error_that_travels(remake):
+    error = remake(judge(429, text(failure(-32603, data=1))))
+    an(InternalError, code=-32603, data=1, status=429, method="tools/call").check(error)
+
+
+def test_an_error_that_came_otherwise_has_no_status():
+    assert rpc_error(-32000, "no").status is None
+
+
+# Successes that complete nothing...
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 206, 299])
+@pytest.mark.fault("F24", "F25")
+def test_a_success_that_completes_nothing_breaks_the_rules(status):
+    error = judge(status, text(failure()), "text/plain", detail=": no answer can come")
+    an(RemoteProtocolError, "tools/call", TARGET, str(status), "text/plain",
+       '"message": "no"', "no answer can come").check(error)  # fmt: skip
+
+
+def test_a_target_that_is_not_known_is_the_server():
+    assert (
+        str(fault("GET", 405, {}, b"", target=None)) == "GET: the server answered 405"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "said"),
+    [
+        (None, b"", "answered 500"),
+        (None, b"x", "answered 500 (no content type): 'x'"),
+        ("", b"x", "answered 500 (no content type): 'x'"),
+        ("text/html;charset=x", b"", "answered 500 (text/html)"),
+        ("a\x9bb\x1b/é", b"", "answered 500 (a\\x9bb\\x1b/\\xe9)"),
+        ("x" * 999, b"", f"answered 500 ({'x' * 80})"),
+    ],
+)
+def test_the_content_type_is_told_so_that_no_terminal_obeys_it(
+    content_type, body, said
+):
+    assert str(judge(500, body, content_type)).endswith(said)
+
+
+# Snippets...
+
+
+@pytest.mark.attack("S15")
+def test_of_a_large_body_the_beginning_is_kept_and_less_is_shown():
+    error = judge(500, b"x" * 100_000)
+    assert error.body == b"x" * 2000
+    assert str(error).count("x") == 200
+    assert "'" + "x" * 200 + "'" in str(error)
+
+
+SECRET = "s3cr3t-VALUE"
+HOLDERS = [
+    "Authorization: {}",
+    "Authorization: Bearer {}",
+    '{{"authorization": "Basic {}"}}',
+    "bearer {} is no good",
+    "your token={}&x=1",
+    "access_token: {}",
+    "'client_secret': '{}'",
+    '{{"X-Api-Key":"{}"}}',
+    "api_key={};",
+    "password = {}",
+    "Mcp-Session-Id: {}",
+    "set-cookie: {}",
+    'see <a href="https://host/path?code={}">',
+    "https://user:{}@host/path",
+    "https://host/path#{}",
+]
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("before", ["", "x" * 170 + " ", "x" * 1980 + " "])
+def test_secrets_that_a_body_repeats_are_not_in_the_message(holder, before):
+    """Not even where the message cuts them in two."""
+    said = str(judge(400, (before + holder.format(SECRET)).encode()))
+    assert SECRET[:6] not in said
+    if not before:
+        assert "***" in said
+
+
+@given(st.text(max_size=40), st.sampled_from(HOLDERS), st.text("abc =:'", max_size=40))
+def test_no_neighbour_of_a_secret_uncovers_it(before, holder, after):
+    body = f"{before} {holder.format(SECRET)} {after}".encode("utf-8", "replace")
+    assert SECRET not in http_reply.shown(body)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Bad Request: No valid session ID provided",
+        "Not Acceptable: Client must accept application/json and text/event-stream",
+        '{"detail":"Not authorized to use this token"}',
+        "basic rules apply",
+    ],
+)
+def test_words_that_are_no_secrets_are_shown(words):
+    assert http_reply.shown(words.encode()) == repr(words)
+
+
+@given(st.binary(max_size=400))
+def test_a_snippet_is_short_printable_and_quoted(body):
+    said = http_reply.shown(body)
+    assert said.isprintable()
+    assert said[0] == said[-1]
+    assert said[0] in "'\""
+    assert len(eval(said)) <= 200
+
+
+def test_masking_takes_linear_time():
+    for part in (b"a-", b"token", b"x://", b"bearer ", b"=", b"_"):
+        assert len(http_reply.shown(part * 100_000)) <= 202

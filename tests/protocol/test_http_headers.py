@@ -1,0 +1,321 @@
+"""The heads of our requests: which fields go out, and what never does."""
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire import __version__
+from mcpwire.errors import LocalProtocolError
+from mcpwire.protocol.http_headers import Heads, can_resume_from, check_headers
+from mcpwire.protocol.http_reply import Request
+from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
+from mcpwire.wire.urls import parse_url
+
+URL = parse_url("https://mcp.example:8443/a/mcp?tenant=7")
+COMMON = {
+    "host": "mcp.example:8443",
+    "user-agent": f"mcpwire/{__version__}",
+    "accept-encoding": "identity",
+}
+POST = {
+    **COMMON,
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+}
+GET = {**COMMON, "accept": "text/event-stream"}
+
+
+def fields_of(start):
+    """Return the fields by name; no name may come twice."""
+    pairs = [(name.decode(), value.decode()) for name, value in Request(start).fields]
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
+
+
+@pytest.mark.system("U10", "L-V4")
+@pytest.mark.rule("LHTTP-02", "TR-HTTP-07")
+def test_a_post_accepts_both_kinds_of_reply():
+    start = Heads(URL).post()
+    assert start.startswith(b"POST /a/mcp?tenant=7 HTTP/1.1\r\nhost: mcp.example:8443")
+    assert start.endswith(b"\r\n")
+    assert b"\r\n\r\n" not in start
+    assert fields_of(start) == POST
+
+
+@pytest.mark.rule("LHTTP-14")
+def test_a_get_accepts_an_event_stream_only():
+    start = Heads(URL).get()
+    assert start.startswith(b"GET /a/mcp?tenant=7 HTTP/1.1\r\n")
+    assert fields_of(start) == GET
+
+
+def test_a_delete_says_nothing_of_a_body():
+    start = Heads(URL).delete()
+    assert start.startswith(b"DELETE /a/mcp?tenant=7 HTTP/1.1\r\n")
+    assert fields_of(start) == COMMON
+
+
+def test_a_post_with_nothing_extra_is_one_object_made_before():
+    heads = Heads(URL, {"x-a": "1"})
+    assert heads.post() is heads.post() is heads.post([]) is heads.post(())
+    assert heads.get() is heads.get(None) is heads.get("")
+    assert heads.delete() is heads.delete()
+
+
+@pytest.mark.rule("LHTTP-24")
+def test_a_session_goes_with_every_request_until_it_is_gone():
+    heads = Heads(URL)
+    heads.session_id = "s-1"
+    assert heads.session_id == "s-1"
+    for start in (heads.post(), heads.get(), heads.delete(), heads.get("7")):
+        assert fields_of(start)["mcp-session-id"] == "s-1"
+    heads.session_id = None
+    for start in (heads.post(), heads.get(), heads.delete()):
+        assert "mcp-session-id" not in fields_of(start)
+
+
+@pytest.mark.system("U09")
+@pytest.mark.pain("P26")
+@pytest.mark.rule("LHTTP-29", "TR-HTTP-25")
+@pytest.mark.parametrize("revision", REVISIONS, ids=str)
+def test_the_revision_goes_with_every_request_once_it_is_agreed_and_never_before(
+    revision,
+):
+    heads = Heads(URL)
+    assert heads.revision is None
+    for start in (heads.post(), heads.get(), heads.delete()):
+        assert "mcp-protocol-version" not in fields_of(start)
+    heads.revision = revision
+    assert heads.revision is revision
+    for start in (heads.post(), heads.get(), heads.delete()):
+        assert fields_of(start)["mcp-protocol-version"] == revision.name
+
+
+@pytest.mark.pain("P26")
+def test_a_probe_names_its_revision_for_itself_only():
+    heads = Heads(URL)
+    probe = heads.post([("Mcp-Method", "server/discover")], version=LATEST.name)
+    assert fields_of(probe) == {
+        **POST,
+        "mcp-method": "server/discover",
+        "mcp-protocol-version": "2026-07-28",
+    }
+    assert fields_of(heads.post()) == POST
+    heads.revision = LATEST_SESSION
+    assert fields_of(heads.post(version=LATEST.name))["mcp-protocol-version"] == (
+        LATEST.name
+    )
+
+
+@pytest.mark.system("O80")
+@pytest.mark.pain("P27")
+def test_a_users_own_headers_go_with_every_request():
+    heads = Heads(URL, {"Authorization": "Bearer x", "User-Agent": "theirs"})
+    for start in (heads.post(), heads.get(), heads.delete()):
+        fields = fields_of(start)
+        assert fields["authorization"] == "Bearer x"
+        assert fields["user-agent"] == "theirs"
+
+
+@pytest.mark.pain("P27")
+def test_what_is_extra_replaces_an_earlier_field_for_that_request_only():
+    heads = Heads(URL, {"Authorization": "Bearer one", "X-Tenant": "a"})
+    extra = [("X-TENANT", "b"), ("authorization", "Bearer two"), ("x-tenant", "c")]
+    for start in (heads.post(extra), heads.get(None, extra), heads.delete(extra)):
+        fields = fields_of(start)
+        assert fields["authorization"] == "Bearer two"
+        assert fields["x-tenant"] == "c"
+    assert fields_of(heads.post())["authorization"] == "Bearer one"
+
+
+def test_what_is_extra_may_be_any_iterable():
+    assert fields_of(Heads(URL).post(iter([("x-a", "1")]))) == {**POST, "x-a": "1"}
+
+
+@pytest.mark.rule("LHTTP-21")
+@pytest.mark.parametrize(
+    ("event_id", "sent"),
+    [
+        ("42", b"42"),
+        ("a b", b"a b"),
+        (" a ", b"a"),
+        ("größe-\u20ac", "größe-\u20ac".encode()),
+        ("\x85", b"\xc2\x85"),
+        ("x" * 4096, b"x" * 4096),
+    ],
+)
+def test_a_stream_is_resumed_by_the_id_of_its_last_event(event_id, sent):
+    assert can_resume_from(event_id)
+    start = Heads(URL).get(event_id, [("x-a", "1")])
+    fields = dict(Request(start).fields)
+    assert fields[b"last-event-id"] == sent
+    assert fields[b"x-a"] == b"1"
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize(
+    "event_id",
+    ["a\r\nx-evil: 1", "a\nb", "a\tb", "\x00", "\x7f", "  ", "x" * 4097, "\ud800"],
+)
+def test_an_event_id_that_cannot_travel_is_refused(event_id):
+    assert not can_resume_from(event_id)
+    with pytest.raises(LocalProtocolError, match="the event id cannot travel"):
+        Heads(URL).get(event_id)
+
+
+def test_no_event_id_is_nothing_to_resume_from():
+    assert not can_resume_from("")
+
+
+def test_another_target_keeps_everything_but_path_and_query():
+    heads = Heads(URL, {"x-a": "1"})
+    heads.session_id = "s"
+    heads.revision = LATEST_SESSION
+    moved = heads.with_target("/b?c=d?e")
+    assert moved.post() == heads.post().replace(b"/a/mcp?tenant=7", b"/b?c=d?e")
+    assert moved.get("1") == heads.get("1").replace(b"/a/mcp?tenant=7", b"/b?c=d?e")
+    assert heads.with_target("/b").post().startswith(b"POST /b HTTP/1.1\r\n")
+    assert (moved.session_id, moved.revision) == ("s", LATEST_SESSION)
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize("target", ["", "b", "/a b", "/a\r\n", "/a#b", "/ä", "*"])
+def test_a_target_that_is_none_is_refused(target):
+    with pytest.raises(LocalProtocolError, match="must be a path and query"):
+        Heads(URL).with_target(target)
+    with pytest.raises(LocalProtocolError, match="must be a path and query"):
+        Heads(attrs.evolve(URL, path=target))
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize("session_id", ["", "a b", "a\r\nx: y", "ä", "\x7f"])
+def test_a_session_id_that_is_none_never_gets_into_a_head(session_id):
+    heads = Heads(URL)
+    with pytest.raises(LocalProtocolError, match="visible ASCII"):
+        heads.session_id = session_id
+    assert heads.session_id is None
+
+
+def test_a_users_headers_are_checked_once_and_come_in_lower_case():
+    assert check_headers({"X-A": "1", "x-B": "", "x-a": "b c"}) == (
+        ("x-a", "b c"),
+        ("x-b", ""),
+    )
+    assert check_headers({}) == ()
+
+
+@pytest.mark.system("U10")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Host",
+        "content-length",
+        "Transfer-Encoding",
+        "connection",
+        "Content-Type",
+        "ACCEPT",
+        "accept-encoding",
+        "expect",
+        "te",
+        "upgrade",
+        "Mcp-Session-Id",
+        "MCP-Protocol-Version",
+        "mcp-method",
+        "mcp-name",
+        "Mcp-Param-Region",
+        "last-event-id",
+    ],
+)
+def test_what_mcpwire_writes_itself_is_no_users_header(name):
+    with pytest.raises(LocalProtocolError) as caught:
+        check_headers({name: "s3cret"}, "headers of the call")
+    assert str(caught.value) == (
+        f"headers of the call: {name!r} is for mcpwire to write"
+    )
+    with pytest.raises(LocalProtocolError):
+        Heads(URL, {name: "s3cret"})
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        ({"x y": "s3cret"}, "headers: 'x y' cannot be a header's name"),
+        ({"": "s3cret"}, "headers: '' cannot be a header's name"),
+        ({"x\r\ny": "s3cret"}, "headers: 'x\\r\\ny' cannot be a header's name"),
+        ({"\u212aey": "s3cret"}, "headers: '\u212aey' cannot be a header's name"),
+        ({b"x": "s3cret"}, "headers: bytes cannot be a header's name"),
+        ({"x": b"s3cret"}, "headers: the value of 'x' must be str, got bytes"),
+        ({"x": None}, "headers: the value of 'x' must be str, got NoneType"),
+        ([("x", "s3cret")], "headers must be a mapping of names to values, got list"),
+    ],
+)
+def test_what_cannot_be_a_header_is_named_without_its_value(headers, message):
+    with pytest.raises(LocalProtocolError) as caught:
+        check_headers(headers)
+    assert str(caught.value) == message
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize(
+    "value", ["s3cret\n", "s3\r\ncret", "s3\0cret", " s3cret", "s3\tcret", "s3crét"]
+)
+def test_a_value_that_is_none_is_refused_and_never_shown(value):
+    message = "the value of 'X-Key' must be visible ASCII, with spaces only inside"
+    with pytest.raises(LocalProtocolError) as caught:
+        check_headers({"X-Key": value}, "headers of the target")
+    assert str(caught.value) == f"headers of the target: {message}"
+    with pytest.raises(LocalProtocolError) as caught:
+        Heads(URL).post([("x-key", value)])
+    assert "s3" not in str(caught.value)
+
+
+def test_an_extra_field_without_a_proper_name_is_refused():
+    with pytest.raises(LocalProtocolError, match="cannot be a header's name"):
+        Heads(URL).post([("x\r\ny", "1")])
+
+
+ANY = st.text(max_size=12) | st.text("\r\n\t\0 :aé\x7f", max_size=6)
+NAME = st.sampled_from(["x-a", "Authorization", "host", "mcp-name"]) | ANY
+SAFE_LINE = frozenset(range(0x20, 0x7F)) | frozenset(range(0x80, 0x100))
+
+
+@pytest.mark.attack("S19")
+@given(
+    st.dictionaries(NAME, ANY, max_size=2),
+    st.none() | ANY,
+    ANY,
+    st.lists(st.tuples(NAME, ANY), max_size=2),
+    st.just("/mcp") | ANY,
+)
+def test_no_control_character_gets_out_but_the_ends_of_our_own_lines(
+    own, session_id, event_id, extra, target
+):
+    try:
+        heads = Heads(URL, own)
+    except LocalProtocolError:
+        heads = Heads(URL)
+    try:
+        heads.session_id = session_id
+    except LocalProtocolError:
+        heads.session_id = "s"
+    heads.revision = LATEST_SESSION
+    lines = 7 + len({name.lower() for name in own})
+    made = []
+    for make in (
+        lambda: heads.with_target(target).delete(),
+        lambda: heads.get(event_id),
+        lambda: heads.post(extra, version=session_id),
+        lambda: heads.get(event_id, extra),
+    ):
+        try:
+            made.append(make())
+        except LocalProtocolError:
+            continue
+    for start in [*made, heads.post(), heads.get(), heads.delete()]:
+        head, *rest = start.split(b"\r\n")
+        assert rest.pop() == b""
+        assert len(rest) <= lines + len(extra) + 2
+        assert SAFE_LINE.issuperset(b"".join([head, *rest]))
+        assert all(b": " in line for line in rest)

@@ -1,0 +1,371 @@
+"""What a request repeats in its head, and which tools are dropped over it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.protocol import http_headers
+from mcpwire.protocol.http_headers import Mirror
+from mcpwire.protocol.methods import METHODS, Kind
+from mcpwire.wire.headers import decode_value
+
+
+@pytest.fixture
+def dropped():
+    """Collect what `on_dropped` is told."""
+    return []
+
+
+@pytest.fixture
+def mirrored(dropped):
+    """Give a mirror that knows no tool."""
+    return Mirror(lambda name, reason: dropped.append((name, reason)))
+
+
+def tool(name="query", header="Region", kind="string", **more):
+    """Return a tool with one annotated argument."""
+    marked = {"type": kind, "x-mcp-header": header}
+    schema = {"type": "object", "properties": {"region": marked, "n": {}}}
+    return {"name": name, "inputSchema": schema, **more}
+
+
+PLAIN = {"name": "plain", "inputSchema": {"type": "object"}}
+
+
+@pytest.mark.system("U26")
+@pytest.mark.rule("HDR-01")
+@pytest.mark.parametrize(
+    "method",
+    [*sorted({spec.name for spec in METHODS if spec.kind is not Kind.INPUT}), "x/Own"],
+)
+def test_every_message_names_its_method(mirrored, method):
+    assert mirrored.standard(method, {})[0] == ("Mcp-Method", method)
+    assert mirrored.lines(method, None) == b"mcp-method: %s\r\n" % method.encode()
+
+
+@pytest.mark.rule("HDR-02", "HDR-03", "HDR-19")
+@pytest.mark.parametrize(
+    ("method", "params", "name"),
+    [
+        ("tools/call", {"name": "echo", "uri": "no"}, "echo"),
+        ("tools/call", {"name": "two words"}, "two words"),
+        ("tools/call", {"name": ""}, ""),
+        ("prompts/get", {"name": "greet"}, "greet"),
+        ("resources/read", {"uri": "file:///a b", "name": "no"}, "file:///a b"),
+        ("tasks/get", {"taskId": "t-1"}, "t-1"),
+        ("tasks/update", {"taskId": "t-1"}, "t-1"),
+        ("tasks/cancel", {"taskId": "t-1"}, "t-1"),
+    ],
+)
+def test_a_request_about_something_names_it(mirrored, method, params, name):
+    assert mirrored.standard(method, params) == [
+        ("Mcp-Method", method),
+        ("Mcp-Name", name),
+    ]
+    assert mirrored.lines(method, params) == (
+        f"mcp-method: {method}\r\nmcp-name: {name}\r\n".encode()
+    )
+
+
+@pytest.mark.rule("HDR-02")
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("completion/complete", {"name": "x", "uri": "y", "taskId": "z"}),
+        ("tools/list", {"name": "x"}),
+        ("tools/call", {}),
+        ("tools/call", None),
+        ("tools/call", {"name": 7}),
+        ("tools/call", {"name": None}),
+        ("subscriptions/listen", {"name": "x"}),
+    ],
+)
+def test_other_requests_and_names_that_are_none_have_no_name(mirrored, method, params):
+    assert mirrored.standard(method, params) == [("Mcp-Method", method)]
+    assert mirrored.lines(method, params) == b"mcp-method: %s\r\n" % method.encode()
+
+
+@pytest.mark.system("U26")
+@pytest.mark.attack("S19")
+@pytest.mark.rule("HDR-04")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("größe", "=?base64?Z3LDtsOfZQ==?="),
+        ("a\r\nx: 1", "=?base64?YQ0KeDogMQ==?="),
+        (" a", "=?base64?IGE=?="),
+        ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
+    ],
+)
+def test_a_name_that_is_no_plain_text_is_encoded(mirrored, name, value):
+    assert mirrored.standard("prompts/get", {"name": name})[1] == ("Mcp-Name", value)
+    lines = mirrored.lines("prompts/get", {"name": name})
+    assert lines == b"mcp-method: prompts/get\r\nmcp-name: %s\r\n" % value.encode()
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize("method", ["x\r\ny: 1", "größe", " x"])
+def test_a_method_that_no_header_can_name_is_refused(mirrored, method):
+    with pytest.raises(LocalProtocolError, match="visible ASCII"):
+        mirrored.lines(method, {})
+
+
+def test_a_name_with_a_lone_surrogate_is_refused(mirrored):
+    with pytest.raises(LocalProtocolError, match="Unicode"):
+        mirrored.lines("tools/call", {"name": "\ud800"})
+
+
+@pytest.mark.rule("HDR-05", "HDR-14")
+def test_the_arguments_that_a_listed_tool_marks_are_mirrored(mirrored):
+    mirrored.learn({"tools": [PLAIN, tool()]})
+    call = {"name": "query", "arguments": {"region": "eu", "n": 1}}
+    assert mirrored.params("query", call["arguments"]) == [("Mcp-Param-Region", "eu")]
+    assert mirrored.lines("tools/call", call) == (
+        b"mcp-method: tools/call\r\nmcp-name: query\r\nmcp-param-region: eu\r\n"
+    )
+    assert mirrored.lines("tools/call", {"name": "plain", "arguments": {}}) == (
+        b"mcp-method: tools/call\r\nmcp-name: plain\r\n"
+    )
+
+
+@pytest.mark.rule("HDR-14", "HDR-15")
+@pytest.mark.parametrize("arguments", [{}, {"region": None}, None, [], "x"])
+def test_an_argument_that_is_not_there_or_null_has_no_field(mirrored, arguments):
+    mirrored.learn({"tools": [tool()]})
+    assert mirrored.params("query", arguments) == []
+
+
+@pytest.mark.rule("HDR-30")
+@pytest.mark.parametrize("name", ["other", "", 7, None, ["query"]])
+def test_of_a_tool_that_no_list_has_shown_nothing_is_mirrored(mirrored, name):
+    assert mirrored.params(name, {"region": "eu"}) == []
+    mirrored.learn({"tools": [tool()]})
+    assert mirrored.params(name, {"region": "eu"}) == []
+
+
+def test_only_calls_of_tools_mirror_arguments(mirrored):
+    mirrored.learn({"tools": [tool()]})
+    params = {"name": "query", "arguments": {"region": "eu"}}
+    assert b"mcp-param" not in mirrored.lines("prompts/get", params)
+
+
+@pytest.mark.rule("HDR-16", "HDR-17", "HDR-18")
+@pytest.mark.parametrize(
+    ("kind", "value", "sent"),
+    [
+        ("string", "", ""),
+        ("string", "a b", "a b"),
+        ("string", "ü", "=?base64?w7w=?="),
+        ("string", "=?base64?x?=", "=?base64?PT9iYXNlNjQ/eD89?="),
+        ("integer", 42, "42"),
+        ("boolean", True, "true"),
+        ("boolean", False, "false"),
+    ],
+)
+def test_an_argument_is_spelled_by_its_type(mirrored, kind, value, sent):
+    mirrored.learn({"tools": [tool(kind=kind)]})
+    assert mirrored.params("query", {"region": value}) == [("Mcp-Param-Region", sent)]
+    params = {"name": "query", "arguments": {"region": value}}
+    assert mirrored.lines("tools/call", params).endswith(
+        b"\r\nmcp-param-region: %s\r\n" % sent.encode()
+    )
+
+
+@pytest.mark.parametrize("value", [1.5, 2**53, {}, []])
+def test_an_argument_without_a_header_form_is_the_callers_error(mirrored, value):
+    mirrored.learn({"tools": [tool(kind="integer")]})
+    with pytest.raises(LocalProtocolError, match="argument region is mirrored"):
+        mirrored.lines("tools/call", {"name": "query", "arguments": {"region": value}})
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.rule("HDR-11", "HDR-12")
+@pytest.mark.parametrize(
+    ("header", "kind"),
+    [
+        ("", "string"),
+        ("a b", "string"),
+        ("a\r\nx: 1", "string"),
+        ("ü", "string"),
+        (7, "string"),
+        ("Region", "number"),
+        ("Region", "object"),
+    ],
+)
+def test_only_the_tool_with_an_invalid_annotation_is_dropped(
+    mirrored, dropped, header, kind
+):
+    bad = tool("bad", header, kind)
+    result = {"tools": [PLAIN, bad, tool()], "nextCursor": "2", "_meta": {"a": 1}}
+    before = str(result)
+    assert mirrored.learn(result) == {**result, "tools": [PLAIN, tool()]}
+    assert str(result) == before
+    ((name, reason),) = dropped
+    assert name == "bad"
+    assert reason.startswith("inputSchema.properties.region.x-mcp-header: expected")
+    assert mirrored.params("bad", {"region": "eu"}) == []
+    assert mirrored.params("query", {"region": "eu"}) != []
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"tools": [tool(), PLAIN]},
+        {"tools": []},
+        {"tools": [None, 7, [], {}, {"name": 7, "inputSchema": tool("", 7)}]},
+        {"tools": [{"name": "a"}, {"name": "b", "inputSchema": 7}]},
+        {"tools": {"name": "a"}},
+        {"tools": None},
+        {},
+    ],
+)
+def test_a_list_that_loses_no_tool_is_handed_on_as_it_came(mirrored, dropped, result):
+    assert mirrored.learn(result) is result
+    assert dropped == []
+
+
+@pytest.mark.rule("HDR-30")
+def test_the_newest_list_counts(mirrored):
+    mirrored.learn({"tools": [tool()]})
+    mirrored.learn({"tools": [tool(header="Zone")]})
+    assert mirrored.params("query", {"region": "eu"}) == [("Mcp-Param-Zone", "eu")]
+    mirrored.learn({"tools": [{**PLAIN, "name": "query"}]})
+    assert mirrored.params("query", {"region": "eu"}) == []
+    mirrored.learn({"tools": [tool()]})
+    mirrored.learn({"tools": [tool(header="a b")]})
+    assert mirrored.params("query", {"region": "eu"}) == []
+
+
+def test_a_tool_of_an_earlier_page_stays_known(mirrored):
+    mirrored.learn({"tools": [tool()], "nextCursor": "2"})
+    mirrored.learn({"tools": [PLAIN]})
+    assert mirrored.params("query", {"region": "eu"}) != []
+
+
+def test_what_was_learnt_can_be_forgotten(mirrored):
+    mirrored.learn({"tools": [tool()]})
+    mirrored.forget()
+    assert mirrored.params("query", {"region": "eu"}) == []
+
+
+@pytest.mark.system("U27")
+def test_a_server_cannot_fill_the_memory_with_annotations(mirrored, monkeypatch):
+    monkeypatch.setattr(http_headers, "_HEADERS_MAX", 10)
+    for turn in range(3):
+        for number in range(25):
+            mirrored.learn({"tools": [tool(f"tool-{number}")]})
+            known = [
+                n for n in range(25) if mirrored.params(f"tool-{n}", {"region": "eu"})
+            ]
+            assert len(known) <= 10
+            assert number in known
+        assert known == list(range(15, 25)), turn
+    mirrored.forget()
+    mirrored.learn({"tools": [tool(f"tool-{number}") for number in range(10)]})
+    assert all(mirrored.params(f"tool-{n}", {"region": "eu"}) for n in range(10))
+
+
+def test_lines_are_made_once_and_not_kept_without_bound(mirrored, monkeypatch):
+    monkeypatch.setattr(http_headers, "_LINES_MAX", 4)
+    for number in range(50):
+        uri = f"file:///{number}"
+        assert mirrored.lines("resources/read", {"uri": uri}).endswith(
+            f"mcp-name: {uri}\r\n".encode()
+        )
+        assert len(mirrored._lines) <= 4
+    long = {"uri": "x" * 10_000}
+    assert mirrored.lines("resources/read", long).endswith(b"x\r\n")
+    assert len(str(mirrored._lines)) < 1_000
+
+
+@pytest.mark.attack("S19")
+@given(
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.dictionaries(
+        st.sampled_from(["region", "n"]),
+        st.text(st.characters(exclude_categories=["Cs"])) | st.booleans() | st.none(),
+    ),
+)
+def test_whatever_is_called_with_whatever_comes_back_from_its_fields(name, arguments):
+    mirrored = Mirror(print)
+    mirrored.learn({"tools": [tool(name)]})
+    lines = mirrored.lines("tools/call", {"name": name, "arguments": arguments})
+    assert lines.endswith(b"\r\n")
+    fields = dict(line.split(b": ", 1) for line in lines.split(b"\r\n")[:-1])
+    assert min(b"".join(fields.values()), default=0x20) >= 0x20
+    assert decode_value(fields[b"mcp-name"].decode()) == name
+    region = arguments.get("region")
+    assert (b"mcp-param-region" in fields) == (region is not None)
+    if isinstance(region, str):
+        assert decode_value(fields[b"mcp-param-region"].decode()) == region
+
+
+def test_a_tool_that_is_listed_again_unchanged_keeps_its_headers():
+    mirror = Mirror(lambda *_: None)
+    listed = {
+        "tools": [
+            {
+                "name": "x",
+                "inputSchema": {
+                    "type": "object",
+                    "properties": {"a": {"type": "string", "x-mcp-header": "A"}},
+                },
+            }
+        ]
+    }
+    for _ in range(2):
+        assert mirror.learn(listed) is listed
+        assert mirror.params("x", {"a": "b"}) == [("Mcp-Param-A", "b")]
+
+
+# Whole heads...
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {"name": "echo"}),
+        ("tools/call", {"name": "other"}),
+        ("tools/call", {"name": ["echo"]}),
+        ("tools/call", None),
+        ("prompts/get", {"name": "echo"}),
+        ("tools/list", {"name": "echo"}),
+        ("tools/call", {"name": "x" * 1000}),
+    ],
+)
+def test_a_remembered_head_is_the_one_that_is_composed(mirrored, method, params):
+    for head in (b"one\r\n", b"two\r\n", b"one\r\n"):
+        composed = head + mirrored.lines(method, params)
+        assert mirrored.start(head, method, params) == composed
+
+
+def test_a_call_without_mirrored_arguments_has_the_head_of_the_one_before(mirrored):
+    first = mirrored.start(b"head\r\n", "tools/call", {"name": "echo", "arguments": 1})
+    again = mirrored.start(b"head\r\n", "tools/call", {"name": "echo", "arguments": 2})
+    assert first is again
+
+
+@pytest.mark.rule("HDR-05")
+def test_what_a_list_says_of_a_tool_counts_for_its_very_next_call(mirrored):
+    def head_of(region):
+        params = {"name": "query", "arguments": {"region": region}}
+        return mirrored.start(b"", "tools/call", params)
+
+    plain = head_of("eu")
+    mirrored.learn({"tools": [tool()]})
+    assert [head_of("eu"), head_of("us")] == [
+        plain + b"mcp-param-region: eu\r\n",
+        plain + b"mcp-param-region: us\r\n",
+    ]
+    mirrored.learn({"tools": [{"name": "query", "inputSchema": {"type": "object"}}]})
+    assert head_of("eu") == plain
+
+
+def test_the_heads_that_are_kept_stay_bounded(mirrored):
+    for number in range(3 * http_headers._STARTS_MAX):
+        mirrored.start(b"head", "tools/call", {"name": f"tool {number}"})
+    assert len(mirrored._starts) <= http_headers._STARTS_MAX
+    kept = len(mirrored._starts)
+    mirrored.start(b"head", "tools/call", {"name": "x" * 10_000})
+    assert len(mirrored._starts) == kept

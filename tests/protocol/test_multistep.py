@@ -1,0 +1,480 @@
+"""Input-required rounds: what is asked, what is sent back, and that they end."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.errors import InvalidMessage, RemoteProtocolError, TooManyQuestions
+from mcpwire.limits import DEFAULT_LIMITS, Recovery
+from mcpwire.protocol.methods import TASKS, methods_of
+from mcpwire.protocol.multistep import (
+    Ask,
+    Call,
+    Sleep,
+    input_rounds,
+    is_task,
+    result_kind,
+)
+from mcpwire.versions import LATEST, LATEST_SESSION
+
+PARAMS = {"name": "resolve", "arguments": {"id": 4}, "_meta": {"progressToken": 1}}
+DONE = {"resultType": "complete", "content": []}
+ELICIT = {"method": "elicitation/create", "params": {"message": "Who?"}}
+SAMPLE = {"method": "sampling/createMessage", "params": {"maxTokens": 5}}
+ROOTS = {"method": "roots/list"}
+
+
+def needs(requests=None, state=None, **members):
+    result = {"resultType": "input_required", **members}
+    if requests is not None:
+        result["inputRequests"] = requests
+    if state is not None:
+        result["requestState"] = state
+    return result
+
+
+def answer_to(ask):
+    return {"answer to": ask.key}
+
+
+def drive(operation, results=(), answer=answer_to):
+    """Perform an operation; return its steps and what it ends with."""
+    left = iter(results)
+    steps = []
+    try:
+        step = next(operation)
+        while True:
+            steps.append(step)
+            if type(step) is Ask:
+                step = operation.send(answer(step))
+            elif type(step) is Call:
+                step = operation.send(next(left))
+            else:
+                step = operation.send(None)
+    except StopIteration as done:
+        return steps, done.value
+
+
+def rounds(first, *more, method="tools/call", params=PARAMS, **options):
+    return drive(input_rounds(method, params, first, **options), more)
+
+
+def calls(steps):
+    return [step.params for step in steps if type(step) is Call]
+
+
+# What a result is
+
+
+@pytest.mark.rule("RPC-17")
+@pytest.mark.parametrize("result", [{"content": []}, {"resultType": None}, DONE, {}])
+def test_an_absent_result_type_means_complete(result):
+    assert result_kind(result) == "complete"
+
+
+@pytest.mark.rule("RPC-18")
+@pytest.mark.parametrize("kind", ["partial", "", "Complete", "COMPLETE", "complete "])
+def test_an_unknown_result_type_is_an_invalid_response(kind):
+    with pytest.raises(InvalidMessage) as caught:
+        result_kind({"resultType": kind})
+
+    assert caught.value.path == "Result.resultType"
+    assert caught.value.expected == "'complete' or 'input_required'"
+    assert caught.value.got == repr(kind)
+    assert caught.value.hint is None
+
+
+@pytest.mark.rule("RPC-18")
+@pytest.mark.parametrize(
+    ("kind", "got"), [(1, "int"), (False, "bool"), ({}, "dict"), (["task"], "list")]
+)
+def test_a_result_type_that_is_no_string_is_an_invalid_response(kind, got):
+    with pytest.raises(InvalidMessage) as caught:
+        result_kind({"resultType": kind})
+
+    assert (caught.value.expected, caught.value.got) == ("str", got)
+
+
+def test_a_long_result_type_is_shortened_in_the_error():
+    with pytest.raises(InvalidMessage) as caught:
+        result_kind({"resultType": "x" * 100_000})
+
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.rule("RPC-19")
+def test_an_extensions_result_type_is_known_only_where_the_extension_is_on():
+    task = {"resultType": "task", "taskId": "t"}
+
+    assert result_kind(task, {TASKS}) == "task"
+    with pytest.raises(InvalidMessage) as caught:
+        result_kind(task, {"com.example/other"})
+    assert TASKS in caught.value.hint
+    with pytest.raises(InvalidMessage) as caught:
+        result_kind({"resultType": "tusk"}, {TASKS})
+    assert caught.value.expected == "'complete' or 'input_required' or 'task'"
+
+
+# What is sent back
+
+
+@pytest.mark.parametrize("result", [DONE, {"content": []}])
+def test_a_final_result_takes_no_step(result):
+    assert rounds(result) == ([], result)
+
+
+@pytest.mark.system("U31")
+@pytest.mark.rule("MRTR-12", "MRTR-14", "MRTR-16")
+def test_the_answers_go_back_under_their_keys_with_the_original_params():
+    requests = {"who": ELICIT, "text": SAMPLE, "where": ROOTS}
+
+    steps, result = rounds(needs(requests), DONE)
+
+    assert steps == [
+        Ask("who", "elicitation/create", {"message": "Who?"}),
+        Ask("text", "sampling/createMessage", {"maxTokens": 5}),
+        Ask("where", "roots/list", None),
+        Call(
+            "tools/call",
+            {
+                **PARAMS,
+                "inputResponses": {
+                    "who": {"answer to": "who"},
+                    "text": {"answer to": "text"},
+                    "where": {"answer to": "where"},
+                },
+            },
+        ),
+    ]
+    assert result is DONE
+
+
+@pytest.mark.system("U31")
+@pytest.mark.rule("MRTR-13")
+@pytest.mark.parametrize("requests", [{"who": ELICIT}, None])
+@pytest.mark.parametrize(
+    "state", ["", " x ", "v1.é\u2028\x00", '{"a": 1.0}', "=" * 5_000]
+)
+def test_the_state_goes_back_exactly_as_it_came(requests, state):
+    steps, _ = rounds(needs(requests, state), DONE)
+
+    (sent,) = calls(steps)
+    assert sent["requestState"] == state
+    assert ("inputResponses" in sent) == (requests is not None)
+
+
+@pytest.mark.rule("MRTR-13")
+def test_no_state_is_sent_where_the_latest_result_had_none():
+    steps, _ = rounds(
+        needs({"a": ELICIT}, "s1"), needs({"b": ELICIT}), needs(None, "s3"), DONE
+    )
+
+    states = [sent.get("requestState") for sent in calls(steps)]
+    assert states == ["s1", None, "s3"]
+    assert "requestState" not in calls(steps)[1]
+
+
+@pytest.mark.rule("MRTR-16")
+def test_answers_of_earlier_rounds_are_not_sent_again():
+    steps, _ = rounds(
+        needs({"a": ELICIT}, "s1"), needs({"b": ELICIT}, "s2"), needs(None, "s3"), DONE
+    )
+
+    first, second, third = calls(steps)
+    assert first == {
+        **PARAMS,
+        "inputResponses": {"a": {"answer to": "a"}},
+        "requestState": "s1",
+    }
+    assert second == {
+        **PARAMS,
+        "inputResponses": {"b": {"answer to": "b"}},
+        "requestState": "s2",
+    }
+    assert third == {**PARAMS, "requestState": "s3"}
+
+
+@pytest.mark.rule("MRTR-16")
+def test_members_of_an_earlier_round_in_the_callers_params_are_not_repeated():
+    params = {"name": "a", "inputResponses": {"old": {}}, "requestState": "old"}
+
+    steps, _ = rounds(needs({"new": ELICIT}), DONE, params=params)
+
+    assert calls(steps) == [
+        {"name": "a", "inputResponses": {"new": {"answer to": "new"}}}
+    ]
+    assert params["requestState"] == "old"
+
+
+@pytest.mark.rule("MRTR-16")
+@given(
+    st.lists(
+        st.dictionaries(
+            st.text(max_size=5), st.sampled_from([ELICIT, SAMPLE, ROOTS]), max_size=4
+        ),
+        max_size=5,
+    )
+)
+def test_every_round_is_answered_under_exactly_its_own_keys(script):
+    results = [needs(requests, f"s{n}") for n, requests in enumerate(script)]
+
+    steps, result = rounds(*results, DONE)
+
+    assert [set(sent.get("inputResponses", {})) for sent in calls(steps)] == [
+        set(requests) for requests in script
+    ]
+    assert [sent["requestState"] for sent in calls(steps)] == [
+        f"s{n}" for n in range(len(script))
+    ]
+    assert result is DONE
+
+
+@pytest.mark.rule("MRTR-15")
+def test_parallel_calls_never_see_each_others_answers_or_state():
+    one = input_rounds("tools/call", {"name": "one"}, needs({"k": ELICIT}, "state 1"))
+    two = input_rounds("tools/call", {"name": "two"}, needs({"k": ELICIT}))
+
+    next(one)
+    next(two)
+    sent_two = two.send({"action": "decline"})
+    sent_one = one.send({"action": "accept"})
+
+    assert sent_one.params == {
+        "name": "one",
+        "inputResponses": {"k": {"action": "accept"}},
+        "requestState": "state 1",
+    }
+    assert sent_two.params == {
+        "name": "two",
+        "inputResponses": {"k": {"action": "decline"}},
+    }
+
+
+@pytest.mark.rule("MRTR-12")
+def test_a_handler_that_fails_ends_the_call_without_a_retry():
+    class Declined(Exception):
+        pass
+
+    operation = input_rounds("tools/call", PARAMS, needs({"a": SAMPLE, "b": ELICIT}))
+    next(operation)
+
+    with pytest.raises(Declined):
+        operation.throw(Declined)
+
+
+# Waiting
+
+
+@pytest.mark.rule("MRTR-12")
+def test_without_questions_the_first_retry_goes_at_once():
+    steps, result = rounds(needs(None, "s"), DONE)
+
+    assert steps == [Call("tools/call", {**PARAMS, "requestState": "s"})]
+    assert result is DONE
+
+
+@pytest.mark.rule("MRTR-21")
+def test_rounds_without_questions_wait_longer_each_time():
+    recovery = Recovery(backoff_initial=1.0, backoff_max=5.0)
+
+    steps, _ = rounds(*[needs(None, "s")] * 6, DONE, recovery=recovery)
+
+    waits = [step.seconds for step in steps if type(step) is Sleep]
+    assert [type(step) for step in steps[:3]] == [Call, Sleep, Call]
+    assert waits == [1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+def test_a_question_ends_the_waiting():
+    script = [needs(None, "s"), needs({"a": ELICIT}), needs(None, "s"), DONE]
+
+    steps, _ = rounds(*script)
+
+    assert Sleep not in [type(step) for step in steps]
+
+
+def test_a_thousand_waits_stay_at_the_longest():
+    script = [needs(None, "s")] * 1_200
+
+    steps, _ = rounds(*script, DONE, limit=2_000)
+
+    assert steps[-2] == Sleep(30.0)
+
+
+def test_no_questions_beside_a_state_are_as_none():
+    steps, _ = rounds(needs({}, "s"), needs({}, "s"), DONE)
+
+    assert [type(step) for step in steps] == [Call, Sleep, Call]
+    assert calls(steps) == [{**PARAMS, "requestState": "s"}] * 2
+
+
+def test_an_empty_map_of_questions_is_a_round_too():
+    steps, _ = rounds(needs({}), DONE)
+
+    assert calls(steps) == [PARAMS]
+
+
+# What is refused
+
+
+@pytest.mark.rule("MRTR-21")
+def test_the_rounds_of_one_call_are_capped():
+    script = [needs({"a": ELICIT}, f"s{n}") for n in range(50)]
+
+    with pytest.raises(RemoteProtocolError, match="after 10 rounds") as caught:
+        rounds(*script)
+
+    assert "Limits.input_rounds" in caught.value.hint
+    assert DEFAULT_LIMITS.input_rounds == 10
+
+
+@pytest.mark.rule("MRTR-21")
+def test_exactly_as_many_rounds_as_the_limit_are_allowed():
+    script = [needs({"a": ELICIT})] * 3
+
+    assert rounds(*script, DONE, limit=3)[1] is DONE
+    with pytest.raises(RemoteProtocolError, match="after 2 rounds"):
+        rounds(*script, DONE, limit=2)
+
+
+@pytest.mark.attack("X08")
+def test_the_questions_of_all_rounds_have_a_bound():
+    script = [needs({"a": ELICIT, "b": ELICIT})] * 3
+
+    assert rounds(*script[:2], DONE, most=4)[1] is DONE
+    with pytest.raises(TooManyQuestions, match="more than 5 questions"):
+        rounds(*script, DONE, most=5)
+
+
+def test_only_three_methods_may_need_input():
+    may = {"tools/call", "prompts/get", "resources/read"}
+    every = {spec.name for spec in methods_of(LATEST, "client", {TASKS})}
+
+    for method in sorted(every | {"vendor/x"}):
+        if method in may:
+            assert rounds(needs(None, "s"), DONE, method=method)[1] is DONE
+        else:
+            with pytest.raises(RemoteProtocolError, match="cannot need") as caught:
+                rounds(needs(None, "s"), DONE, method=method)
+            assert method in str(caught.value)
+            assert not isinstance(caught.value, InvalidMessage)
+
+
+PATH = "InputRequiredResult"
+
+
+@pytest.mark.parametrize(
+    ("result", "path", "expected", "got"),
+    [
+        (needs(), PATH, "inputRequests or requestState", "neither"),
+        (
+            needs(inputRequests=None, requestState=None),
+            PATH,
+            "inputRequests or requestState",
+            "neither",
+        ),
+        (needs(None, 7), f"{PATH}.requestState", "str", "int"),
+        (needs({"a": ELICIT}, ["s"]), f"{PATH}.requestState", "str", "list"),
+        (needs([ELICIT]), f"{PATH}.inputRequests", "object", "list"),
+        (needs("a", "s"), f"{PATH}.inputRequests", "object", "str"),
+        (needs({"a": 1}), f"{PATH}.inputRequests['a']", "object", "int"),
+        (needs({"a": {}}), f"{PATH}.inputRequests['a'].method", "str", "NoneType"),
+        (
+            needs({"a": {"method": ["roots/list"]}}),
+            f"{PATH}.inputRequests['a'].method",
+            "str",
+            "list",
+        ),
+        (
+            needs({"a": {"method": "elicitation"}}),
+            f"{PATH}.inputRequests['a'].method",
+            "elicitation/create, sampling/createMessage or roots/list",
+            "'elicitation'",
+        ),
+        (
+            needs({"a": {"method": "notifications/message"}}),
+            f"{PATH}.inputRequests['a'].method",
+            "elicitation/create, sampling/createMessage or roots/list",
+            "'notifications/message'",
+        ),
+        (
+            needs({"a": {"method": "elicitation/create"}}),
+            f"{PATH}.inputRequests['a'].params",
+            "object",
+            "NoneType",
+        ),
+        (
+            needs({"a": {"method": "roots/list", "params": []}}),
+            f"{PATH}.inputRequests['a'].params",
+            "object",
+            "list",
+        ),
+    ],
+)
+def test_a_malformed_round_is_refused_with_its_path(result, path, expected, got):
+    with pytest.raises(InvalidMessage) as caught:
+        rounds(result, DONE)
+
+    assert (caught.value.path, caught.value.expected) == (path, expected)
+    assert caught.value.got == got
+
+
+def test_nobody_is_asked_before_the_whole_round_is_checked():
+    operation = input_rounds(
+        "tools/call", PARAMS, needs({"good": ELICIT, "bad": {"method": "x"}})
+    )
+
+    with pytest.raises(InvalidMessage):
+        next(operation)
+
+
+def test_a_question_may_look_like_a_request():
+    question = {"jsonrpc": "2.0", "id": 1, **ROOTS, "params": {"_meta": {}}}
+
+    steps, _ = rounds(needs({"a": question}), DONE)
+
+    assert steps[0] == Ask("a", "roots/list", {"_meta": {}})
+
+
+@pytest.mark.rule("RPC-18")
+def test_an_unknown_result_type_after_a_round_is_refused_too():
+    with pytest.raises(InvalidMessage):
+        rounds(needs({"a": ELICIT}), {"resultType": "partial"})
+
+
+# Tasks and eras
+
+
+@pytest.mark.rule("RPC-19")
+def test_a_round_may_end_with_a_task_where_the_extension_is_on():
+    task = {"resultType": "task", "taskId": "t"}
+
+    assert rounds(needs({"a": ELICIT}), task, extensions={TASKS})[1] is task
+    with pytest.raises(InvalidMessage, match="'task'"):
+        rounds(needs({"a": ELICIT}), task)
+
+
+@pytest.mark.rule("TX-03", "TX-22")
+def test_a_task_is_one_only_where_the_extension_can_be_spoken():
+    task = {"resultType": "task", "taskId": "t"}
+
+    assert is_task(task, LATEST)
+    assert not is_task(task, LATEST_SESSION)
+    assert not is_task(DONE, LATEST)
+
+
+@pytest.mark.rule("TX-03")
+@pytest.mark.parametrize("method", ["prompts/get", "tasks/get", "vendor/x"])
+def test_only_a_tool_call_becomes_a_task(method):
+    task = {"resultType": "task", "taskId": "t"}
+
+    with pytest.raises(InvalidMessage) as caught:
+        rounds(task, method=method, extensions={TASKS})
+
+    assert caught.value.got == f"'task' for {method}"
+
+
+@pytest.mark.parametrize("kind", ["input_required", "task", "anything", 7])
+def test_before_the_stateless_era_a_result_type_means_nothing(kind):
+    result = {"resultType": kind, "content": []}
+
+    assert rounds(result, revision=LATEST_SESSION) == ([], result)

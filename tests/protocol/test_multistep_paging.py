@@ -1,0 +1,284 @@
+"""Walking through lists: opaque cursors, and an end to lists that have none."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.errors import (
+    InternalError,
+    InvalidMessage,
+    InvalidParams,
+    RemoteProtocolError,
+)
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.protocol.multistep import Call, PageWalk, next_cursor, pages
+
+
+def page(*names, **members):
+    return {"tools": [{"name": name} for name in names], **members}
+
+
+def drive(operation, answer):
+    """Perform an operation; `answer` gets each step's params."""
+    try:
+        step = next(operation)
+        while True:
+            assert type(step) is Call
+            try:
+                outcome = answer(step)
+            except (InvalidParams, InternalError) as error:
+                step = operation.throw(error)
+            else:
+                step = operation.send(outcome)
+    except StopIteration as done:
+        return done.value
+
+
+def scripted(*outcomes):
+    """Answer with these in turn; the params asked with stand in `.asked`."""
+    left = list(outcomes)
+
+    def answer(step):
+        answer.asked.append(step.params)
+        outcome = left.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    answer.asked = []
+    return answer
+
+
+@pytest.mark.rule("PAGE-05")
+def test_a_list_without_a_cursor_is_one_page():
+    answer = scripted(page("a", "b"))
+
+    assert drive(pages("tools/list", {}), answer) == [page("a", "b")]
+    assert answer.asked == [{}]
+
+
+@pytest.mark.rule("PAGE-01", "PAGE-05")
+@pytest.mark.pain("P38")
+def test_pages_of_any_size_come_back_in_order():
+    script = [
+        page("a", "b", "c", nextCursor="1"),
+        page("d", nextCursor="2"),
+        page("e", "f"),
+    ]
+    answer = scripted(*script)
+
+    assert drive(pages("tools/list", {}), answer) == script
+    assert answer.asked == [{}, {"cursor": "1"}, {"cursor": "2"}]
+
+
+@pytest.mark.rule("PAGE-01")
+@pytest.mark.fault("F48")
+def test_an_empty_page_with_a_cursor_is_not_the_end():
+    script = [page(nextCursor="1"), page(nextCursor="2"), page("a")]
+
+    assert drive(pages("tools/list", {}), scripted(*script)) == script
+
+
+@pytest.mark.rule("PAGE-03")
+def test_an_empty_string_is_a_cursor():
+    answer = scripted(page("a", nextCursor=""), page("b"))
+
+    assert len(drive(pages("tools/list", {}), answer)) == 2
+    assert answer.asked == [{}, {"cursor": ""}]
+
+
+@pytest.mark.rule("PAGE-03")
+def test_null_ends_the_list_like_a_missing_cursor():
+    answer = scripted(page("a", nextCursor=None))
+
+    assert len(drive(pages("tools/list", {}), answer)) == 1
+
+
+@pytest.mark.rule("PAGE-02")
+@given(st.lists(st.text(max_size=20), unique=True, max_size=8))
+def test_every_cursor_goes_back_exactly_as_it_came(cursors):
+    script = [*(page("a", nextCursor=cursor) for cursor in cursors), page("z")]
+    answer = scripted(*script)
+
+    assert drive(pages("tools/list", {}), answer) == script
+    assert answer.asked == [{}, *({"cursor": cursor} for cursor in cursors)]
+
+
+def test_the_other_params_are_sent_with_every_page():
+    params = {"uri": "skill://a", "_meta": {"x": 1}}
+    answer = scripted(page("a", nextCursor="1"), page("b"))
+
+    drive(pages("resources/directory/read", params), answer)
+
+    assert answer.asked == [params, {**params, "cursor": "1"}]
+    assert params == {"uri": "skill://a", "_meta": {"x": 1}}
+
+
+def test_what_the_shell_adds_to_one_page_is_not_in_the_next():
+    script = [page(nextCursor="1"), page(nextCursor="2"), page()]
+    left = list(script)
+    asked = []
+
+    def stamping(step):
+        asked.append(dict(step.params))
+        step.params["_meta"] = {"stamp": len(asked)}
+        return left.pop(0)
+
+    drive(pages("tools/list", {}), stamping)
+
+    assert asked == [{}, {"cursor": "1"}, {"cursor": "2"}]
+
+
+def test_a_walk_can_begin_at_a_cursor():
+    answer = scripted(page("b", nextCursor="2"), page("c"))
+
+    drive(pages("tools/list", {"cursor": "1"}), answer)
+
+    assert answer.asked == [{"cursor": "1"}, {"cursor": "2"}]
+
+
+@pytest.mark.fault("F48")
+@pytest.mark.parametrize(
+    ("start", "cursors"),
+    [({}, ["1", "1"]), ({}, ["1", "2", "1"]), ({}, ["", ""]), ({"cursor": "1"}, ["1"])],
+)
+def test_a_cursor_that_comes_twice_is_the_servers_fault(start, cursors):
+    answer = scripted(*(page("a", nextCursor=cursor) for cursor in cursors))
+
+    with pytest.raises(RemoteProtocolError, match="came twice") as caught:
+        drive(pages("tools/list", start), answer)
+
+    assert repr(cursors[-1]) in str(caught.value)
+
+
+@pytest.mark.fault("F48")
+def test_a_long_repeated_cursor_is_shortened_in_the_error():
+    long = "c" * 100_000
+    answer = scripted(page(nextCursor=long), page(nextCursor=long))
+
+    with pytest.raises(RemoteProtocolError) as caught:
+        drive(pages("tools/list", {}), answer)
+
+    assert len(str(caught.value)) < 250
+
+
+@pytest.mark.fault("F48")
+@pytest.mark.pain("P38")
+def test_ten_thousand_pages_are_refused_at_the_limit():
+    asked = []
+
+    def answer(step):
+        asked.append(step)
+        return page("a", nextCursor=str(len(asked)))
+
+    with pytest.raises(RemoteProtocolError, match="more than 1000 pages") as caught:
+        drive(pages("tools/list", {}), answer)
+
+    assert len(asked) == DEFAULT_LIMITS.pages
+    assert "Limits.pages" in caught.value.hint
+
+
+def test_a_list_may_have_exactly_as_many_pages_as_the_limit():
+    script = [page(nextCursor="1"), page(nextCursor="2"), page()]
+
+    assert drive(pages("tools/list", {}, limit=3), scripted(*script)) == script
+    with pytest.raises(RemoteProtocolError, match="more than 2 pages"):
+        drive(pages("tools/list", {}, limit=2), scripted(*script))
+
+
+@pytest.mark.parametrize(
+    ("cursor", "got"),
+    [
+        (7, "int"),
+        (False, "bool"),
+        ({"page": 2}, "dict"),
+        (["a"], "list"),
+        (1.5, "float"),
+    ],
+)
+def test_a_cursor_that_is_no_string_is_refused(cursor, got):
+    with pytest.raises(InvalidMessage) as caught:
+        drive(pages("tools/list", {}), scripted(page("a", nextCursor=cursor)))
+
+    assert caught.value.path == "ListToolsResult.nextCursor"
+    assert caught.value.expected == "str"
+    assert caught.value.got == got
+
+
+def test_a_list_unknown_to_the_table_can_be_walked_too():
+    with pytest.raises(InvalidMessage) as caught:
+        next_cursor("vendor/list", {"nextCursor": 1})
+
+    assert caught.value.path == "PaginatedResult.nextCursor"
+
+
+@pytest.mark.rule("PAGE-04")
+@pytest.mark.fault("F48")
+def test_a_cursor_of_a_dead_session_starts_the_list_anew():
+    answer = scripted(
+        page("old", nextCursor="1"),
+        InvalidParams("unknown cursor"),
+        page("a", nextCursor="1"),
+        page("b"),
+    )
+
+    found = drive(pages("tools/list", {}), answer)
+
+    assert found == [page("a", nextCursor="1"), page("b")]
+    assert answer.asked == [{}, {"cursor": "1"}, {}, {"cursor": "1"}]
+
+
+def test_a_list_starts_anew_only_once():
+    answer = scripted(
+        page("a", nextCursor="1"),
+        InvalidParams("first"),
+        page("a", nextCursor="1"),
+        InvalidParams("second"),
+    )
+
+    with pytest.raises(InvalidParams, match="second"):
+        drive(pages("tools/list", {}), answer)
+
+
+def test_params_refused_on_the_first_page_are_the_callers_matter():
+    with pytest.raises(InvalidParams, match="no such list"):
+        drive(pages("tools/list", {}), scripted(InvalidParams("no such list")))
+
+
+def test_other_errors_end_the_walk_at_once():
+    answer = scripted(page("a", nextCursor="1"), InternalError("down"))
+
+    with pytest.raises(InternalError):
+        drive(pages("tools/list", {}), answer)
+
+
+@pytest.mark.rule("PAGE-04")
+def test_two_walks_share_no_cursor():
+    script = [page(nextCursor="1"), page()]
+    first, second = scripted(*script), scripted(*script)
+
+    drive(pages("tools/list", {}), first)
+    drive(pages("tools/list", {}), second)
+
+    assert second.asked == [{}, {"cursor": "1"}]
+
+
+def test_pages_can_be_fetched_one_by_one():
+    walk = PageWalk("tools/list", {"_meta": {}})
+    script = [page("a", nextCursor=""), page("b")]
+    asked = []
+
+    for result in script:
+        asked.append(walk.params)
+        walk.receive(result)
+
+    assert asked == [{"_meta": {}}, {"_meta": {}, "cursor": ""}]
+    assert walk.params is None
+
+
+def test_a_walk_one_by_one_has_the_same_guards():
+    walk = PageWalk("tools/list", {}, limit=5)
+    walk.receive(page(nextCursor="1"))
+
+    with pytest.raises(RemoteProtocolError, match="came twice"):
+        walk.receive(page(nextCursor="1"))

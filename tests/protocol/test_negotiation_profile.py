@@ -1,0 +1,144 @@
+"""What an agreement means for every request that follows."""
+
+import re
+
+import pytest
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.protocol.methods import SKILLS
+from mcpwire.protocol.negotiation import Agreement, Identity, Negotiation, Profile
+from mcpwire.versions import REVISIONS, Era
+from mcpwire.wire.json import encode, loads
+
+IDENTITY = Identity({"name": "me", "version": "1"}, {"roots": {}})
+META = "io.modelcontextprotocol/"
+
+
+def profile(revision, capabilities, identity=IDENTITY):
+    return Profile.of(
+        Agreement(
+            revision=revision,
+            server_info=None,
+            capabilities=capabilities,
+            instructions=None,
+            raw={},
+            negotiation=Negotiation(),
+        ),
+        identity,
+    )
+
+
+def test_the_profile_of_no_connection_stamps_and_refuses_nothing():
+    empty = Profile()
+    assert not empty.offers("tools")
+    assert (empty.era, empty.stamp, empty.stamp_fields) == (None, None, None)
+    assert empty.refused == frozenset()
+
+
+@pytest.mark.parametrize("revision", REVISIONS[:-1], ids=str)
+def test_a_session_stamps_no_request(revision):
+    assert profile(revision, {}).stamp is None
+    assert profile(revision, {}).era is Era.SESSION
+
+
+@pytest.mark.rule("META-06", "META-07")
+def test_a_stateless_revision_stamps_each_with_version_capabilities_and_name():
+    made = profile(REVISIONS[-1], {})
+    assert made.era is Era.STATELESS
+    assert made.stamp_fields == {
+        META + "protocolVersion": "2026-07-28",
+        META + "clientCapabilities": {"roots": {}},
+        META + "clientInfo": {"name": "me", "version": "1"},
+    }
+    assert loads(encode({"_meta": made.stamp})) == {"_meta": made.stamp_fields}
+
+
+@pytest.mark.rule("LIFE-11")
+@pytest.mark.parametrize("revision", REVISIONS, ids=str)
+def test_what_the_server_did_not_declare_is_refused_and_the_rest_is_not(revision):
+    nothing, everything = (
+        profile(revision, {}),
+        profile(
+            revision,
+            {
+                "tools": {},
+                "prompts": {},
+                "logging": {},
+                "completions": {},
+                "resources": {"subscribe": True},
+                "tasks": {"list": {}, "cancel": {}},
+            },
+        ),
+    )
+    assert {"tools/list", "tools/call", "resources/read", "prompts/get"} <= (
+        nothing.refused
+    )
+    assert not {"initialize", "server/discover", "ping"} & nothing.refused
+    core_tasks = {"tasks/get", "tasks/cancel"} if revision is REVISIONS[3] else set()
+    assert everything.refused == {
+        "skills/list", "skills/get", "resources/directory/read",
+        "tasks/get", "tasks/update", "tasks/cancel",
+    } - core_tasks  # fmt: skip
+    error = nothing.refusal("tools/call")
+    assert type(error) is LocalProtocolError
+    assert "'tools'" in str(error)
+
+
+# --- extensions
+
+ON = Identity({"name": "me", "version": "1"}, {"extensions": {SKILLS: {}}})
+VERBS = {"skills/list", "skills/get", "resources/directory/read"}
+
+
+@pytest.mark.rule("EXT-02", "EXT-03")
+@pytest.mark.parametrize(
+    ("settings", "identity", "refused"),
+    [
+        ({}, ON, {"resources/directory/read"}),
+        ({"directoryRead": False}, ON, {"resources/directory/read"}),
+        ({"directoryRead": True}, ON, set()),
+        ({"directoryRead": True}, IDENTITY, VERBS),
+        (None, ON, VERBS),
+    ],
+)
+def test_requests_of_an_extension_need_both_sides_to_name_it(
+    settings, identity, refused
+):
+    made = profile(REVISIONS[-1], {"extensions": {SKILLS: settings}}, identity)
+    assert made.refused & VERBS == refused
+
+
+@pytest.mark.parametrize("revision", REVISIONS[:-1], ids=str)
+def test_a_session_refuses_the_requests_of_extensions(revision):
+    made = profile(revision, {"extensions": {SKILLS: {}}}, ON)
+    assert made.refused >= VERBS
+
+
+def test_the_tasks_of_a_session_are_no_extension():
+    assert "tasks/get" not in profile(REVISIONS[3], {"tasks": {}}).refused
+    assert "tasks/get" in profile(REVISIONS[4], {"tasks": {}}).refused
+
+
+@pytest.mark.parametrize(
+    ("revision", "settings", "identity", "method", "why"),
+    [
+        (4, None, ON, "skills/list", f"the server did not declare '{SKILLS}'"),
+        (4, {}, IDENTITY, "skills/get", f"client was made without the .* '{SKILLS}'"),
+        (4, {}, ON, "resources/directory/read", "did not declare 'directoryRead'"),
+        (3, {}, ON, "skills/list", "speaks 2025-11-25, not 2026-07-28"),
+    ],
+)
+def test_a_refusal_says_what_is_missing(revision, settings, identity, method, why):
+    made = profile(REVISIONS[revision], {"extensions": {SKILLS: settings}}, identity)
+    assert method in made.refused
+    error = made.refusal(method)
+    assert isinstance(error, LocalProtocolError)
+    assert re.search(f"{why}, which {method} needs", str(error))
+
+
+def test_the_log_level_is_asked_for_with_each_request_that_can_say_so():
+    def asked(revision):
+        made = Profile.of(profile(revision, {}).agreement, IDENTITY, log_level="info")
+        return (made.stamp_fields or {}).get(META + "logLevel")
+
+    assert [asked(revision) for revision in REVISIONS] == [None] * 4 + ["info"]

@@ -1,0 +1,228 @@
+"""When a stream is opened again, and what `Retry-After` says."""
+
+import email.utils
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.limits import Recovery
+from mcpwire.protocol.retry import (
+    StreamBackoff,
+    full_jitter,
+    parse_retry_after,
+    retry_floor,
+)
+
+RECOVERY = Recovery(backoff_initial=1.0, backoff_max=10.0, attempts=3)
+ALMOST_ONE = 1 - 2**-53
+
+
+def opened(*, in_vain=0, now=0.0, recovery=RECOVERY):
+    """Return the state of a stream that lived, and was then so often in vain."""
+    made = StreamBackoff(recovery)
+    made.opened(now)
+    made.delivered()
+    made.ended(now)
+    for _ in range(in_vain):
+        made.ended(now)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("in_vain", "bound"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 10.0)]
+)
+def test_the_bound_of_the_jitter_doubles_up_to_the_longest_delay(in_vain, bound):
+    assert full_jitter(RECOVERY, in_vain, 0.0) == 0.0
+    assert full_jitter(RECOVERY, in_vain, 0.25) == bound / 4
+    assert full_jitter(RECOVERY, in_vain, ALMOST_ONE) < bound
+    assert full_jitter(RECOVERY, 10**6, 0.5) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("retry_ms", "seconds"),
+    [(None, 0.1), (0, 0.1), (101, 0.101), (59_999, 59.999), (10**12, 60.0)],
+)
+def test_the_time_a_stream_names_is_kept_within_bounds(retry_ms, seconds):
+    assert retry_floor(retry_ms) == seconds
+
+
+def test_the_first_opening_waits_for_nothing():
+    assert StreamBackoff(RECOVERY).delay(5.0, 0.9) == 0.0
+
+
+@pytest.mark.pain("P21")
+@pytest.mark.parametrize(
+    ("stood", "message", "in_vain"), [(29.9, False, 4), (30.0, False, 0), (0, True, 0)]
+)
+def test_a_stream_that_lived_or_brought_a_message_starts_anew(stood, message, in_vain):
+    made = opened(in_vain=3)
+    made.opened(100.0)
+    if message:
+        made.delivered()
+    made.ended(100.0 + stood)
+    assert made.in_vain == in_vain
+    bound = 1.0 if in_vain == 0 else 8.0
+    assert made.delay(100.0 + stood, 0.5) == pytest.approx(0.1 + bound / 2)
+
+
+def test_a_message_on_the_stream_before_says_nothing_of_this_one():
+    made = opened()
+    made.opened(1.0)
+    made.ended(1.0)
+    assert made.in_vain == 1
+
+
+@pytest.mark.pain("P21")
+def test_each_opening_in_vain_waits_longer_up_to_the_longest_delay():
+    bounds = []
+    made = opened()
+    for turn in range(6):
+        now = 1000.0 * turn
+        made.opened(now)
+        made.ended(now)
+        bounds.append(made.delay(now, 0.5) - 0.1)
+        assert made.delay(now, ALMOST_ONE) <= 10.0
+    assert bounds == pytest.approx([0.5, 1.0, 2.0, 4.0, 5.0, 5.0])
+
+
+@pytest.mark.pain("P21")
+def test_what_the_server_asks_to_wait_is_not_gone_below():
+    made = opened(in_vain=1)
+    assert made.delay(0.0, 0.5, retry_ms=5_000) == pytest.approx(5.5)
+    assert made.delay(0.0, 0.5, retry_ms=10**12) == 60.0
+    assert made.delay(0.0, 0.5, retry_after=7.0) == pytest.approx(7.5)
+    assert made.delay(0.0, 0.5, retry_ms=9_000, retry_after=7.0) == pytest.approx(9.5)
+    assert made.delay(0.0, 0.5, retry_after=1e9) == 1e9
+    assert made.delay(0.0, 0.5, retry_after=0.0) == pytest.approx(0.6)
+
+
+def test_what_has_passed_since_the_end_is_not_waited_for_again():
+    made = opened(in_vain=3, now=50.0)
+    assert made.delay(50.0, 0.5) == pytest.approx(2.1)
+    assert made.delay(51.6, 0.5) == pytest.approx(0.5)
+    assert made.delay(53.0, 0.5) == 0.0
+
+
+@pytest.mark.fault("F29")
+@pytest.mark.pain("P20")
+def test_a_stream_that_was_refused_is_never_asked_for_again():
+    made = opened()
+    made.refused()
+    assert made.delay(1e9, 0.0) is None
+    made = StreamBackoff(RECOVERY)
+    made.refused()
+    made.ended(0.0)
+    assert made.delay(1e9, 0.0) is None
+
+
+@pytest.mark.fault("F29")
+def test_a_stream_that_never_opened_is_given_up_after_so_many_attempts():
+    made = StreamBackoff(RECOVERY)
+    for turn in range(RECOVERY.attempts):
+        assert made.delay(turn, 0.0) is not None
+        made.ended(turn)
+    assert made.delay(1e9, 0.0) is None
+
+
+@pytest.mark.system("L-U9")
+def test_a_stream_that_once_was_open_is_waited_for_as_long_as_it_takes():
+    made = StreamBackoff(RECOVERY)
+    made.opened(0.0)
+    for turn in range(1_000):
+        made.ended(turn)
+    assert made.delay(1_000.0, 0.5) is not None
+
+
+CHANCES = st.floats(0, ALMOST_ONE)
+
+
+@pytest.mark.pain("P21")
+@given(
+    st.lists(
+        st.tuples(
+            CHANCES,
+            st.none() | st.integers(0, 10**6),
+            st.none() | st.floats(0, 100),
+            st.booleans(),
+            st.floats(0, 1),
+        ),
+        min_size=20,
+        max_size=20,
+    ),
+    st.floats(0.001, 100),
+)
+def test_a_stream_that_is_closed_at_once_is_opened_at_most_8_times_a_minute(
+    turns, longest
+):
+    recovery = Recovery(backoff_initial=0.001, backoff_max=longest)
+    made = StreamBackoff(recovery)
+    now = 0.0
+    openings = []
+    for chance, retry_ms, retry_after, opens, stood in turns:
+        openings.append(now)
+        if opens or len(openings) == 1:
+            made.opened(now)
+        made.ended(now + stood)
+        delay = made.delay(now + stood, chance, retry_ms, retry_after)
+        assert delay <= max(60.0, longest, 101.0)
+        now += stood + delay
+        assert made.delay(now, chance, retry_ms, retry_after) == pytest.approx(
+            0.0, abs=1e-6
+        )
+    for index in range(len(openings) - 8):
+        assert openings[index + 8] - openings[index] >= 60.0 - 1e-6
+
+
+@pytest.mark.fault("F36")
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("", None),
+        ("0", 0.0),
+        ("2", 2.0),
+        (" 120\t", 120.0),
+        ("1.5", 1.5),
+        ("1000000000", 1e9),
+        ("9" * 400, 1e9),
+        ("9" * 5_000, 1e9),
+        ("-1", None),
+        ("+1", None),
+        ("1e3", None),
+        ("\u0661", None),
+        ("0x10", None),
+        ("soon", None),
+        ("2 seconds", None),
+        ("nan", None),
+        ("inf", None),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 37.0),
+        ("Sunday, 06-Nov-94 08:49:37 GMT", 37.0),
+        ("Sun Nov  6 08:49:37 1994", 37.0),
+        ("Sun, 06 Nov 1994 08:48:59 GMT", 0.0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 1e9),
+        ("Sun, 06 Nov 1994", None),
+        ("Sun, 31 Feb 1994 08:49:37 GMT", None),
+        ("Sun, 06 Nov 1994 25:49:37 GMT", None),
+        ("Sun, 06 Foo 1994 08:49:37 GMT", None),
+        ("Sun, 06 Nov 99999 08:49:37 GMT", None),
+        ("Sun,:00:", None),
+        ("Sun" * 100 + ":00:00", None),
+    ],
+)
+def test_retry_after_says_seconds_or_a_date_or_nothing(value, seconds):
+    assert parse_retry_after(value, 784_111_740.0) == seconds
+
+
+@pytest.mark.fault("F36")
+@given(
+    st.integers(0, 4_000_000_000),
+    st.text(max_size=20)
+    | st.from_regex(r"[A-Z][a-z]{2}[A-Za-z0-9,: -]{0,20}:[0-9]{2}:[A-Za-z0-9 ]{0,9}"),
+)
+def test_no_retry_after_is_too_odd_to_read(date, odd):
+    text = email.utils.formatdate(date, usegmt=True)
+    assert parse_retry_after(text, date - 5.0) == 5.0
+    seconds = parse_retry_after(odd, 0.0)
+    assert seconds is None or 0.0 <= seconds <= 1e9

@@ -1,0 +1,260 @@
+"""One event stream over many HTTP messages: its place, its replays, its rounds."""
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.limits import Recovery
+from mcpwire.protocol.retry import Resumption
+
+RECOVERY = Recovery(backoff_initial=1.0, backoff_max=10.0, attempts=3)
+ALMOST_ONE = 1 - 2**-53
+
+
+@pytest.fixture
+def stream():
+    """Give a stream that has brought one event with an id, and ended."""
+    made = Resumption(RECOVERY)
+    assert made.take("1")
+    made.ended(100.0)
+    return made
+
+
+@pytest.mark.pain("P22")
+@pytest.mark.rule("LHTTP-21")
+def test_the_newest_id_is_where_the_stream_goes_on():
+    stream = Resumption(RECOVERY)
+    assert stream.cursor == ""
+    for event_id in ("1", "2", "größe"):
+        assert stream.take(event_id)
+        assert stream.cursor == event_id
+
+
+@pytest.mark.pain("P22")
+def test_a_resumed_message_that_dies_empty_does_not_lose_the_place(stream):
+    for now in range(101, 140):
+        stream.ended(now)
+        stream.take("1")
+        assert stream.cursor == "1"
+    stream.ended(140.0, failed=True)
+    assert stream.cursor == "1"
+
+
+@pytest.mark.fault("F33")
+@pytest.mark.pain("P22")
+def test_what_is_replayed_is_taken_once_and_does_not_turn_the_place_back():
+    stream = Resumption(RECOVERY)
+    assert [stream.take(event_id) for event_id in "1234"] == [True] * 4
+    stream.ended(0.0)
+    assert [stream.take(event_id) for event_id in "2345"] == [False, False, False, True]
+    assert stream.cursor == "5"
+    stream.ended(1.0)
+    assert not stream.take("2")
+    assert stream.cursor == "5"
+
+
+@pytest.mark.fault("F33")
+def test_the_newest_event_is_a_replay_too_in_the_next_message(stream):
+    assert not stream.take("1")
+
+
+def test_a_replay_and_the_live_event_in_one_message_are_one_event():
+    stream = Resumption(RECOVERY)
+    assert [stream.take(event_id) for event_id in ("5", "6", "5", "6", "7")] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
+
+
+def test_events_without_an_id_of_their_own_are_no_replays():
+    stream = Resumption(RECOVERY)
+    assert [stream.take(event_id) for event_id in ("", "", "1", "1", "1", "2")] == (
+        [True] * 6
+    )
+    stream.ended(0.0)
+    # "1" comes again, and behind it something that has no id.
+    assert [stream.take(event_id) for event_id in ("", "1", "1")] == [True, False, True]
+
+
+def test_an_empty_id_does_not_lose_the_place(stream):
+    assert stream.take("")
+    assert stream.cursor == "1"
+
+
+@pytest.mark.attack("S19")
+@pytest.mark.parametrize("event_id", ["a\tb", "\x7f", "  ", "x" * 5_000, "\ud800"])
+def test_an_id_that_cannot_travel_is_no_place_but_comes_once_all_the_same(
+    stream, event_id
+):
+    assert stream.take(event_id)
+    assert stream.cursor == "1"
+    stream.ended(0.0)
+    assert not stream.take(event_id)
+
+
+def test_streams_do_not_share_their_place():
+    one, other = Resumption(RECOVERY), Resumption(RECOVERY)
+    assert one.take("1")
+    assert other.cursor == ""
+    assert other.take("1")
+
+
+@pytest.mark.system("U23")
+@pytest.mark.rule("LHTTP-08")
+@pytest.mark.parametrize(
+    ("retry_ms", "wait"),
+    [
+        (None, 0.1),
+        (0, 0.1),
+        (99, 0.1),
+        (500, 0.5),
+        (60_000, 60.0),
+        (60_001, 60.0),
+        (10**12, 60.0),
+    ],
+)
+def test_the_servers_reconnection_time_is_kept_within_bounds(stream, retry_ms, wait):
+    stream.retry_ms = retry_ms
+    assert stream.delay(100.0, ALMOST_ONE) == pytest.approx(wait)
+    assert stream.delay(100.0 + wait / 2, 0.0) == pytest.approx(wait / 2)
+    assert stream.delay(200.0, 0.0) == 0.0
+
+
+@pytest.mark.rule("LHTTP-08")
+def test_an_id_alone_is_something_brought():
+    stream = Resumption(RECOVERY)
+    stream.retry_ms = 500
+    stream.take("primed")
+    stream.ended(0.0)
+    assert stream.delay(0.0, ALMOST_ONE) == 0.5
+
+
+@pytest.mark.fault("F31")
+def test_without_any_id_there_is_nothing_to_resume():
+    stream = Resumption(RECOVERY)
+    stream.take("")
+    stream.ended(0.0)
+    assert stream.delay(0.0, 0.0) is None
+
+
+def test_nothing_is_resumed_where_that_is_switched_off():
+    stream = Resumption(Recovery(resume=False))
+    stream.take("1")
+    stream.ended(0.0)
+    assert stream.delay(0.0, 0.0) is None
+
+
+@pytest.mark.fault("F32")
+@pytest.mark.pain("P22")
+def test_hundreds_of_rounds_that_bring_something_are_one_stream_in_constant_memory():
+    stream = Resumption(RECOVERY)
+    stream.retry_ms = 0
+    sizes = set()
+    for cycle in range(5_000):
+        assert stream.take(f"{cycle:08}")
+        stream.ended(cycle)
+        assert stream.cursor == f"{cycle:08}"
+        assert stream.delay(cycle, ALMOST_ONE) == pytest.approx(0.1)
+        if cycle >= 2_500:
+            sizes.add((len(stream._taken), sys.getsizeof(stream._taken)))
+    assert {count for count, _ in sizes} == {1_024}
+    assert max(size for _, size in sizes) < 200_000
+
+
+def test_the_ids_of_a_hostile_stream_take_no_more_room_than_others():
+    stream = Resumption(RECOVERY)
+    for number in range(1_030):
+        assert stream.take(f"{number:0100000}")
+    stream.ended(0.0)
+    assert not stream.take(f"{1_029:0100000}")
+    assert sum(map(sys.getsizeof, stream._taken)) < 200_000
+
+
+@pytest.mark.parametrize("event_id", ["2", ""])
+def test_empty_rounds_wait_longer_and_longer_and_are_no_reason_to_give_up(
+    stream, event_id
+):
+    bounds = []
+    for _ in range(50):
+        stream.ended(100.0)
+        assert stream.delay(100.0, 0.0) == pytest.approx(0.1)
+        bounds.append(stream.delay(100.0, 0.5) - 0.1)
+    assert bounds == pytest.approx([0.5, 1.0, 2.0, 4.0] + [5.0] * 46)
+    stream.take(event_id)
+    stream.ended(100.0)
+    assert stream.delay(100.0, 0.5) == pytest.approx(0.1)
+
+
+@pytest.mark.pain("P21", "P24")
+def test_failures_in_a_row_wait_longer_and_are_the_end_at_last(stream):
+    stream.ended(100.0, failed=True)
+    assert stream.delay(100.0, 0.5) == pytest.approx(0.1 + 0.5)
+    stream.ended(100.0, failed=True)
+    assert stream.delay(100.0, 0.5) == pytest.approx(0.1 + 1.0)
+    stream.ended(100.0, failed=True)
+    assert stream.delay(100.0, 0.5) is None
+    assert stream.cursor == "1"
+
+
+def test_a_stream_that_came_about_ends_the_row_of_failures(stream):
+    for _ in range(20):
+        stream.ended(100.0, failed=True)
+        stream.ended(100.0, failed=True)
+        stream.ended(100.0)
+    assert stream.delay(100.0, 0.5) == pytest.approx(0.1 + 5.0)
+
+
+def test_a_message_that_breaks_off_after_it_brought_something_is_no_failure(stream):
+    for cycle in range(20):
+        stream.take(f"c-{cycle}")
+        stream.ended(100.0 + cycle, failed=True)
+        assert stream.delay(100.0 + cycle, 0.5) == pytest.approx(0.1)
+
+
+@pytest.mark.fault("F36")
+def test_what_a_refusal_says_of_the_time_counts_once(stream):
+    stream.ended(100.0, failed=True, retry_after=7.0)
+    assert stream.delay(100.0, 0.5) == pytest.approx(7.0 + 0.5)
+    stream.ended(200.0, failed=True, retry_after=0.01)
+    assert stream.delay(200.0, 0.0) == pytest.approx(0.1)
+    stream.take("2")
+    stream.ended(300.0)
+    assert stream.delay(300.0, 0.0) == pytest.approx(0.1)
+
+
+EVENTS = st.one_of(
+    st.tuples(st.just("take"), st.text("abc\t", max_size=2)),
+    st.tuples(st.just("ended"), st.booleans(), st.none() | st.floats(0, 100)),
+    st.tuples(st.just("retry"), st.none() | st.integers(0, 10**12)),
+)
+
+
+@pytest.mark.pain("P22")
+@given(st.lists(EVENTS, max_size=40), st.floats(0, ALMOST_ONE))
+def test_no_order_of_events_loses_the_place_or_waits_too_short(events, chance):
+    stream = Resumption(RECOVERY)
+    place, seen, last = "", set(), ""
+    for now, (event, *given_) in enumerate(events):
+        if event == "take":
+            (event_id,) = given_
+            is_new = event_id not in seen
+            assert stream.take(event_id) == (is_new or event_id in {"", last})
+            seen.add(event_id)
+            last = event_id or last
+            if event_id and is_new and "\t" not in event_id:
+                place = event_id
+        elif event == "ended":
+            stream.ended(now, failed=given_[0], retry_after=given_[1])
+            last = ""
+        else:
+            stream.retry_ms = given_[0]
+        assert stream.cursor == place
+        if event == "ended":
+            delay = stream.delay(now, chance)
+            assert delay is None or 0.099 <= delay <= 110.0
+            assert delay is None or place

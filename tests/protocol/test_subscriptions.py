@@ -1,0 +1,215 @@
+"""Filters of notifications, and how many want what."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire import types
+from mcpwire.protocol.methods import METHODS, TASKS
+from mcpwire.protocol.subscriptions import Filter, Interests
+
+TOOLS = "notifications/tools/list_changed"
+PROMPTS = "notifications/prompts/list_changed"
+RESOURCES = "notifications/resources/list_changed"
+UPDATED = "notifications/resources/updated"
+TASK = "notifications/tasks"
+ALL = Filter(
+    tools=True, prompts=True, resources=True, uris=["b:", "a:"], task_ids=["t"]
+)
+ALL_PARAMS = {
+    "toolsListChanged": True,
+    "promptsListChanged": True,
+    "resourcesListChanged": True,
+    "resourceSubscriptions": ["a:", "b:"],
+    "taskIds": ["t"],
+}
+FILTERS = st.builds(
+    Filter,
+    tools=st.booleans(),
+    prompts=st.booleans(),
+    resources=st.booleans(),
+    uris=st.frozensets(st.sampled_from(["a:", "b:", "c:"])),
+    task_ids=st.frozensets(st.sampled_from(["t", "u"])),
+)
+
+
+@pytest.mark.rule("SUB-01")
+def test_a_filter_is_asked_for_in_the_words_of_the_specification():
+    assert ALL.as_params() == ALL_PARAMS
+    assert types.decode(types.SubscriptionFilter, ALL_PARAMS).extra is None
+    named = {spec.listen_filter for spec in METHODS} - {None}
+    assert set(ALL_PARAMS) == named
+
+
+@pytest.mark.rule("SUB-01")
+def test_what_is_not_wanted_is_not_named():
+    assert Filter().as_params() == {}
+    assert Filter(prompts=True, uris=()).as_params() == {"promptsListChanged": True}
+
+
+@given(FILTERS)
+def test_what_is_asked_for_reads_back(wanted):
+    assert Filter.of(wanted.as_params()) == wanted
+
+
+@pytest.mark.rule("SUB-08")
+@pytest.mark.parametrize(
+    ("raw", "read"),
+    [
+        (None, Filter()),
+        ([], Filter()),
+        ("toolsListChanged", Filter()),
+        ({"toolsListChanged": False, "x": True, "taskIds": None}, Filter()),
+        ({"toolsListChanged": 1, "promptsListChanged": "true"}, Filter()),
+        ({"promptsListChanged": True, "x": {}}, Filter(prompts=True)),
+        ({"resourceSubscriptions": "a:"}, Filter()),
+        ({"resourceSubscriptions": {"a:": True}}, Filter()),
+        ({"resourceSubscriptions": ["a:", 7, None, "a:"]}, Filter(uris=["a:"])),
+    ],
+)
+def test_an_acknowledgement_promises_only_what_it_says_clearly(raw, read):
+    assert Filter.of(raw) == read
+
+
+@pytest.mark.rule("SUB-08")
+def test_what_was_asked_for_and_not_acknowledged_is_the_difference():
+    honoured = Filter.of({"toolsListChanged": True, "resourceSubscriptions": ["a:"]})
+    assert ALL.minus(honoured) == Filter(
+        prompts=True, resources=True, uris=["b:"], task_ids=["t"]
+    )
+    assert not honoured.minus(ALL)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "left"),
+    [
+        (None, Filter()),
+        ({}, Filter()),
+        ({"tools": {}, "prompts": {"listChanged": False}, "resources": {}}, Filter()),
+        ({"tools": {"listChanged": True}}, Filter(tools=True)),
+        ({"prompts": {"listChanged": True}}, Filter(prompts=True)),
+        ({"resources": {"listChanged": True}}, Filter(resources=True)),
+        ({"resources": {"subscribe": True}}, Filter(uris=["a:", "b:"])),
+        ({"extensions": {TASKS: {}}}, Filter(task_ids=["t"])),
+        ({"tasks": {}}, Filter()),
+    ],
+)
+def test_a_server_honours_what_it_declared(capabilities, left):
+    assert ALL.restricted(capabilities) == left
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "wanted"),
+    [
+        (TOOLS, None, Filter(tools=True)),
+        (PROMPTS, {}, Filter(prompts=True)),
+        (RESOURCES, {"x": 1}, Filter(resources=True)),
+        (UPDATED, {"uri": "a:"}, Filter(uris=["a:"])),
+        (TASK, {"taskId": "t"}, Filter(task_ids=["t"])),
+    ],
+)
+def test_a_notification_is_in_the_filters_that_name_it(method, params, wanted):
+    assert wanted.matches(method, params)
+    assert ALL.matches(method, params)
+    assert not ALL.minus(wanted).matches(method, params)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("notifications/message", {"level": "info", "data": 1}),
+        ("notifications/progress", None),
+        (UPDATED, None),
+        (UPDATED, {}),
+        (UPDATED, {"uri": ["a:"]}),
+        (UPDATED, {"uri": "c:"}),
+        (TASK, {"taskId": 7}),
+        (TASK, {"taskId": "t/1"}),
+    ],
+)
+def test_other_notifications_are_in_no_filter(method, params):
+    assert not ALL.matches(method, params)
+
+
+@pytest.mark.parametrize(
+    ("uri", "is_matched"),
+    [
+        ("file:///d", True),
+        ("file:///d/e/f", True),
+        ("file:///d?x", True),
+        ("file:///d#x", True),
+        ("file:///dd", False),
+        ("file:///", False),
+        ("x:///a", True),
+        ("x:///", True),
+        ("x://", False),
+    ],
+)
+def test_an_update_of_a_sub_resource_is_an_update_of_the_resource(uri, is_matched):
+    wanted = Filter(uris=["file:///d", "x:///"])
+    assert wanted.matches(UPDATED, {"uri": uri}) is is_matched
+
+
+def test_one_string_is_no_collection_of_them():
+    with pytest.raises(ValueError, match="'file:///a'"):
+        Filter(uris="file:///a")
+
+
+@given(FILTERS, FILTERS)
+def test_filters_are_sets(one, other):
+    assert one | other == other | one
+    assert (one | other).minus(other) == one.minus(other)
+    assert one.minus(other) | (one.minus(one.minus(other))) == one
+    assert bool(one) is (one != Filter())
+    assert hash(one) == hash(one | one)
+
+
+def test_what_two_want_stays_until_the_last_of_them_is_gone():
+    interests = Interests()
+    both, one = Filter(tools=True, uris=["a:"]), Filter(uris=["a:", "b:"])
+    assert interests.add(both) == both
+    assert interests.add(one) == Filter(uris=["b:"])
+    assert interests.current == both | one
+    assert interests.remove(both) == Filter(tools=True)
+    assert interests.current == one
+    assert interests.remove(one) == one
+    assert interests.current == Filter()
+
+
+def test_what_was_never_added_cannot_be_removed_and_nothing_else_is():
+    interests = Interests()
+    interests.add(Filter(tools=True))
+    with pytest.raises(ValueError, match=r"wants \{'promptsListChanged': True\}$"):
+        interests.remove(Filter(tools=True, prompts=True))
+    assert interests.current == Filter(tools=True)
+    interests.remove(Filter(tools=True))
+    with pytest.raises(ValueError, match="toolsListChanged"):
+        interests.remove(Filter(tools=True))
+
+
+def wants(wanted):
+    """Return the single wants of a filter as the model counts them."""
+    return {
+        (name, subject)
+        for name, value in wanted.as_params().items()
+        for subject in (value if isinstance(value, list) else [True])
+    }
+
+
+@given(st.lists(st.tuples(st.booleans(), FILTERS), max_size=20))
+def test_interests_are_a_multiset_of_single_wants(steps):
+    interests, model = Interests(), Counter()
+    for is_added, wanted in steps:
+        atoms, before = wants(wanted), set(+model)
+        if is_added:
+            model.update(atoms)
+            assert wants(interests.add(wanted)) == atoms - before
+        elif atoms <= before:
+            model.subtract(atoms)
+            assert wants(interests.remove(wanted)) == before - set(+model)
+        else:
+            with pytest.raises(ValueError, match="nobody wants"):
+                interests.remove(wanted)
+        assert wants(interests.current) == set(+model)
