@@ -127,7 +127,7 @@ class Reconnector:
             yield
             return
         from mcpwire.client.handshake import ScopeClock
-        from mcpwire.transports.oauth.deadline_pauser import PausableDeadline
+        from mcpwire.transports.oauth.authorizer import PausableDeadline
 
         loop = asyncio.get_running_loop()
         with (

@@ -203,7 +203,7 @@ def test_what_is_no_file_is_refused(tmp_path, name):
 def test_a_folder_that_is_no_folder_is_refused_whoever_made_it(tmp_path):
     (tmp_path / "file").write_bytes(b"text")
     with pytest.raises(PermissionError, match="is no folder"):
-        module._check_folder(tmp_path / "file", is_ours=True)
+        module.make_folder(tmp_path / "file", is_ours=True)
 
 
 # Where it is.
