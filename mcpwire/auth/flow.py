@@ -71,14 +71,14 @@ from mcpwire.auth.steps import (
     read_description,
 )
 from mcpwire.auth.tokens import (
-    client_credentials_form,
-    code_form,
+    ID_JAG,
+    ID_TOKEN,
+    JWT_BEARER,
+    TOKEN_EXCHANGE,
     exchange_token,
-    jwt_bearer_form,
-    refresh_form,
+    grant_form,
     request_tokens,
     revoke_tokens,
-    token_exchange_form,
 )
 from mcpwire.auth.url_policy import UrlPolicy, check_authorization_url, parse_named
 from mcpwire.errors import AuthError
@@ -303,7 +303,9 @@ def _renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
                 renewed = yield from request_tokens(
                     record.metadata,
                     identity,
-                    refresh_form(token, resource=record.resource),
+                    grant_form(
+                        "refresh_token", refresh_token=token, resource=record.resource
+                    ),
                     policy=request.policy,
                     asked=_granted(record) or record.asked_scopes,
                     previous=record.tokens,
@@ -411,23 +413,30 @@ def _unattended_form(
 ) -> Steps[Form]:
     resource, scopes = str(fresh.resource), fresh.asked_scopes
     if isinstance(grant, ClientCredentials):
-        return client_credentials_form(resource=resource, scopes=scopes)
+        return grant_form("client_credentials", resource=resource, scopes=scopes)
     if isinstance(grant, WorkloadIdentity):
         assertion = yield from _supplied(grant.assertion, "the workload's assertion")
-        return jwt_bearer_form(assertion, resource=resource, scopes=scopes)
-    # The ID token is traded for an assertion that the server's issuer accepts.
-    id_token = yield from _supplied(grant.id_token, "the ID token")
-    issuer = grant.idp_issuer or grant.idp_token_endpoint
-    assertion = yield from exchange_token(
-        ServerMetadata(issuer, token_endpoint=grant.idp_token_endpoint),
-        Identity(grant.idp_client_id, grant.idp_client_secret, issuer=issuer),
-        token_exchange_form(
-            id_token, audience=fresh.issuer, resource=resource, scopes=scopes
-        ),
-        # The user named it: it may be in a network that the server is not in.
-        policy=UrlPolicy(parse_url(grant.idp_token_endpoint), request.allow_insecure),
-    )
-    return jwt_bearer_form(assertion, resource=resource, scopes=scopes)
+    else:
+        # The ID token is traded for an assertion that the server's issuer accepts.
+        id_token = yield from _supplied(grant.id_token, "the ID token")
+        endpoint = grant.idp_token_endpoint
+        issuer = grant.idp_issuer or endpoint
+        assertion = yield from exchange_token(
+            ServerMetadata(issuer, token_endpoint=endpoint),
+            Identity(grant.idp_client_id, grant.idp_client_secret, issuer=issuer),
+            grant_form(
+                TOKEN_EXCHANGE,
+                requested_token_type=ID_JAG,
+                audience=fresh.issuer,
+                subject_token=id_token,
+                subject_token_type=ID_TOKEN,
+                resource=resource,
+                scopes=scopes,
+            ),
+            # The user named it: it may be in a network that the server is not in.
+            policy=UrlPolicy(parse_url(endpoint), request.allow_insecure),
+        )
+    return grant_form(JWT_BEARER, assertion=assertion, resource=resource, scopes=scopes)
 
 
 def _supplied(value: Any, what: str) -> Steps[str]:
@@ -762,10 +771,11 @@ def _redeem(
     """Trade the code for tokens, and store them."""
     record = pending.record
     code = read_response(params, state=pending.state, metadata=record.metadata)
-    form = code_form(
-        code,
+    form = grant_form(
+        "authorization_code",
+        code=code,
+        code_verifier=pending.verifier,
         redirect_uri=pending.redirect_uri,
-        verifier=pending.verifier,
         resource=record.resource,
     )
     try:

@@ -48,19 +48,17 @@ if TYPE_CHECKING:
 __all__ = [
     "ID_JAG",
     "ID_TOKEN",
+    "JWT_BEARER",
+    "TOKEN_EXCHANGE",
     "Form",
     "authenticate",
-    "client_credentials_form",
-    "code_form",
     "decide_method",
     "exchange_token",
-    "jwt_bearer_form",
+    "grant_form",
     "read_exchange",
     "read_tokens",
-    "refresh_form",
     "request_tokens",
     "revoke_tokens",
-    "token_exchange_form",
 ]
 
 Form = list[tuple[str, str]]
@@ -71,8 +69,8 @@ ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
 
 _WHAT: Final = "the token endpoint"
 _ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-_JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - its name
 _JTI_BYTES: Final = 16
 _SECRET_FIELDS: Final = frozenset(
     {
@@ -95,62 +93,17 @@ _SECONDS: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?")
 _LONGEST_S: Final = 10.0 * 365 * 86_400
 
 
-# Forms...
-
-
-def code_form(
-    code: str, *, verifier: str, redirect_uri: str, resource: str | None
+def grant_form(
+    grant_type: str,
+    *,
+    resource: str | None,
+    scopes: Sequence[str] = (),
+    **fields: str,
 ) -> Form:
-    """Return the form that exchanges a code for tokens."""
-    form = [
-        ("grant_type", "authorization_code"),
-        ("code", code),
-        ("code_verifier", verifier),
-        ("redirect_uri", redirect_uri),
-    ]
-    return form + _for((), resource)
-
-
-def refresh_form(
-    refresh_token: str, *, resource: str | None, scopes: Sequence[str] = ()
-) -> Form:
-    """Return the form that refreshes tokens; without scopes they keep theirs."""
-    form = [("grant_type", "refresh_token"), ("refresh_token", refresh_token)]
-    return form + _for(scopes, resource)
-
-
-def client_credentials_form(*, resource: str | None, scopes: Sequence[str]) -> Form:
-    """Return the form that asks for tokens of the client itself."""
-    return [("grant_type", "client_credentials"), *_for(scopes, resource)]
-
-
-def jwt_bearer_form(
-    assertion: str, *, resource: str | None, scopes: Sequence[str]
-) -> Form:
-    """Return the form that trades a foreign JWT for tokens (RFC 7523)."""
-    form = [("grant_type", _JWT_BEARER), ("assertion", assertion)]
-    return form + _for(scopes, resource)
-
-
-def token_exchange_form(
-    id_token: str, *, audience: str, resource: str, scopes: Sequence[str]
-) -> Form:
-    """Return the form that asks an identity provider for an ID-JAG (RFC 8693).
-
-    The audience is the issuer that takes the assertion, the resource the MCP server.
-    """
-    form = [
-        ("grant_type", _EXCHANGE),
-        ("requested_token_type", ID_JAG),
-        ("audience", audience),
-        ("subject_token", id_token),
-        ("subject_token_type", ID_TOKEN),
-    ]
-    return form + _for(scopes, resource)
-
-
-def _for(scopes: Sequence[str], resource: str | None) -> Form:
-    form = [] if resource is None else [("resource", resource)]
+    """Return the form that asks for tokens; without scopes the server decides."""
+    form = [("grant_type", grant_type), *fields.items()]
+    if resource is not None:
+        form.append(("resource", resource))
     return [*form, ("scope", " ".join(scopes))] if scopes else form
 
 

@@ -23,16 +23,13 @@ from mcpwire.auth.records import Identity, ServerMetadata, Tokens
 from mcpwire.auth.steps import Answer, Fetch, Now, RandomBytes
 from mcpwire.auth.tokens import (
     ID_JAG,
-    ID_TOKEN,
+    JWT_BEARER,
+    TOKEN_EXCHANGE,
     authenticate,
-    client_credentials_form,
-    code_form,
     decide_method,
     exchange_token,
-    jwt_bearer_form,
-    refresh_form,
+    grant_form,
     request_tokens,
-    token_exchange_form,
 )
 from mcpwire.auth.url_policy import UrlPolicy
 from mcpwire.wire.urls import parse_url
@@ -93,75 +90,6 @@ def request(identity=PUBLIC, known=None, form=FORM, answers=(GRANTED,), **option
     known = known or metadata()
     options.setdefault("policy", POLICY)
     return drive(request_tokens(known, identity, list(form), **options), *answers)
-
-
-# --- forms -----------------------------------------------------------------------
-
-CODE = [
-    ("grant_type", "authorization_code"),
-    ("code", "c"),
-    ("code_verifier", "v"),
-    ("redirect_uri", "http://127.0.0.1/"),
-]
-
-
-@pytest.mark.rule("FLOW-01", "FLOW-02")
-@pytest.mark.parametrize(
-    ("resource", "more"), [(RESOURCE, [("resource", RESOURCE)]), (None, [])]
-)
-def test_a_code_goes_with_its_verifier_and_says_what_for(resource, more):
-    form = code_form(
-        "c", verifier="v", redirect_uri="http://127.0.0.1/", resource=resource
-    )
-    assert form == CODE + more
-
-
-@pytest.mark.rule("FLOW-02")
-def test_a_refresh_says_what_for():
-    refresh = [("grant_type", "refresh_token"), ("refresh_token", "t")]
-    assert refresh_form("t", resource=RESOURCE) == [*refresh, ("resource", RESOURCE)]
-    form = refresh_form("t", resource=None, scopes=["a", "b"])
-    assert form == [*refresh, ("scope", "a b")]
-
-
-@pytest.mark.rule("CC-01", "CC-02", "CC-03")
-def test_a_program_s_grant_says_what_for():
-    assert client_credentials_form(resource="r", scopes=("a", "b")) == [
-        ("grant_type", "client_credentials"),
-        ("resource", "r"),
-        ("scope", "a b"),
-    ]
-    assert client_credentials_form(resource=None, scopes=()) == [
-        ("grant_type", "client_credentials")
-    ]
-
-
-@pytest.mark.rule("EMA-01")
-def test_an_exchange_asks_for_an_assertion_for_one_issuer_and_resource():
-    form = token_exchange_form(
-        "id-token",
-        audience=ISSUER,
-        resource=RESOURCE,
-        scopes=("a",),
-    )
-    assert form == [
-        ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
-        ("requested_token_type", "urn:ietf:params:oauth:token-type:id-jag"),
-        ("audience", ISSUER),
-        ("subject_token", "id-token"),
-        ("subject_token_type", ID_TOKEN),
-        ("resource", RESOURCE),
-        ("scope", "a"),
-    ]
-
-
-@pytest.mark.rule("EMA-02")
-def test_an_assertion_is_a_grant():
-    assert jwt_bearer_form("the-jwt", resource=RESOURCE, scopes=()) == [
-        ("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
-        ("assertion", "the-jwt"),
-        ("resource", RESOURCE),
-    ]
 
 
 # --- client authentication -------------------------------------------------------
@@ -276,7 +204,9 @@ def test_what_a_refresh_leaves_out_stays_as_it_was():
 @pytest.mark.parametrize(
     "error", ["invalid_grant", "invalid_client", "invalid_request", "use_dpop_nonce"]
 )
-@pytest.mark.parametrize("form", [FORM, jwt_bearer_form("j", resource="r", scopes=())])
+@pytest.mark.parametrize(
+    "form", [FORM, grant_form(JWT_BEARER, assertion="j", resource="r")]
+)
 def test_a_refusal_is_final(error, form):
     # A workload's assertion that is refused is neither sent again nor tried otherwise.
     refusal = answer(400, {"error": error}, dpop_nonce="fresh")
@@ -294,7 +224,7 @@ def test_no_answer_now_is_none_later():
 @pytest.mark.rule("FLOW-25")
 @pytest.mark.case("G13")
 def test_a_description_that_repeats_what_was_sent_is_masked():
-    form = [*refresh_form("refresh-1234", resource=None)]
+    form = grant_form("refresh_token", refresh_token="refresh-1234", resource=None)
     refusal = answer(
         400,
         {
@@ -464,8 +394,8 @@ EXCHANGED = {
 def test_an_employee_s_identity_becomes_a_token_without_anybody_being_sent_anywhere():
     provider = ServerMetadata("https://idp.example", token_endpoint="https://idp/token")
     employee = Identity("idp-client", None, "https://idp.example")
-    form = token_exchange_form(
-        "the-id-token", audience=ISSUER, resource=RESOURCE, scopes=()
+    form = grant_form(
+        TOKEN_EXCHANGE, subject_token="the-id-token", audience=ISSUER, resource=RESOURCE
     )
     assertion, (first,) = drive(
         exchange_token(provider, employee, form, policy=POLICY),
@@ -474,7 +404,7 @@ def test_an_employee_s_identity_becomes_a_token_without_anybody_being_sent_anywh
     assert (first.url, assertion) == ("https://idp/token", "the-id-jag")
     assert first.form == (*form, ("client_id", "idp-client"))
     _, (second,) = request(
-        SECRET, form=jwt_bearer_form(assertion, resource=RESOURCE, scopes=())
+        SECRET, form=grant_form(JWT_BEARER, assertion=assertion, resource=RESOURCE)
     )
     assert second.url == ENDPOINT
     assert dict(second.form)["assertion"] == "the-id-jag"
