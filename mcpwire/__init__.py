@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     )
     from mcpwire.auth.records import Login, LoginStatus
     from mcpwire.client import CallOptions, Client
+    from mcpwire.client.client import resolve_links
     from mcpwire.client.connection import ClientStats
-    from mcpwire.client.links import resolve_links
     from mcpwire.client.login import (
         begin_login,
         finish_login,
@@ -100,11 +100,10 @@ if TYPE_CHECKING:
     from mcpwire.gateway import Gateway
     from mcpwire.group import Backoff, Group, GroupEvent, Member, NotConnected
     from mcpwire.limits import Limits, Recovery
-    from mcpwire.protocol.host.elicitation import Elicitation
-    from mcpwire.protocol.host.sampling import Sampling
+    from mcpwire.protocol.cache import ResponseCache
+    from mcpwire.protocol.client_features import Elicitation, Sampling
     from mcpwire.protocol.negotiation import Negotiation
-    from mcpwire.protocol.results.cache import ResponseCache
-    from mcpwire.protocol.results.skills import SkillError
+    from mcpwire.protocol.skills import SkillError
     from mcpwire.protocol.subscriptions import Filter, Notification
     from mcpwire.server.app import Server
     from mcpwire.server.asking.context import Context, current_context
@@ -122,7 +121,7 @@ if TYPE_CHECKING:
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.tools import ToolCall, ToolLock, ToolSet, ToolTransform, ToolView
     from mcpwire.tools.names import NamePolicy
-    from mcpwire.transports.custom.targets import Messages, Reverse, Stream
+    from mcpwire.transports.custom import Messages, Reverse, Stream
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.storage import (
         FileStorage,
@@ -130,7 +129,7 @@ if TYPE_CHECKING:
         Storage,
         StorageError,
     )
-    from mcpwire.transports.stdio.target import Stdio
+    from mcpwire.transports.targets import Stdio
     from mcpwire.versions import REVISIONS, Era, Revision
 
 _EXPORTS: Final = {
@@ -153,6 +152,7 @@ _EXPORTS: Final = {
     ),
     "mcpwire.auth.records": ("Login", "LoginStatus"),
     "mcpwire.client": ("CallOptions", "Client"),
+    "mcpwire.client.client": ("resolve_links",),
     "mcpwire.client.login": (
         "begin_login",
         "finish_login",
@@ -207,12 +207,11 @@ _EXPORTS: Final = {
         "UrlElicitationRequired",
     ),
     "mcpwire.limits": ("Limits", "Recovery"),
-    "mcpwire.protocol.host.elicitation": ("Elicitation",),
-    "mcpwire.protocol.host.sampling": ("Sampling",),
+    "mcpwire.protocol.client_features": ("Elicitation", "Sampling"),
     "mcpwire.protocol.negotiation": ("Negotiation",),
     "mcpwire.protocol.subscriptions": ("Filter", "Notification"),
-    "mcpwire.protocol.results.cache": ("ResponseCache",),
-    "mcpwire.protocol.results.skills": ("SkillError",),
+    "mcpwire.protocol.cache": ("ResponseCache",),
+    "mcpwire.protocol.skills": ("SkillError",),
     "mcpwire.server.app": ("Server",),
     "mcpwire.server.asking.context": ("Context", "current_context"),
     "mcpwire.server.asking.elicited": ("Elicited",),
@@ -241,13 +240,12 @@ _EXPORTS: Final = {
         "Storage",
         "StorageError",
     ),
-    "mcpwire.transports.stdio.target": ("Stdio",),
+    "mcpwire.transports.targets": ("Stdio",),
     "mcpwire.tools.names": ("NamePolicy",),
     "mcpwire.tools": ("ToolCall", "ToolLock", "ToolSet", "ToolTransform", "ToolView"),
-    "mcpwire.client.links": ("resolve_links",),
     "mcpwire.gateway": ("Gateway",),
     "mcpwire.group": ("Backoff", "Group", "GroupEvent", "Member", "NotConnected"),
-    "mcpwire.transports.custom.targets": ("Messages", "Reverse", "Stream"),
+    "mcpwire.transports.custom": ("Messages", "Reverse", "Stream"),
     "mcpwire.versions": ("REVISIONS", "Era", "Revision"),
 }
 

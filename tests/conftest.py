@@ -124,7 +124,7 @@ def measured_children():
     named = [name for name in os.environ if name.startswith("COVERAGE_")]
     with pytest.MonkeyPatch.context() as patch:
         if named:
-            from mcpwire.transports.stdio import target
+            from mcpwire.transports import targets as target
 
             patch.setattr(target, "INHERITED", (*target.INHERITED, *named))
         yield

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 LAYERS: Final[tuple[tuple[str, ...], ...]] = (
-    ("_version", "errors", "limits", "versions"),
+    ("_text", "_version", "errors", "limits", "versions"),
     ("wire",),
     ("types",),
     ("protocol", "auth"),
@@ -37,6 +37,7 @@ The empty name is the package itself, whose public names the applications may us
 """
 
 PURE: Final = (
+    "_text",
     "_version",
     "auth",
     "config.checks",
@@ -58,6 +59,10 @@ PURE: Final = (
     "group.reports",
     "limits",
     "protocol",
+    "server.auth.credentials",
+    "server.fair_pool",
+    "server.http.sessions.event_history",
+    "server.http.sessions.rules",
     "tools.catalog",
     "tools.extras",
     "tools.fingerprints",
@@ -133,9 +138,9 @@ PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "orjson"})
 
 EXTRAS: Final[Mapping[str, str]] = {
     "joserfc": "mcpwire.auth.jwt",
-    "jsonschema_rs": "mcpwire.protocol.results.output_schema",
+    "jsonschema_rs": "mcpwire.protocol.output_validation",
     "uvicorn": "mcpwire.server.http.serving",
-    "yaml": "mcpwire.protocol.results.frontmatter",
+    "yaml": "mcpwire.protocol.frontmatter",
 }
 """Import name of an optional distribution -> the only place that may use it."""
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import wirecheck
 
-from mcpwire.transports._duplex import Duplex
+from mcpwire.transports.duplex import Duplex
 from mcpwire.transports.memory import memory_pair
 from mcpwire.versions import REVISIONS, find_revision
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from mcpwire.transports._duplex import Duplex
+    from mcpwire.transports.duplex import Duplex
 
 REVISIONS: Final = (
     "2024-11-05",
@@ -264,7 +264,7 @@ class WireCheck:
 
 def install(monkeypatch: pytest.MonkeyPatch, check: WireCheck) -> None:
     """Let every duplex connection show what it sends."""
-    from mcpwire.transports._duplex import Duplex
+    from mcpwire.transports.duplex import Duplex
 
     send, requested, withdrawn = Duplex._send, Duplex.requested, Duplex.withdrawn
 

@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypedDict
 
+import attrs
+
 from mcpwire._version import __version__
 from mcpwire.client.connection import Connection, Settings
-from mcpwire.client.requests import PendingCall, Requests
+from mcpwire.client.requests import PendingCall, Requests, as_object
 from mcpwire.client.subscriptions import Subscriptions
 from mcpwire.errors import (
     InvalidMessage,
@@ -32,9 +34,12 @@ from mcpwire.limits import (
     Recovery,
     check_timeout,
 )
+from mcpwire.protocol.client_features import (
+    ClientFeatures,
+)
+from mcpwire.protocol.known_tools import KnownTools
 from mcpwire.protocol.methods import LEVELS, find
 from mcpwire.protocol.negotiation import Identity, parse_mode
-from mcpwire.protocol.results.known_tools import KnownTools
 from mcpwire.protocol.retry import tool_allows_repeat
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.transports.targets import opener
@@ -58,19 +63,24 @@ if TYPE_CHECKING:
         Subscription,
     )
     from mcpwire.errors import MCPError
-    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
-    from mcpwire.protocol.host.features import HostFeatures
-    from mcpwire.protocol.host.roots import Roots
-    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
+    from mcpwire.protocol.cache import ResponseCache
+    from mcpwire.protocol.client_features import (
+        Elicitation,
+        FormHandler,
+        Roots,
+        Sampling,
+        SamplingHandler,
+    )
     from mcpwire.protocol.negotiation import Negotiation
-    from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle
     from mcpwire.transports.targets import Target
     from mcpwire.types import (
         CompleteResult,
+        ContentBlock,
         DiscoverResult,
         GetPromptResult,
+        GetSkillResult,
         Implementation,
         JsonObject,
         ListPromptsResult,
@@ -93,13 +103,14 @@ if TYPE_CHECKING:
     )
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["CallOptions", "Client", "as_object"]
+__all__ = ["CallOptions", "Client", "resolve_links"]
 
 logger = logging.getLogger("mcpwire")
 
 _decode_tool_result: Final = decoder(CallToolResult)
 
-_DIRECTORY: Final = "resources/directory/read"
+_MCPWIRE: Final = {"name": "mcpwire", "version": __version__}
+_NONE: Final[Mapping[str, Any]] = {}
 
 
 class CallOptions(TypedDict, total=False):
@@ -167,9 +178,13 @@ class Client:
     _connection_type: ClassVar[type[Connection]] = Connection
     _requests_type: ClassVar[type[Requests]] = Requests
 
-    def _host_features(self, **given: Any) -> HostFeatures | None:
+    def _client_features(self, **given: Any) -> ClientFeatures | None:
         """Return what we declare, and the server may ask of us; ``None``: nothing."""
-        return _features(given)
+        # Most clients can be asked nothing, and import nothing of this.
+        if all(value is None for value in given.values()):
+            return None
+
+        return ClientFeatures(**given)
 
     def __init__(
         self,
@@ -196,8 +211,10 @@ class Client:
         trace: Callable[[str, Any], Any] | None = None,
     ) -> None:
         if raise_exceptions:
-            target = _raising(target)
-        features = self._host_features(
+            from mcpwire.transports.memory import RaisingServer
+
+            target = RaisingServer(target)
+        features = self._client_features(
             sampling=sampling,
             elicitation=elicitation,
             roots=roots,
@@ -208,7 +225,10 @@ class Client:
         self._connection = self._connection_type(
             opener(target, limits, recovery),
             Settings(
-                identity=_identity(client_info, features),
+                identity=Identity(
+                    encode(client_info) if client_info else _MCPWIRE,
+                    {} if features is None else features.capabilities,
+                ),
                 allowed=parse_mode(mode),
                 connect_timeout=check_timeout(connect_timeout, "connect_timeout"),
                 probe_timeout=check_timeout(probe_timeout, "probe_timeout") or inf,
@@ -596,10 +616,10 @@ class Client:
 
         An unknown URI is `ResourceNotFound` up to 2025-11-25, then `InvalidParams`.
         """
-        from mcpwire.types import ReadResourceResult
-
-        raw = await self._requests.request("resources/read", {"uri": uri}, options)
-        return decode(ReadResourceResult, raw)
+        result: ReadResourceResult = await self._result(
+            "resources/read", {"uri": uri}, options
+        )
+        return result
 
     async def read_text(self, uri: str, **options: Unpack[CallOptions]) -> str:
         """Read a resource and return its text.
@@ -629,15 +649,11 @@ class Client:
         **options: Unpack[CallOptions],
     ) -> GetPromptResult:
         """Get a prompt, filled in; arguments are strings on the wire."""
-        from mcpwire.types import GetPromptResult
-
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = as_object(arguments)
-        return decode(
-            GetPromptResult,
-            await self._requests.request("prompts/get", params, options),
-        )
+        result: GetPromptResult = await self._result("prompts/get", params, options)
+        return result
 
     async def complete(
         self,
@@ -657,11 +673,7 @@ class Client:
             context: Arguments already decided (from 2025-06-18).
             options: As every request takes.
         """
-        from mcpwire.types import (
-            CompleteResult,
-            PromptReference,
-            ResourceTemplateReference,
-        )
+        from mcpwire.types import PromptReference, ResourceTemplateReference
 
         if not isinstance(ref, (PromptReference, ResourceTemplateReference)):
             raise LocalProtocolError(
@@ -674,10 +686,10 @@ class Client:
         }
         if context is not None:
             params["context"] = {"arguments": dict(context)}
-        return decode(
-            CompleteResult,
-            await self._requests.request("completion/complete", params, options),
+        result: CompleteResult = await self._result(
+            "completion/complete", params, options
         )
+        return result
 
     # Everything else...
 
@@ -688,11 +700,8 @@ class Client:
         """
         connection = self._connection
         started = connection.time()
-        method = (
-            "server/discover"
-            if self._connection.profile.era is Era.STATELESS
-            else "ping"
-        )
+        is_stateless = connection.profile.era is Era.STATELESS
+        method = "server/discover" if is_stateless else "ping"
         # Past the cache, which would answer for a server that does not.
         deadline = self._requests.deadline(options.get("timeout", UNSET))
         await self._requests.perform(method, None, deadline, options)
@@ -704,8 +713,6 @@ class Client:
         Raises:
             LocalProtocolError: The agreed revision has no `server/discover`.
         """
-        from mcpwire.types import DiscoverResult
-
         if not self._connection.is_wanted:
             raise self._connection.not_connected()
         if self._connection.profile.era is not Era.STATELESS:
@@ -713,10 +720,8 @@ class Client:
                 "server/discover exists from 2026-07-28 on; this connection speaks "
                 f"{self.protocol_version}"
             )
-        return decode(
-            DiscoverResult,
-            await self._requests.request("server/discover", None, options),
-        )
+        result: DiscoverResult = await self._result("server/discover", None, options)
+        return result
 
     async def request(
         self,
@@ -831,14 +836,15 @@ class Client:
 
     async def _page(self, method: str, cursor: str | None, options: CallOptions) -> Any:
         params = {} if cursor is None else {"cursor": cursor}
-        page = await self._requests.request(method, params, options)
-        result = self._decoded(method, page)
+        result = await self._result(method, params, options)
         if method == "tools/list":
             self._known_tools.learn(result.tools)
         return result
 
-    async def _iterate(self, method: str, options: CallOptions) -> AsyncIterator[Any]:
-        async for page in self._requests.walk(method, options):
+    async def _iterate(
+        self, method: str, options: CallOptions, params: Mapping[str, Any] = _NONE
+    ) -> AsyncIterator[Any]:
+        async for page in self._requests.walk(method, params, options):
             for item in self._items(method, page):
                 yield item
 
@@ -852,8 +858,16 @@ class Client:
             self._known_tools.learn(items)
         return items
 
-    def _decoded(self, method: str, page: dict[str, Any]) -> Any:
-        result, lost = decode_repaired(_page_type(method), page)
+    async def _result(
+        self, method: str, params: dict[str, Any] | None, options: CallOptions
+    ) -> Any:
+        """Perform a request and return its result, of the type the table names."""
+        return self._decoded(
+            method, await self._requests.request(method, params, options)
+        )
+
+    def _decoded(self, method: str, raw: dict[str, Any]) -> Any:
+        result, lost = decode_repaired(_result_type(method), raw)
         self._connection.malformed_members += len(lost)
         return result
 
@@ -881,10 +895,8 @@ class Client:
             InvalidParams: The server has no such skill.
             InvalidMessage: The answer is about another skill.
         """
-        from mcpwire.types import GetSkillResult
-
-        raw = await self._requests.request("skills/get", {"uri": uri}, options)
-        skill = decode(GetSkillResult, raw).skill
+        result: GetSkillResult = await self._result("skills/get", {"uri": uri}, options)
+        skill = result.skill
         if skill.uri != uri:
             raise InvalidMessage(
                 "GetSkillResult.skill.uri", expected=repr(uri), got=repr(skill.uri)
@@ -907,7 +919,7 @@ class Client:
                 sent.
         """
         from mcpwire.client.skills import load
-        from mcpwire.protocol.results.frontmatter import load_yaml
+        from mcpwire.protocol.frontmatter import load_yaml
 
         load_yaml()
         profile = self._connection.profile
@@ -928,16 +940,9 @@ class Client:
         Raises:
             InvalidParams: There is no such directory.
         """
-        from mcpwire.protocol.multistep import PageWalk
-
-        limit = self._connection.settings.limits.pages
-        walk = PageWalk(_DIRECTORY, {"uri": uri}, limit=limit)
-        found: list[Resource] = []
-        while walk.params is not None:
-            page = await self._requests.request(_DIRECTORY, dict(walk.params), options)
-            walk.receive(page)
-            found += self._items(_DIRECTORY, page)
-        return found
+        directory = "resources/directory/read"
+        items = self._iterate(directory, options, {"uri": uri})
+        return [item async for item in items]
 
     # Hearing...
 
@@ -1013,13 +1018,10 @@ class Client:
         )
 
         async def read() -> ReadResourceResult:
-            from mcpwire.types import ReadResourceResult
-
             # What changes after this reading shall be heard, also in a new session.
             deadline = self._requests.deadline(options.get("timeout", UNSET))
             await self._subscriptions.heard(deadline)
-            raw = await self._requests.request("resources/read", {"uri": uri}, options)
-            return decode(ReadResourceResult, raw)
+            return await self.read_resource(uri, **options)
 
         return ResourceWatch(changes, read)
 
@@ -1033,8 +1035,7 @@ class Client:
             LocalProtocolError: The server does not offer that, or not for this one.
         """
         wanted = Filter(uris=frozenset((uri,)))
-        told = await self._subscriptions.add(wanted, options)
-        if not told:
+        if not await self._subscriptions.add(wanted, options):
             await self._subscriptions.remove(wanted, options)
             offers = self._connection.profile.offers("resources.subscribe")
             raise LocalProtocolError(
@@ -1125,17 +1126,49 @@ class Client:
             await channel.notify("notifications/roots/list_changed")
 
 
-def as_object(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as the one object that they are on the wire.
+async def resolve_links(
+    client: Client, result: CallToolResult, **options: Unpack[CallOptions]
+) -> CallToolResult:
+    """Return a tool's result with the resources that it links to in place of the links.
+
+    Only what the server lists is read, each resource once; a resource of several
+    contents becomes several blocks. Any other link stays, and so does one whose
+    resource the server refuses to give. `raw` stays what the server said. A result
+    without links asks the server for nothing.
+
+    Args:
+        client: The connected client that made the call.
+        result: What came of it; it is not changed.
+        options: As every request takes; each of the requests takes them.
 
     Raises:
-        LocalProtocolError: They are no mapping.
+        TransportError: The connection is gone.
+        RequestTimeout: The list, or a resource, did not come in time.
+        RemoteProtocolError: An answer breaks the rules.
     """
-    if isinstance(arguments, Mapping):
-        return dict(arguments)
-    raise LocalProtocolError(
-        f"arguments: expected an object, got {type(arguments).__name__}"
-    )
+    from mcpwire.types import EmbeddedResource, ResourceLink
+
+    linked = {block.uri for block in result.content if isinstance(block, ResourceLink)}
+    if not linked:
+        return result
+    try:
+        listed = {each.uri for each in await client.list_resources(**options)}
+    except (LocalProtocolError, RPCError):
+        return result
+    found: dict[str, list[EmbeddedResource]] = {}
+    for uri in sorted(linked & listed):
+        try:
+            read = await client.read_resource(uri, **options)
+        except RPCError:
+            continue
+        found[uri] = [EmbeddedResource(contents) for contents in read.contents]
+    content: list[ContentBlock] = []
+    for block in result.content:
+        if isinstance(block, ResourceLink) and block.uri in found:
+            content += found[block.uri]
+        else:
+            content.append(block)
+    return attrs.evolve(result, content=content)
 
 
 def _check_validate(validate: str) -> None:
@@ -1143,16 +1176,16 @@ def _check_validate(validate: str) -> None:
         raise ValueError(f"validate must be 'off', 'warn' or 'error', got {validate!r}")
 
 
-def _features(given: Mapping[str, Any]) -> HostFeatures | None:
+def _features(given: Mapping[str, Any]) -> ClientFeatures | None:
     # Most clients can be asked nothing, and import nothing of this.
     if all(value is None for value in given.values()):
         return None
-    from mcpwire.protocol.host.features import HostFeatures
+    from mcpwire.protocol.client_features import ClientFeatures
 
-    return HostFeatures(**given)
+    return ClientFeatures(**given)
 
 
-def _identity(info: Implementation | None, features: HostFeatures | None) -> Identity:
+def _identity(info: Implementation | None, features: ClientFeatures | None) -> Identity:
     return Identity(
         encode(info) if info else {"name": "mcpwire", "version": __version__},
         {} if features is None else features.capabilities,
@@ -1162,7 +1195,7 @@ def _identity(info: Implementation | None, features: HostFeatures | None) -> Ide
 def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache | None:  # noqa: FBT001 - public option
     if cache is False:
         return None
-    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.cache import ResponseCache
 
     found = ResponseCache() if cache is True else cache
     connection.inbound.changes.append(found.invalidate)
@@ -1170,15 +1203,7 @@ def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache
     return found
 
 
-def _raising(target: Target) -> Target:
-    """Return a server in this process with exceptions that reach the client."""
-    from mcpwire.transports.memory import RaisingServer
-
-    return RaisingServer(target)
-
-
-def _page_type(method: str) -> type[WireType]:
-    """Return the type of one page of a list."""
+def _result_type(method: str) -> type[WireType]:
     from mcpwire import types
 
     spec = find(method)

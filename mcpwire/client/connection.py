@@ -24,31 +24,33 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
-from mcpwire.client.handshake import Handshake, connect_failure
+from mcpwire.client.handshake import Handshake, connect_failure, pausable
 from mcpwire.client.inbound import ClientInbound, ask
-from mcpwire.client.reconnector import Reconnector, keep_alive
 from mcpwire.errors import (
     CallCancelled,
     ConnectionClosed,
+    HTTPError,
     LocalProtocolError,
+    MCPError,
     NegotiationError,
     RequestTimeout,
     RPCError,
     SessionExpired,
+    TransportError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY, Limits, Recovery
 from mcpwire.protocol import negotiation
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation, Profile
-from mcpwire.transports._affinity import runs_here
+from mcpwire.protocol.retry import Restarts
+from mcpwire.transports.base import runs_here
 from mcpwire.transports.handlers import is_blocking, stay_for
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
-    from mcpwire.errors import MCPError, TransportError
-    from mcpwire.protocol.host.features import HostFeatures, Question
+    from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
     from mcpwire.protocol.negotiation import Agreement, Identity
     from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle, NotifyFn
@@ -92,7 +94,7 @@ class Settings:
 
     recovery: Recovery = DEFAULT_RECOVERY
 
-    features: HostFeatures | None = None
+    features: ClientFeatures | None = None
     """What the server may ask of us."""
 
     on_notification: Callable[[Notification], Any] | None = None
@@ -171,13 +173,6 @@ class Connection:
         hears_always: Whether somebody hears all that the server says.
     """
 
-    # Of the class until they are set: with more than 30 attributes of its own an object
-    # has a dict that nothing shares, and each call looks a few of them up.
-    _doubts_era = False  # whether the remembered era may be wrong now
-    _is_noise_told = False
-    hears_always = False
-    malformed_members = 0
-
     _inbound_type: ClassVar[type[ClientInbound]] = ClientInbound
 
     channel: OpenChannel | None
@@ -195,10 +190,14 @@ class Connection:
         self.negotiation: Negotiation | None = None
         self.profile = Profile()
         self.log_level: str | None = None
+        self.hears_always = False
+        self.malformed_members = 0
+        self._doubts_era = False  # whether the remembered era may be wrong now
+        self._is_noise_told = False
         self.serial = 0
-        self.forget: Callable[[], None] = _nothing
+        self.forget: Callable[[], None] = lambda: None
         self.renewed: list[Callable[[], None]] = []
-        self.is_kept: Callable[[str], bool] = _never
+        self.is_kept: Callable[[str], bool] = lambda _uri: False
         self.is_needed: Callable[[], bool] = bool
         self._trace = None
         if settings.trace is not None:
@@ -213,7 +212,7 @@ class Connection:
         self._closing: asyncio.Task[None] | None = None
         self._closing_channel: OpenChannel | None = None
         self._handshake: Handshake | None = None  # the last, until it has succeeded
-        self._waiters = 0
+        self._shared = _SharedTask()
         self._taken = False  # whether anybody has been told of this connection
         self._reconnector = Reconnector(self)
         self._background: set[asyncio.Task[Any]] = set()
@@ -331,7 +330,7 @@ class Connection:
         if self.profile.agreement is not None:
             self.profile = self.compose(self.profile.agreement)
 
-    def use_features(self, features: HostFeatures) -> None:
+    def use_features(self, features: ClientFeatures) -> None:
         """Declare what these can answer, from now on."""
         identity = attrs.evolve(
             self.settings.identity, capabilities=features.capabilities
@@ -396,7 +395,7 @@ class Connection:
                 self._taken = self._is_wanted
                 self._opening = loop.create_task(self._open(), name="mcpwire-connect")
                 self._opening.add_done_callback(self._opened)
-            await self._share(self._opening)
+            await self._shared.wait(self._opening, self._undo)
         self._taken = True
 
     def _ending(self) -> asyncio.Task[None] | None:
@@ -405,20 +404,6 @@ class Connection:
             return self._closing
         opening = self._opening
         return opening if opening is not None and opening.cancelling() else None
-
-    async def _share(self, opening: asyncio.Task[None]) -> None:
-        self._waiters += 1
-        try:
-            await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if opening.cancelled() and task is not None and not task.cancelling():
-                raise ConnectionClosed("closed while connecting", sent=False) from None
-            if self._waiters == 1:
-                await self._undo(opening)
-            raise
-        finally:
-            self._waiters -= 1
 
     async def _undo(self, opening: asyncio.Task[None]) -> None:
         """End an opening for which nobody waits any more; done, it may be too late."""
@@ -507,10 +492,7 @@ class Connection:
         return self._is_wanted or (self._opening or self._closing) is not None
 
     def abandon(self) -> bool:
-        """Let go at once, from anywhere; return whether a closing had yet to begin.
-
-        For finalisers: it kills what it must and waits for nothing.
-        """
+        """Let go at once, from anywhere; tell whether a closing had yet to begin."""
         self._is_wanted = False
         opening, self._opening = self._opening, None
         self._closing = None  # an interrupted loop may end neither of the two
@@ -580,7 +562,7 @@ class Connection:
             async with asyncio.timeout_at(until) as scope:
                 if self._leaving:
                     await asyncio.sleep(0)  # its time may be over: then nothing begins
-                with handshake.patient(scope):
+                with pausable(self.pauser, scope):
                     agreement = await self._agree(handshake)
                     channel = handshake.channel
                     assert channel is not None
@@ -735,7 +717,7 @@ class Connection:
         self.spawn(run(), method)
 
     async def ask(
-        self, method: str, question: Question, deadline: Deadline | None
+        self, method: str, question: ServerRequest, deadline: Deadline | None
     ) -> dict[str, Any]:
         """Let our handler answer what a call needs to go on."""
         until = None if deadline is None or deadline.at == inf else deadline.at
@@ -757,6 +739,15 @@ class Connection:
     def left(self, deadline: Deadline | None) -> float | None:
         """Return the seconds that are left of a deadline; ``None``: no limit."""
         return None if deadline is None else deadline.remaining(self.time())
+
+    def late(self, method: str, deadline: Deadline | None, why: str) -> RequestTimeout:
+        """Build the error of a call that ran out of time before it was sent."""
+        assert deadline is not None
+        assert deadline.timeout is not None
+        elapsed = deadline.elapsed(self.time())
+        return RequestTimeout(
+            method=method, timeout=deadline.timeout, elapsed=elapsed, detail=why
+        )
 
     async def sleep(self, seconds: float) -> None:
         """Wait so long; closing the connection ends it early."""
@@ -809,15 +800,192 @@ class Connection:
                 self._reconnector.start()
 
 
+class _SharedTask:
+    """A task that any number of callers wait for, until the last of them gives up."""
+
+    def __init__(self) -> None:
+        self._waiters = 0
+
+    async def wait(
+        self,
+        task: asyncio.Task[None],
+        give_up: Callable[[asyncio.Task[None]], Awaitable[None]],
+    ) -> None:
+        """Wait for it; `give_up` is called where the last caller is cancelled."""
+        self._waiters += 1
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if task.cancelled() and current is not None and not current.cancelling():
+                raise ConnectionClosed("closed while connecting", sent=False) from None
+            if self._waiters == 1:
+                await give_up(task)
+            raise
+        finally:
+            self._waiters -= 1
+
+
+class Reconnector:
+    """Brings one `Connection` back."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._recovery = connection.settings.recovery
+        self._restarts = Restarts(self._recovery)
+        self._task: asyncio.Task[None] | None = None
+        self._shared = _SharedTask()
+        self._failure: MCPError | None = None
+        self._gave_up_at: float | None = None
+
+    # What the connection tells...
+
+    def reset(self) -> None:
+        """Begin anew: somebody wants it open now, whatever was before."""
+        self._restarts.reset()
+        self._gave_up_at = None
+
+    def opened(self, channel: OpenChannel) -> None:
+        """It is open."""
+        channel.stats.before_open = channel.requests_sent
+        self._restarts.opened(self._connection.time())
+
+    def lost(self, channel: OpenChannel) -> None:
+        """It is gone."""
+        # What a server says unasked does not prove that it works.
+        counted = channel.stats
+        if channel.requests_sent - counted.unanswered > counted.before_open:
+            self._restarts.answered()
+        self._restarts.lost(self._connection.time())
+
+    def close(self) -> list[asyncio.Task[None]]:
+        """Stop trying; return the task that has yet to end."""
+        self.reset()
+        task = self._task
+        if task is None or task is asyncio.current_task():
+            return []
+        task.cancel()
+        return [task]
+
+    def forget(self) -> None:
+        """Let go of what belongs to a loop that is closed."""
+        self._task = None
+        self._shared = _SharedTask()
+
+    # Bringing it back...
+
+    def start(self) -> asyncio.Task[None]:
+        """Try, though nobody waits; what comes of it is logged."""
+        if self._task is None:
+            loop = asyncio.get_running_loop()
+            self._task = loop.create_task(self._revive(), name="mcpwire-revive")
+            self._task.add_done_callback(self._done)
+        return self._task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        if self._task is task:
+            self._task = None
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            logger.warning("%s could not be opened again: %s", self._connection, error)
+            self._connection.inbound.wake()
+
+    async def revive(self, method: str, deadline: Deadline | None) -> None:
+        """Wait until it is open again, within the deadline of a call."""
+        left = self._connection.left(deadline)
+        try:
+            async with asyncio.timeout(left) as scope:
+                with pausable(self._connection.pauser, scope, deadline):
+                    await self._given_up()
+                    await self._shared.wait(self.start(), self._end_unneeded)
+        except TimeoutError as error:
+            if isinstance(error, MCPError) or not scope.expired():
+                raise
+            detail = "the connection was lost and is being opened again"
+            raise self._connection.late(method, deadline, detail) from None
+
+    async def _given_up(self) -> None:
+        """Wait for the end of a task that its last caller gave up, if there is one."""
+        connection = self._connection
+        while self._task is not None and self._task.cancelling():
+            await asyncio.wait([self._task])
+        if not connection.is_wanted:
+            raise connection.not_connected()
+
+    async def _end_unneeded(self, task: asyncio.Task[None]) -> None:
+        if not self._connection.is_needed():
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _revive(self) -> None:
+        from random import random
+
+        connection = self._connection
+        self._check_pause()
+        while not connection.is_open:
+            delay = self._restarts.delay(connection.time(), random())  # noqa: S311 - jitter
+            if delay is None:
+                self._gave_up_at = connection.time()
+                raise self._failure_of(connection)
+            await asyncio.sleep(delay)
+            try:
+                await connection.open()
+            except (NegotiationError, RequestTimeout, TransportError) as error:
+                self._failure = error
+                self._restarts.failed(connection.time())
+
+    def _check_pause(self) -> None:
+        """Refuse while too little time has passed since all attempts failed."""
+        if self._gave_up_at is None:
+            return
+        since = self._connection.time() - self._gave_up_at
+        if since < self._recovery.backoff_max:
+            raise self._failure_of(self._connection)
+        self.reset()
+
+    def _failure_of(self, connection: Connection) -> MCPError:
+        failure = self._failure
+        if failure is None:
+            return connection.not_connected()
+        # It may be raised often, and each time would add to its traceback.
+        return failure.with_traceback(None)
+
+
+async def keep_alive(channel: OpenChannel, seconds: float) -> None:
+    """Ping a quiet server so often; one that does not answer is given up.
+
+    2025-11-25 basic/utilities/ping: pings should go out periodically, and an answer
+    that stays out is a failure of the connection. It ends with the channel.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        before = channel.stats.messages
+        await asyncio.sleep(seconds)
+        if channel.lost is not None:
+            return
+        if channel.stats.messages != before:
+            continue
+        try:
+            await channel.call("ping", None, deadline=Deadline(loop.time(), seconds))
+        except RequestTimeout:
+            channel.give_up(
+                TransportError(
+                    f"the server did not answer a ping within {seconds:g} s",
+                    target=channel.target,
+                )
+            )
+        except HTTPError:
+            continue  # it declines, and lives
+        except TransportError as error:
+            if channel.lost is None:  # it does not even read
+                channel.give_up(error)
+        except MCPError:
+            continue  # an error is an answer
+        except Exception:  # over HTTP, a function for headers may raise anything
+            logger.exception("no ping was sent")
+
+
 def _how_to_connect() -> str:
     if is_blocking():
         return "`with client:` or `client.connect()`"
     return "`async with client:` or `await client.connect()`"
-
-
-def _nothing() -> None:
-    return None
-
-
-def _never(_: str) -> bool:
-    return False

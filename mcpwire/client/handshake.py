@@ -26,22 +26,18 @@ from mcpwire.versions import Era
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.negotiation import Agreement
     from mcpwire.transports.base import Inbound
+    from mcpwire.transports.oauth.authorizer import DeadlinePauser
     from mcpwire.transports.targets import OpenChannel, Opener
     from mcpwire.versions import Revision
 
-__all__ = ["Handshake", "ScopeClock", "connect_failure"]
+__all__ = ["Handshake", "connect_failure", "pausable"]
 
 
 class Handshake:
-    """Drives the negotiation's generator: sends, waits, and opens again if it must.
-
-    Attributes:
-        channel: What was opened last.
-        is_legacy: Whether that is HTTP+SSE.
-        last_method: The request sent last.
-    """
+    """Drives the negotiation's generator: sends, waits, and opens again if it must."""
 
     def __init__(self, opener: Opener, inbound: Inbound, started: float) -> None:
         self._opener = opener
@@ -144,22 +140,12 @@ class Handshake:
         at = self._loop.time() - self._started
         answers.put_nowait(negotiation.Answer(method, outcome, at))
 
-    @contextlib.contextmanager
-    def patient(self, scope: asyncio.Timeout) -> Iterator[None]:
-        """Let no time pass in there while a user logs in."""
-        pauser = self._opener.pauser
-        if pauser is None:
-            yield
-            return
-        with pauser.applied(ScopeClock(scope, self._loop)):
-            yield
-
     async def _receive(
         self, patience: float | None
     ) -> negotiation.Answer | negotiation.Silence:
         try:
             async with asyncio.timeout(patience) as scope:
-                with self.patient(scope):
+                with pausable(self._opener.pauser, scope):
                     answer = await self._answers.get()
         except TimeoutError:
             return negotiation.Silence(self._loop.time() - self._started)
@@ -168,10 +154,7 @@ class Handshake:
         return answer
 
     async def _forget_calls(self) -> None:
-        """Give up what is still open, and tell the server nothing of it.
-
-        A call given up before the revision is set leaves no trace on the wire.
-        """
+        """Give up what is open; a call given up before the agreement tells nothing."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -185,10 +168,7 @@ class Handshake:
         return [channel for channel in opened if channel is not None]
 
     async def discard(self) -> None:
-        """Close what was opened; bounded in time, and never cut short.
-
-        An opening that was cancelled is over when this returns.
-        """
+        """Close what was opened; bounded in time, and never cut short."""
         for task in self._tasks:
             task.cancel()
         for channel in self.channels:
@@ -201,25 +181,43 @@ class Handshake:
                 await asyncio.wait([closing])
 
 
-class ScopeClock:
-    """A time limit that stands still while a user is asked."""
+class _ScopeClock:
+    """A time limit that can be paused (`transports.oauth.authorizer`)."""
 
-    def __init__(self, scope: asyncio.Timeout, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, scope: asyncio.Timeout) -> None:
         self._scope = scope
-        self._loop = loop
+        self._time = asyncio.get_running_loop().time
         self._left: float | None = None
 
     def pause(self) -> None:
-        """Let the time that follows not count."""
         when = self._scope.when()
-        self._left = None if when is None else when - self._loop.time()
+        self._left = None if when is None else when - self._time()
         if self._left is not None and not self._scope.expired():
             self._scope.reschedule(None)
 
     def resume(self) -> None:
-        """Let it count again."""
         if self._left is not None and not self._scope.expired():
-            self._scope.reschedule(self._loop.time() + self._left)
+            self._scope.reschedule(self._time() + self._left)
+
+
+@contextlib.contextmanager
+def pausable(
+    pauser: DeadlinePauser | None,
+    scope: asyncio.Timeout,
+    deadline: Deadline | None = None,
+) -> Iterator[None]:
+    """Stop the clocks of a scope and of a call inside while a user logs in."""
+    if pauser is None:
+        yield
+        return
+    from mcpwire.transports.oauth.authorizer import PausableDeadline
+
+    time = asyncio.get_running_loop().time
+    with (
+        pauser.applied(_ScopeClock(scope)),
+        pauser.applied(PausableDeadline(deadline, time)),
+    ):
+        yield
 
 
 def connect_failure(

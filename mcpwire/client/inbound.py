@@ -22,33 +22,20 @@ if TYPE_CHECKING:
 
     from mcpwire.errors import TransportError
     from mcpwire.limits import Limits
-    from mcpwire.protocol.host.features import HostFeatures, Question
+    from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
     from mcpwire.protocol.peer import PeerStats
     from mcpwire.protocol.subscriptions import Notification
     from mcpwire.transports.base import CallHandle, ReplyFn
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["ClientInbound", "Listener", "Observer", "ask"]
+__all__ = ["ClientInbound", "Observer", "ask"]
 
 logger = logging.getLogger("mcpwire")
 
 
-class Listener(Protocol):
-    """Hears every notification; must not block or raise."""
-
-    def take(self, method: str, params: dict[str, Any] | None) -> None:
-        """Hear one."""
-
-    def wake(self) -> None:
-        """The connection is lost, open again, or closed: look at it."""
-
-
 class Observer(Protocol):
-    """Looks on for as long as the client lives; must not block or raise.
-
-    Unlike a `Listener` it wants nothing: a lost connection is not opened for it.
-    """
+    """Hears every notification; must not block or raise."""
 
     def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
         """A notification came, which had so many bytes on the wire."""
@@ -57,7 +44,7 @@ class Observer(Protocol):
         """The connection is lost, open again, or closed: look at it."""
 
 
-async def ask(question: Question) -> dict[str, Any]:
+async def ask(question: ServerRequest) -> dict[str, Any]:
     """Let our handler answer, and return the checked answer."""
     value = None
     if question.handler is not None:
@@ -75,13 +62,13 @@ class ClientInbound:
         stats: Where malformed notifications are counted.
         changes: Told of each notification first: what is remembered may be wrong now.
         on_missed: Called when notifications may have been lost: all of that may be.
-        listeners: Hear notifications beside the callback.
-        observers: Look on.
+        listeners: The streams that hear; a lost connection is opened again for them.
+        observers: Hear for as long as the client lives, and want nothing opened.
     """
 
     def __init__(
         self,
-        features: HostFeatures | None,
+        features: ClientFeatures | None,
         on_notification: Callable[[Notification], Any] | None,
         on_lost: Callable[[TransportError], None],
         is_kept: Callable[[str], bool],
@@ -102,7 +89,7 @@ class ClientInbound:
             self._delivery = Delivery(self._tell, buffer)
         self.on_missed: Callable[[], object] = bool
         self.changes: list[Callable[[str, dict[str, Any] | None], object]] = []
-        self.listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
+        self.listeners: weakref.WeakSet[Observer] = weakref.WeakSet()
         self.observers: list[Observer] = []
         self.revision: Revision | None = None
         self.stats: PeerStats | None = None
@@ -113,7 +100,7 @@ class ClientInbound:
         return self._delivery.dropped if self._delivery is not None else 0
 
     def size(self) -> int:
-        """Return how many bytes what is being told had on the wire."""
+        """Return how many bytes the notification that is handed on had on the wire."""
         return self.stats.line_bytes if self.stats is not None else 0
 
     # Notifications...
@@ -122,30 +109,26 @@ class ClientInbound:
         self, method: str, params: dict[str, Any] | None, call: CallHandle | None
     ) -> None:
         """Hand a notification to all listeners, observers and the callback."""
-        if method == "notifications/elicitation/complete" and not self._is_open(params):
+        # 2025-11-25 client/elicitation, "Completion Notifications": a client MUST
+        # ignore what names an unknown or completed one.
+        is_completion = method == "notifications/elicitation/complete"
+        if is_completion and not self.features.complete_elicitation(params):
             return
         for change in self.changes:
             change(method, params)
-        for listener in tuple(self.listeners):
-            listener.take(method, params)
-        for observer in tuple(self.observers):
-            observer.heard(method, params, self.size())
+        size = self.size()
+        for observer in (*self.listeners, *self.observers):
+            observer.heard(method, params, size)
         if self._delivery is not None:
             self._delivery.put(method, params)
 
-    def _is_open(self, params: dict[str, Any] | None) -> bool:
-        """Tell whether the server may complete that elicitation."""
-        # 2025-11-25 client/elicitation, "Completion Notifications": a client MUST
-        # ignore what names an unknown or completed one.
-        return self.features.completes(params)
-
     @property
-    def features(self) -> HostFeatures:
+    def features(self) -> ClientFeatures:
         """What the client can be asked."""
         if self._given is None:
-            from mcpwire.protocol.host.features import HostFeatures
+            from mcpwire.protocol.client_features import ClientFeatures
 
-            self._given = HostFeatures()
+            self._given = ClientFeatures()
         return self._given
 
     def typed(self, method: str, params: dict[str, Any] | None) -> Notification | None:
@@ -188,7 +171,7 @@ class ClientInbound:
             reply(MethodNotFound(f"{method!r} came before the handshake was done"))
             return
         try:
-            question = self.features.question(method, params, self.revision)
+            question = self.features.prepare(method, params, self.revision)
         except RPCError as error:
             reply(error)
             return
@@ -209,9 +192,7 @@ class ClientInbound:
 
     def wake(self) -> None:
         """Let all listeners and observers look at the connection."""
-        for listener in tuple(self.listeners):
-            listener.wake()
-        for observer in tuple(self.observers):
+        for observer in (*self.listeners, *self.observers):
             observer.changed()
 
     def lost(self, error: TransportError) -> None:

@@ -8,6 +8,7 @@ request it is sent again within the deadline of the public call, where the rules
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from time import time as wall_time
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -16,6 +17,7 @@ from mcpwire.errors import (
     ConnectError,
     ConnectionClosed,
     HeaderMismatch,
+    LocalProtocolError,
     MCPError,
     MethodNotFound,
     RemoteProtocolError,
@@ -38,18 +40,17 @@ if TYPE_CHECKING:
         Callable,
         Coroutine,
         Generator,
-        Mapping,
     )
 
     from mcpwire.client.connection import Connection
+    from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.multistep import Step, Steps
-    from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.types import Unset
     from mcpwire.wire.jsonrpc import RequestId
 
     ProgressFn = Callable[[float, float | None, str | None], Any]
 
-__all__ = ["PendingCall", "Requests"]
+__all__ = ["PendingCall", "Requests", "as_object"]
 
 T = TypeVar("T")
 
@@ -107,8 +108,7 @@ class Requests:
         """Prepare one request and return what performs it.
 
         A plain function, so that an ordinary call costs one coroutine and not two.
-        `params` is the caller's own dict and may be changed. A channel that was lost
-        says so itself; `begin_again` is for that.
+        `params` is the caller's own dict and may be changed.
         """
         connection = self._connection
         channel = connection.channel
@@ -182,21 +182,38 @@ class Requests:
     ) -> dict[str, Any]:
         """Perform a request to its complete result, whatever rounds it takes."""
         deadline = self.deadline(options.get("timeout", UNSET))
-        return await self._complete(Call(method, params or {}), deadline, options)
+        profile = self._connection.profile
+        if method in profile.refused:
+            raise profile.refusal(method)
+        return await self._complete(method, params or {}, deadline, options)
 
     async def _complete(
-        self, call: Call, deadline: Deadline | None, options: Mapping[str, Any]
+        self,
+        method: str,
+        params: dict[str, Any],
+        deadline: Deadline | None,
+        options: Mapping[str, Any],
     ) -> dict[str, Any]:
-        profile = self._connection.profile
-        if call.method in profile.refused:
-            raise profile.refusal(call.method)
-        if self._cache is not None:
-            return await self._complete_cached(self._cache, call, deadline, options)
-        raw = await self._perform(call, deadline, options)
+        cache, generation = self._cache, None
+        if cache is not None:
+            if not self._connection.is_wanted:  # a closed client answers nothing
+                raise self._connection.not_connected()
+            found = cache.get(method, params, self._connection.time())
+            if found is not None:
+                kept: dict[str, Any] = found
+                return kept
+            generation = cache.generation(method, params)
+        try:
+            raw = await self.perform(method, dict(params), deadline, options)
+        except RPCError:
+            if cache is not None and params.get("cursor") is not None:
+                cache.drop_list(method)
+            raise
         if raw.get("resultType", "complete") != "complete":
-            raw = await self.finish(call.method, call.params, raw, deadline, options)
-        result: dict[str, Any] = raw
-        return result
+            return await self.finish(method, params, raw, deadline, options)
+        if cache is not None and generation is not None:
+            cache.put(method, params, raw, self._connection.time(), generation)
+        return raw
 
     async def finish(
         self,
@@ -243,46 +260,16 @@ class Requests:
         return found
 
     async def walk(
-        self, method: str, options: Mapping[str, Any]
+        self, method: str, params: Mapping[str, Any], options: Mapping[str, Any]
     ) -> AsyncIterator[dict[str, Any]]:
         """Fetch page after page as they are asked for, each within its own deadline."""
         from mcpwire.protocol.multistep import PageWalk
 
-        walk = PageWalk(method, {}, limit=self._limits.pages)
+        walk = PageWalk(method, params, limit=self._limits.pages)
         while walk.params is not None:
             page = await self.request(method, dict(walk.params), options)
             walk.receive(page)
             yield page
-
-    # The cache...
-
-    async def _complete_cached(
-        self,
-        cache: ResponseCache,
-        call: Call,
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        method, params = call.method, call.params
-        if not self._connection.is_wanted:  # a closed client answers nothing
-            raise self._connection.not_connected()
-        found = cache.get(method, params, self._connection.time())
-        if found is not None:
-            kept: dict[str, Any] = found
-            return kept
-        generation = cache.generation(method, params)
-        try:
-            raw = await self._perform(call, deadline, options)
-        except RPCError:
-            if params.get("cursor") is not None:
-                cache.drop_list(method)
-            raise
-        if raw.get("resultType", "complete") != "complete":
-            raw = await self.finish(method, params, raw, deadline, options)
-        else:
-            cache.put(method, params, raw, self._connection.time(), generation)
-        result: dict[str, Any] = raw
-        return result
 
     # The driver...
 
@@ -326,13 +313,8 @@ class Requests:
             return await self._ask(method, step, deadline)
         assert type(step) is Call
         if self._cache is not None and is_list(step.method):
-            return await self._complete_cached(self._cache, step, deadline, options)
-        return await self._perform(step, deadline, options)
-
-    async def _perform(
-        self, call: Call, deadline: Deadline | None, options: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        return await self.perform(call.method, dict(call.params), deadline, options)
+            return await self._complete(step.method, step.params, deadline, options)
+        return await self.perform(step.method, dict(step.params), deadline, options)
 
     async def _ask(
         self, method: str, step: Ask, deadline: Deadline | None
@@ -342,15 +324,18 @@ class Requests:
         agreement = connection.profile.agreement
         assert agreement is not None
         try:
-            question = connection.inbound.features.question(
+            question = connection.inbound.features.prepare(
                 step.method, step.params, agreement.revision
             )
         except RPCError as error:
             # 2026-07-28 basic/patterns/mrtr: a server MUST NOT ask for what the client
             # did not declare, and there is no way to answer it with an error.
+            why = f"cannot answer: {error.message}"
+            if isinstance(error, MethodNotFound):
+                why = "did not declare"
             raise RemoteProtocolError(
                 f"{method}: the server asks for {step.method!r}, which this client "
-                f"{_refused_because(error)}"
+                f"{why}"
             ) from error
         if deadline is not None:
             deadline.pause(connection.time(), self._limits.question_time)
@@ -398,39 +383,35 @@ class Requests:
         deadline: Deadline | None,
         options: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Perform a request again, if what ended the first attempt allows it."""
+        """Perform a request again, if what ended the first attempt allows it.
+
+        2026-07-28 basic/transports/streamable-http, "Client Behavior": where the server
+        refused a call's mirrored headers, the tools are listed anew, once.
+        """
         try:
-            return await self._go_on(error, method, params, deadline, options)
+            failure = _failure(error)
+            if failure is None:
+                raise error
+            return await self.begin_again(failure, method, params, deadline, options)
         except HeaderMismatch as refused:
-            if method != "tools/call":
+            if method != "tools/call" or options.get("has_new_headers"):
                 raise
-            return await self.refresh_headers(refused, params, deadline, options)
+            await self._list_tools_anew(refused, deadline)
+            options = {**options, "has_new_headers": True}
+        return await self.perform(method, params, deadline, options)
 
-    async def _perform_safely(
-        self,
-        method: str,
-        params: dict[str, Any] | None,
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        try:
-            return await self.begin(method, params, deadline, *positional(options))
-        except (TransportError, RPCError) as error:
-            return await self._go_on(error, method, params, deadline, options)
-
-    async def _go_on(
-        self,
-        error: TransportError | RPCError,
-        method: str,
-        params: dict[str, Any] | None,
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """Perform a request again that failed, where its transport failed it."""
-        failure = _failure(error)
-        if failure is None:
+    async def _list_tools_anew(
+        self, error: HeaderMismatch, deadline: Deadline | None
+    ) -> None:
+        """List the tools again, whose schemas say which headers a call has."""
+        if error.status is None or "tools/list" in self._connection.profile.refused:
             raise error
-        return await self.begin_again(failure, method, params, deadline, options)
+        if self._cache is not None:
+            self._cache.drop_list("tools/list")
+        from mcpwire.protocol.multistep import pages
+
+        steps = pages("tools/list", {}, limit=self._limits.pages)
+        await self.drive("tools/list", steps, deadline, {})
 
     async def begin_again(
         self,
@@ -450,7 +431,9 @@ class Requests:
                 is_renewed = True
             else:
                 seconds = self._pause_before(error, method, attempt, options)
-            if seconds is None or not self._fits(seconds, deadline):
+            left = self._connection.left(deadline)
+            longest = LONGEST_PAUSE_S if left is None else left
+            if seconds is None or seconds >= longest:
                 break
             attempt += 1
             if seconds:
@@ -548,39 +531,14 @@ class Requests:
             now_wall=wall_time(),
         )
 
-    def _fits(self, seconds: float, deadline: Deadline | None) -> bool:
-        """Tell whether so long a pause leaves time for anything."""
-        left = self._connection.left(deadline)
-        return seconds < (LONGEST_PAUSE_S if left is None else left)
 
-    async def refresh_headers(
-        self,
-        error: HeaderMismatch,
-        params: dict[str, Any] | None,
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """Call a tool once more after the server refused its mirrored headers.
-
-        2026-07-28 basic/transports/streamable-http, "Client Behavior": the tools are
-        listed anew, for the headers follow from a tool's schema.
-        """
-        profile = self._connection.profile
-        if error.status is None or "tools/list" in profile.refused:
-            raise error
-        if self._cache is not None:
-            self._cache.drop_list("tools/list")
-        from mcpwire.protocol.multistep import pages
-
-        steps = pages("tools/list", {}, limit=self._limits.pages)
-        await self.drive("tools/list", steps, deadline, {})
-        return await self._perform_safely("tools/call", params, deadline, options)
-
-
-def _refused_because(error: RPCError) -> str:
-    if isinstance(error, MethodNotFound):
-        return "did not declare"
-    return f"cannot answer: {error.message}"
+def as_object(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as the one object that they are on the wire."""
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    raise LocalProtocolError(
+        f"arguments: expected an object, got {type(arguments).__name__}"
+    )
 
 
 def is_list(method: str) -> bool:

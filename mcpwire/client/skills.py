@@ -1,7 +1,7 @@
 """Skills: what a server offers, and the one that is loaded, file by file (SEP-2640).
 
 Nothing is read before it is asked for. What is wrong raises before anything else is
-read; which rule it breaks is for `mcpwire.protocol.results.skills` to say.
+read; which rule it breaks is for `mcpwire.protocol.skills` to say.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["LoadedSkill", "load"]
 
 async def load(requests: Requests, skill: Skill, options: CallOptions) -> LoadedSkill:
     """Check the server's entry of a skill; read its `SKILL.md` and check that too."""
-    from mcpwire.protocol.results.skills import check_entry, split_document
+    from mcpwire.protocol.skills import check_entry, split_document
 
     check_entry(skill)
     document = await _read(requests, skill, skill.uri, options)
@@ -34,7 +34,7 @@ async def _read(
     requests: Requests, skill: Skill, uri: str, options: CallOptions
 ) -> bytes:
     """Read one file of a skill and check it."""
-    from mcpwire.protocol.results.skills import check_file, file_bytes
+    from mcpwire.protocol.skills import check_file, file_bytes
     from mcpwire.types import ReadResourceResult
 
     raw = await requests.request("resources/read", {"uri": uri}, options)
@@ -96,7 +96,7 @@ class LoadedSkill:
             LocalProtocolError: It had a file that was wrong; then nothing was sent, or
                 what came is not given out.
         """
-        from mcpwire.protocol.results.skills import locate
+        from mcpwire.protocol.skills import locate
 
         self._check()
         uri = locate(self.entry, path)

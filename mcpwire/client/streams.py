@@ -60,15 +60,15 @@ class EventStream:
         """Notifications lost because they were not taken in time."""
         return self._buffer.dropped
 
-    # What the connection tells (`client.inbound.Listener`)...
+    # What the connection tells (`client.inbound.Observer`)...
 
-    def take(self, method: str, params: dict[str, Any] | None) -> None:
+    def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
         """Hear a notification."""
         if self._buffer.put(method, params):
             self._signal.set()
 
-    def wake(self) -> None:
-        """The connection is lost, open again, or closed: look at it."""
+    def changed(self) -> None:
+        """Look at the connection: it is lost, open again, or closed."""
         if self._connection.is_wanted:
             self._has_begun = True
         elif self._has_begun:
@@ -215,19 +215,19 @@ class Subscription(EventStream):
         """What was asked for and the server will not tell."""
         return self._filter.minus(self._acknowledged or Filter())
 
-    def take(self, method: str, params: dict[str, Any] | None) -> None:
+    def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
         """Hear a notification, if it is one of those."""
         if self._filter.matches(method, params):
-            super().take(method, params)
+            super().heard(method, params, size)
 
-    def wake(self) -> None:
-        """The connection is lost, open again, or closed: look at it."""
+    def changed(self) -> None:
+        """Look at the connection: it is lost, open again, or closed."""
         serial = self._connection.serial
         if self._renews and self._wanted is not None and serial != self._serial:
             self._serial = serial
             for uri in self._filter.uris:
-                super().take("notifications/resources/updated", {"uri": uri})
-        super().wake()
+                super().heard("notifications/resources/updated", {"uri": uri}, 0)
+        super().changed()
 
     def _has_ended(self) -> bool:
         return super()._has_ended() or self._subscriptions.is_ended()

@@ -25,7 +25,7 @@ from mcpwire.types import UNSET
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from mcpwire.client.connection import Connection
     from mcpwire.client.requests import Requests
@@ -44,13 +44,7 @@ EVERY_LIST = Filter(tools=True, prompts=True, resources=True)
 
 
 class Listening:
-    """One `subscriptions/listen` and what has become of it.
-
-    Attributes:
-        wanted: What was asked for.
-        acknowledged: What the server will tell; ``None`` until it said so.
-        outcome: How it ended: the result, or the error; ``None`` while it runs.
-    """
+    """One `subscriptions/listen` and what has become of it."""
 
     def __init__(
         self, connection: Connection, channel: OpenChannel, wanted: Filter
@@ -109,7 +103,7 @@ class Listening:
                 raise connection.not_connected()
             left = connection.left(deadline)
             if left == 0.0 and is_sent:
-                raise _late(deadline, connection, "it was not acknowledged")
+                raise connection.late(LISTEN, deadline, "it was not acknowledged")
             await connection.wait(self._changed, left)
             is_sent = True
         return self.acknowledged
@@ -120,70 +114,13 @@ class Listening:
             self._channel.cancel(self._handle, "nobody listens any more")
 
 
-class _ChangeLock:
-    """Lets one after the other change what is wanted, each within its own time."""
-
-    def __init__(
-        self,
-        changes: list[asyncio.Event],
-        connection: Connection,
-        deadline: Deadline | None,
-    ) -> None:
-        self._changes = changes
-        self._connection = connection
-        self._deadline = deadline
-        self._mine = asyncio.Event()
-
-    async def __aenter__(self) -> None:
-        try:
-            self._changes.append(self._mine)
-            while self._changes[0] is not self._mine:
-                await self._wait()
-        except BaseException:
-            self._leave()
-            raise
-
-    async def _wait(self) -> None:
-        connection, deadline = self._connection, self._deadline
-        left = connection.left(deadline)
-        if left == 0.0:
-            raise _late(deadline, connection, "others were before it")
-        until = None if left is None else connection.time() + left
-        await connection.attend(self._mine, until)
-        if not connection.is_wanted:
-            raise connection.not_connected()
-
-    async def __aexit__(self, *_: object) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
-        if self._mine not in self._changes:
-            return
-        self._changes.remove(self._mine)
-        for first in self._changes[:1]:
-            first.set()
-
-
-def _late(
-    deadline: Deadline | None, connection: Connection, detail: str
-) -> RequestTimeout:
-    assert deadline is not None
-    assert deadline.timeout is not None
-    return RequestTimeout(
-        method=LISTEN,
-        timeout=deadline.timeout,
-        elapsed=deadline.elapsed(connection.time()),
-        detail=detail,
-    )
-
-
 class Subscriptions:
     """What one client listens to."""
 
     def __init__(self, connection: Connection, requests: Requests) -> None:
         self._connection = connection
         self._requests = requests
-        self._changes: list[asyncio.Event] = []
+        self._changing = asyncio.Lock()
         self._subscribed: set[str] = set()
         self._listening: Listening | None = None
         # A callback for notifications wants to hear of changed lists; so does a cache.
@@ -227,7 +164,7 @@ class Subscriptions:
     def forget(self) -> None:
         """Want nothing any more: the client was closed."""
         self.counts = Interests()
-        self._changes = []
+        self._changing = asyncio.Lock()  # the other may be of a loop that is closed
         self._subscribed.clear()
         self._listening = None
 
@@ -245,12 +182,7 @@ class Subscriptions:
     # Changing what is wanted...
 
     async def add(self, wanted: Filter, options: Mapping[str, Any]) -> Filter:
-        """Have the server tell of this too; return what of it it will tell.
-
-        Raises:
-            LocalProtocolError: There is no connection.
-            MCPError: As any request; nothing more is wanted then than before.
-        """
+        """Have the server tell of this too; return what of it it will tell."""
         deadline = self._requests.deadline(options.get("timeout", UNSET))
         connection = self._connection
         if not connection.is_open:
@@ -259,7 +191,7 @@ class Subscriptions:
         self.counts.add(wanted)
         try:
             connection.hear()
-            async with _ChangeLock(self._changes, self._connection, deadline):
+            async with self._change(deadline):
                 return await self._apply(wanted, deadline, options)
         except BaseException:
             self.discard(wanted)
@@ -286,12 +218,7 @@ class Subscriptions:
             await connection.wait(known, seconds)
 
     async def remove(self, wanted: Filter, options: Mapping[str, Any]) -> None:
-        """Want this no longer; the server is told where nobody else does.
-
-        Raises:
-            LocalProtocolError: It was not wanted.
-            MCPError: As any request; it is not wanted any longer all the same.
-        """
+        """Want this no longer; the server is told where nobody else wants it."""
         try:
             self.counts.remove(wanted)
         except ValueError as error:
@@ -299,8 +226,24 @@ class Subscriptions:
         if not self._connection.is_open:
             return
         deadline = self._requests.deadline(options.get("timeout", UNSET))
-        async with _ChangeLock(self._changes, self._connection, deadline):
+        async with self._change(deadline):
             await self._apply(Filter(), deadline, options)
+
+    @contextlib.asynccontextmanager
+    async def _change(self, deadline: Deadline | None) -> AsyncIterator[None]:
+        """Let one after the other change what is wanted, each within its own time."""
+        connection, changing = self._connection, self._changing
+        try:
+            async with asyncio.timeout(connection.left(deadline)):
+                await changing.acquire()
+        except TimeoutError:
+            raise connection.late(LISTEN, deadline, "others were before it") from None
+        try:
+            if not connection.is_wanted:  # closed meanwhile
+                raise connection.not_connected()
+            yield
+        finally:
+            changing.release()
 
     async def _apply(
         self, wanted: Filter, deadline: Deadline | None, options: Mapping[str, Any]

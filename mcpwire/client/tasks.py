@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.client.client import as_object
+from mcpwire.client.requests import as_object
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, TransportError
 from mcpwire.limits import check_timeout
+from mcpwire.protocol import tasks
 from mcpwire.protocol.methods import available
-from mcpwire.protocol.results import tasks
 from mcpwire.transports.base import CallHandle
 from mcpwire.types import (
     UNSET,
@@ -84,11 +84,11 @@ async def start_task(
         "tasks.requests.tools.call"
     )
     tool = await _listed_tool(client, name) if offers else None
-    if tasks.asks_for_task(revision, tool, offers=offers):
+    if tasks.must_request_task(revision, tool, offers=offers):
         params["task"] = {} if seconds is None else {"ttl": round(seconds * 1_000)}
     alone = {**options, "follow": False}
     raw = await requests.request("tools/call", params, alone)
-    return tasks.created(raw, revision) or decode(CallToolResult, raw)
+    return tasks.read_created(raw, revision) or decode(CallToolResult, raw)
 
 
 async def _listed_tool(client: Client, name: str) -> Tool | None:
@@ -109,7 +109,7 @@ async def get_task(
     """
     revision = _revision(client, "tasks/get")
     raw = await _perform(client, "tasks/get", {"taskId": task_id}, options)
-    return tasks.detailed(raw, task_id, revision)
+    return tasks.read_detailed(raw, task_id, revision)
 
 
 async def list_tasks(
@@ -122,7 +122,7 @@ async def list_tasks(
     """
     _revision(client, "tasks/list")
     pages = await _requests(client).pages("tasks/list", options)
-    return [task for page in pages for task in tasks.listed(page)]
+    return [task for page in pages for task in tasks.read_listed(page)]
 
 
 async def update_task(
@@ -193,12 +193,12 @@ async def wait_for_task(
     is_stateless = revision.era is Era.STATELESS
     if is_stateless:
         limit = connection.settings.limits.input_rounds
-        steps = tasks.follow(task_id, revision=revision, limit=limit)
+        steps = tasks.follow_task(task_id, revision=revision, limit=limit)
     else:
-        steps = tasks.follow_session(task_id)
+        steps = tasks.follow_session_task(task_id)
     deadline = requests.deadline(options.get("timeout", UNSET))
     raw = await walk(connection, requests, steps, deadline, options)
-    result = decode(CallToolResult, tasks.outcome(raw) if is_stateless else raw)
+    result = decode(CallToolResult, tasks.task_outcome(raw) if is_stateless else raw)
     return result.raise_for_error() if check else result
 
 
@@ -219,12 +219,7 @@ def _requests(client: Client) -> Requests:
 
 
 def _revision(client: Client, method: str) -> Revision:
-    """Return the revision spoken, which has that request.
-
-    Raises:
-        LocalProtocolError: It has not, or the server did not declare it.
-        MCPError: There is no connection.
-    """
+    """Return the revision spoken; raise where it, or the server, lacks the request."""
     connection = _connection(client)
     profile = connection.profile
     if profile.agreement is None or not connection.is_wanted:
@@ -288,17 +283,16 @@ async def follow(
 
     Giving up the call cancels the task. A lost connection does not: the task goes on
     without it.
-
-    Raises:
-        MCPError: As the call would have.
     """
     agreement = connection.profile.agreement
     assert agreement is not None
-    withdrawal = Withdrawal(connection, tasks.read_id(begun), options.get("headers"))
+    withdrawal = Withdrawal(
+        connection, tasks.read_task_id(begun), options.get("headers")
+    )
     handle: CallHandle | None = options.get("handle")
     if handle is not None:
         handle.on_cancel = withdrawal.send
-    steps = tasks.follow(
+    steps = tasks.follow_task(
         begun,
         revision=agreement.revision,
         limit=connection.settings.limits.input_rounds,
@@ -314,7 +308,7 @@ async def follow(
     finally:
         if handle is not None:
             handle.on_cancel = None
-    return tasks.outcome(task)
+    return tasks.task_outcome(task)
 
 
 async def walk(
@@ -324,12 +318,7 @@ async def walk(
     deadline: Deadline | None,
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Perform what follows a task, within one deadline.
-
-    Raises:
-        ConnectionClosed: The client was closed meanwhile; the task goes on.
-        MCPError: As any request.
-    """
+    """Perform what follows a task, within one deadline."""
     # Tasks have no progress, and what may be repeated of the call says nothing of
     # looking at its task.
     options = {**options, "on_progress": None, "idempotent": None}

@@ -13,7 +13,7 @@ from mcpwire.wire.urls import mask_url
 if TYPE_CHECKING:
     from mcpwire.group import Member
     from mcpwire.transports.http.target import Http
-    from mcpwire.transports.stdio.target import Stdio
+    from mcpwire.transports.targets import Stdio
 
 __all__ = ["HTTP_FIELDS", "ServerEntry"]
 
@@ -140,7 +140,7 @@ class ServerEntry:
             from mcpwire.transports.http.target import Http
 
             return Http(self.url or "", **self.http_options())
-        from mcpwire.transports.stdio.target import Stdio
+        from mcpwire.transports.targets import Stdio
 
         return Stdio(
             self.command or "",

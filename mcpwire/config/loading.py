@@ -229,7 +229,7 @@ def _try(raw: RawEntry, entry: ServerEntry) -> None:
         ConfigError: One is.
     """
     if entry.roots is not None:
-        from mcpwire.protocol.host.roots import as_source
+        from mcpwire.protocol.client_features import as_source
 
         _attempt(raw, "roots", lambda: as_source(entry.paths_of_roots()))
     if entry.transport == "stdio":

@@ -27,7 +27,7 @@ from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
 from mcpwire.gateway.task_ids import TaskIds
 from mcpwire.gateway.upstreams import Upstreams
 from mcpwire.protocol.methods import available, declared_extensions
-from mcpwire.protocol.serving.sealed import NOBODY
+from mcpwire.protocol.request_state import NOBODY
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
 from mcpwire.server.request import IN_MEMORY, Facts, check_kept
 from mcpwire.server.routes import capabilities_at

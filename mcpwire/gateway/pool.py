@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import InternalError
-from mcpwire.protocol.serving.shares import Shares
+from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.handlers import HttpRefusal
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class UpstreamPool:
         self._maximum = maximum
         self._idle = idle
         self._close = close
-        self._sets: Shares[Upstreams] = Shares()
+        self._sets: FairPool[Upstreams] = FairPool()
         self._shared: dict[Hashable, Upstreams] = {}
         self._opening: dict[Upstreams, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -152,7 +152,7 @@ class UpstreamPool:
         """
         if len(self._sets) < self._maximum:
             return
-        found = self._sets.displaced(owner, self._is_idle, _may_end)
+        found = self._sets.to_displace(owner, self._is_idle, _may_end)
         if found is None:
             raise UpstreamsBusy(FULL)
         self._end(found)

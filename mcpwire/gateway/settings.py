@@ -11,7 +11,7 @@ from mcpwire.gateway.plan import Static
 from mcpwire.gateway.selection import check_forwarded
 from mcpwire.gateway.sessions.ids import HandleIds
 from mcpwire.limits import Limits, check_timeout
-from mcpwire.protocol.serving.sealed import check_key
+from mcpwire.protocol.request_state import check_key
 from mcpwire.server.features.paging import check_page_size
 from mcpwire.tools.names import NamePolicy
 from mcpwire.tools.transforms import ToolTransform

@@ -14,7 +14,7 @@ from mcpwire.wire.json import encode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mcpwire.protocol.serving.sealed import Owner
+    from mcpwire.protocol.request_state import Owner
 
 __all__ = ["TASKS_KEPT", "TaskIds", "with_task_id"]
 

@@ -20,8 +20,8 @@ from mcpwire.errors import (
     RPCError,
     rpc_error,
 )
+from mcpwire.protocol.input_requests import is_supported
 from mcpwire.protocol.methods import LEVELS, TASKS, available
-from mcpwire.protocol.serving.questions import can
 from mcpwire.types.meta import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -94,7 +94,7 @@ def refusal(
         needed = (
             "elicitation.url" if params.get("mode") == "url" else "elicitation.form"
         )
-    if can(needed, revision, capabilities):
+    if is_supported(needed, revision, capabilities):
         return None
     # 2025-11-25 client/elicitation, "Error Handling": a mode that was not declared is
     # -32602; a capability that was not, is no method.

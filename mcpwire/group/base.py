@@ -29,9 +29,13 @@ if TYPE_CHECKING:
     from mcpwire.group.backoff import Backoff
     from mcpwire.group.managed_server import ManagedServer
     from mcpwire.group.member import OnError
-    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
-    from mcpwire.protocol.host.roots import Roots
-    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
+    from mcpwire.protocol.client_features import (
+        Elicitation,
+        FormHandler,
+        Roots,
+        Sampling,
+        SamplingHandler,
+    )
     from mcpwire.tools.rules import ServerRules
     from mcpwire.types import Unset
 
@@ -240,9 +244,9 @@ class GroupBase(Generic[ServerT, ClientT]):
         """
         given = {"sampling": sampling, "elicitation": elicitation, "roots": roots}
         given = {key: value for key, value in given.items() if value is not UNSET}
-        from mcpwire.protocol.host.features import HostFeatures
+        from mcpwire.protocol.client_features import ClientFeatures
 
-        HostFeatures().replace(given)
+        ClientFeatures().replace(given)
         if name is None:
             self._handlers.update(given)
         else:

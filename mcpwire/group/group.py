@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from mcpwire.client.client import Client, as_object
+from mcpwire.client.client import Client
+from mcpwire.client.requests import as_object
 from mcpwire.errors import (
     ConnectionClosed,
     LocalProtocolError,

@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from mcpwire.limits import Limits, Recovery
-    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
-    from mcpwire.protocol.host.roots import Roots
-    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
-    from mcpwire.protocol.results.cache import ResponseCache
+    from mcpwire.protocol.cache import ResponseCache
+    from mcpwire.protocol.client_features import (
+        Elicitation,
+        FormHandler,
+        Roots,
+        Sampling,
+        SamplingHandler,
+    )
     from mcpwire.tools.options import ToolOptions
     from mcpwire.tools.rules import Confirm, Patterns, TraceContext
     from mcpwire.types import JsonObject, Unset
@@ -257,7 +261,7 @@ def handlers_of(options: dict[str, Any]) -> dict[str, Any]:
         if name in options:
             handlers[name] = options.pop(name)
     if handlers:
-        from mcpwire.protocol.host.features import HostFeatures
+        from mcpwire.protocol.client_features import ClientFeatures
 
-        HostFeatures(**handlers)
+        ClientFeatures(**handlers)
     return handlers

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mcpwire.server.features.table import Handle, Table
     from mcpwire.server.http.app import AsgiApp
     from mcpwire.transports.base import Inbound
-    from mcpwire.transports.custom.links import ReceiveFn, SendFn
+    from mcpwire.transports.custom import ReceiveFn, SendFn
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.types import Icon
     from mcpwire.versions import Revision

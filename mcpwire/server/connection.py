@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.request import RequestContext, Session
-    from mcpwire.transports._duplex import Duplex
     from mcpwire.transports.base import CallHandle, ReplyFn
+    from mcpwire.transports.duplex import Duplex
     from mcpwire.wire.jsonrpc import RequestId
 
     _Early = tuple[RequestId, str, dict[str, Any] | None, ReplyFn, CallHandle | None]

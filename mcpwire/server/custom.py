@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.server.connection import ServerConnection
-from mcpwire.transports.custom.links import LinkChannel
-from mcpwire.transports.custom.targets import Custom, Messages, Stream
+from mcpwire.transports.custom import Custom, LinkChannel, Messages, Stream
 
 if TYPE_CHECKING:
     import asyncio
 
     from mcpwire.server.dispatcher import Dispatcher
-    from mcpwire.transports.custom.links import CloseFn, ReceiveFn, SendFn
+    from mcpwire.transports.custom import CloseFn, ReceiveFn, SendFn
 
 __all__ = ["serve", "serve_messages", "serve_stream"]
 

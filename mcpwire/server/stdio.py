@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.connection import ServerConnection
 from mcpwire.server.lifespan import end_soon, leave_threads
-from mcpwire.transports.stdio.pipes import PipeDuplex
+from mcpwire.transports.duplex import PipeDuplex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from mcpwire.client import links, tasks
+from mcpwire.client import client as clients
 from mcpwire.client import login as logins
+from mcpwire.client import tasks
 from mcpwire.sync._facade import run_with
 from mcpwire.sync._runner import Runner
 
@@ -61,7 +62,7 @@ def _alone(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     return call
 
 
-resolve_links = _of_client(links.resolve_links)
+resolve_links = _of_client(clients.resolve_links)
 cancel_task = _of_client(tasks.cancel_task)
 get_task = _of_client(tasks.get_task)
 list_tasks = _of_client(tasks.list_tasks)

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from mcpwire.client.streams import Subscription as AsyncSubscription
     from mcpwire.errors import MCPError
     from mcpwire.limits import Limits, Recovery
-    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
-    from mcpwire.protocol.host.roots import Roots
-    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
+    from mcpwire.protocol.cache import ResponseCache
+    from mcpwire.protocol.client_features import (
+        Elicitation,
+        FormHandler,
+        Roots,
+        Sampling,
+        SamplingHandler,
+    )
     from mcpwire.protocol.negotiation import Negotiation
-    from mcpwire.protocol.results.cache import ResponseCache
     from mcpwire.protocol.subscriptions import Filter, Notification
     from mcpwire.transports.targets import Target
     from mcpwire.wire.jsonrpc import RequestId
@@ -57,6 +61,14 @@ class EventStream(Stream):
     def dropped(self) -> int:
         """Notifications lost because they were not taken in time."""
         return self._inner.dropped
+
+    def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
+        """Hear a notification."""
+        self._inner.heard(method, params, size)
+
+    def changed(self) -> None:
+        """Look at the connection: it is lost, open again, or closed."""
+        self._inner.changed()
 
     def __next__(self) -> Notification:
         return self._take(self._inner)
@@ -102,6 +114,14 @@ class Subscription(EventStream):
     def refused(self) -> Filter:
         """What was asked for and the server will not tell."""
         return self._inner.refused
+
+    def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
+        """Hear a notification, if it is one of those."""
+        self._inner.heard(method, params, size)
+
+    def changed(self) -> None:
+        """Look at the connection: it is lost, open again, or closed."""
+        self._inner.changed()
 
 
 class ResourceWatch(Stream):

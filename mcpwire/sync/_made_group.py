@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from mcpwire.group.group import Group as AsyncGroup
     from mcpwire.group.member import ClientOptions, GroupOptions, OnError
     from mcpwire.group.reports import GroupEvent, Report
-    from mcpwire.protocol.host.elicitation import Elicitation, FormHandler
-    from mcpwire.protocol.host.roots import Roots
-    from mcpwire.protocol.host.sampling import Sampling, SamplingHandler
+    from mcpwire.protocol.client_features import (
+        Elicitation,
+        FormHandler,
+        Roots,
+        Sampling,
+        SamplingHandler,
+    )
     from mcpwire.tools.options import Errors, ToolOptions
     from mcpwire.tools.toolset import ToolSet as AsyncToolSet
     from mcpwire.wire.jsonrpc import RequestId

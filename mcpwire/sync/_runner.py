@@ -27,7 +27,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError
-from mcpwire.transports._affinity import let_go_after_fork, runs_here
+from mcpwire.transports.base import let_go_after_fork, runs_here
 from mcpwire.transports.handlers import set_callers
 
 if TYPE_CHECKING:

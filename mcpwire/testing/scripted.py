@@ -17,7 +17,7 @@ from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.testing.messages import plain
 from mcpwire.testing.peer import PATIENCE_S, ScriptedPeer
 from mcpwire.testing.wire import ChannelWire, HttpWire, MemoryWire
-from mcpwire.transports.stdio.target import Stdio
+from mcpwire.transports.targets import Stdio
 from mcpwire.versions import REVISIONS, Era, find_revision
 
 if TYPE_CHECKING:

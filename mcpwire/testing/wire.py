@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpwire.errors import MCPError
 from mcpwire.protocol.http_reply import Reply, Request
-from mcpwire.transports._affinity import runs_here
+from mcpwire.transports.base import runs_here
+from mcpwire.transports.duplex import PipeDuplex
 from mcpwire.transports.memory import MemoryChannel
-from mcpwire.transports.stdio.pipes import PipeDuplex
 from mcpwire.versions import find_revision
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from mcpwire.errors import TransportError
     from mcpwire.limits import Limits
-    from mcpwire.transports._duplex import Duplex
     from mcpwire.transports.base import Inbound
-    from mcpwire.transports.http.streamable.channel import HttpChannel
+    from mcpwire.transports.duplex import Duplex
+    from mcpwire.transports.http.streamable import HttpChannel
 
 __all__ = ["ChannelWire", "HttpWire", "MemoryWire", "Wire", "WireOwner"]
 

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from mcpwire.transports.base import CallHandle, Channel, Inbound
-    from mcpwire.transports.custom.targets import Messages, Reverse, Stream
+    from mcpwire.transports.custom import Messages, Reverse, Stream
 
 _MODULE_OF: Final = {
     "CallHandle": "mcpwire.transports.base",
     "Channel": "mcpwire.transports.base",
     "Inbound": "mcpwire.transports.base",
-    "Messages": "mcpwire.transports.custom.targets",
-    "Reverse": "mcpwire.transports.custom.targets",
-    "Stream": "mcpwire.transports.custom.targets",
+    "Messages": "mcpwire.transports.custom",
+    "Reverse": "mcpwire.transports.custom",
+    "Stream": "mcpwire.transports.custom",
 }
 
 __all__ = ["CallHandle", "Channel", "Inbound", "Messages", "Reverse", "Stream"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.transports._duplex import Duplex
+from mcpwire.transports.duplex import Duplex
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -2,13 +2,10 @@
 
 ::
 
-    annotations ──┬─> TypeSpec ─┬─> decoder ────────> an instance
-                  │             │      │ Refused
-    LENIENCY ─────┘             │      └─> the same with paths ──> InvalidMessage
-                                └─> encoder, one for each revision ──> a JSON object
+    annotations, leniency ──> TypeSpec ─┬─> decoder ──────────────────> an instance
+                                        └─> encoder of a revision ────> a JSON object
 
-All three are straight-line functions, written and compiled when a type is first used.
-A decoder knows no path; what it refuses is decoded once more by one that does. The
+Both are straight-line functions, written and compiled when a type is first used. The
 source holds the names of our classes and fields only, nothing from a peer.
 
 ===========================  ========================================================
@@ -43,7 +40,16 @@ import sys
 import types
 import typing
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+)
 
 import attrs
 
@@ -64,54 +70,41 @@ T = TypeVar("T", bound="WireType")
 
 
 # --- leniency: deviations that are read without complaint
+#
+# Everywhere: ``null`` for a field that may be absent, as dumps of models have it for
+# what is unset; and 5.0 for an integer, as JSON Schema counts it as one. What else
+# deviates is refused with its path.
 
-Found: TypeAlias = Literal["missing", "null", "integral float", "malformed"]
-"""What stands on the wire instead of the value that the schema asks for."""
-
-ANY_TYPE: Final = "*"
-OPTIONAL: Final = "<optional>"
-INTEGER: Final = "<integer>"
-
-
-@attrs.frozen
-class Row:
-    """One deviation that is read as the default of the field."""
-
-    type: str
-    """The wire type, or `ANY_TYPE`."""
-
-    field: str
-    """The field's name on the wire, or one of the two classes of fields."""
-
-    found: tuple[Found, ...]
-    reason: str
-
-
-_ABSENT: Final[tuple[Found, ...]] = ("missing", "null")
-_LOST: Final[tuple[Found, ...]] = ("malformed",)
-
-# Whatever has no row here is refused with its path. What is malformed is refused by
-# `decode`; `decode_repaired` leaves it out by the rows for it.
-LENIENCY: Final = (
-    Row(ANY_TYPE, OPTIONAL, ("null",), "dumps of models have null for what is unset"),
-    Row(ANY_TYPE, INTEGER, ("integral float",), "JSON Schema counts 5.0 as an integer"),
-    Row("CallToolResult", "content", _ABSENT, "some send structuredContent alone"),
-    Row("ToolResultContent", "content", _ABSENT, "it is a CallToolResult in a message"),
-    Row("Tool", "inputSchema", _ABSENT, "one tool must not cost the whole list"),
-    Row("Tool", "annotations", _LOST, "a tool's hints must not cost the whole list"),
-    Row("ToolAnnotations", OPTIONAL, _LOST, "the default of each hint is the safe one"),
-    Row("InitializeResult", "serverInfo", _ABSENT, "identity is for display only"),
-    Row("InitializeResult", "capabilities", _ABSENT, "nothing said, nothing offered"),
-    Row("DiscoverResult", "capabilities", _ABSENT, "nothing said, nothing offered"),
-    Row("InitializeRequestParams", "capabilities", _ABSENT, "as of a server"),
+DEFAULTED: Final = frozenset(
+    {
+        "CallToolResult.content",  # some send structuredContent alone
+        "ToolResultContent.content",  # it is a CallToolResult in a message
+        "Tool.inputSchema",  # one tool must not cost the whole list
+        "InitializeResult.serverInfo",  # identity is for display only
+        "InitializeResult.capabilities",  # nothing said, nothing offered
+        "DiscoverResult.capabilities",
+        "InitializeRequestParams.capabilities",
+    }
 )
+"""Required fields that are read as their default where they are missing or ``null``."""
+
+LOSABLE: Final = frozenset(
+    {
+        "Tool.annotations",  # a tool's hints must not cost the whole list
+        "ToolAnnotations.title",  # the default of each hint is the safe one
+        "ToolAnnotations.readOnlyHint",
+        "ToolAnnotations.destructiveHint",
+        "ToolAnnotations.idempotentHint",
+        "ToolAnnotations.openWorldHint",
+    }
+)
+"""Fields that `decode_repaired` leaves out where they are malformed."""
 
 
-# --- what a class says of itself: made once, compared by identity
+# --- what a class says of itself
 
 
-@attrs.frozen(repr=False, eq=False)
-class Leaf:
+class Leaf(NamedTuple):
     """A value without structure of ours: its exact Python types, none for any."""
 
     types: tuple[type, ...]
@@ -120,36 +113,31 @@ class Leaf:
     """The members of an open set of strings that are known by now."""
 
 
-@attrs.frozen(repr=False, eq=False)
-class Closed:
+class Closed(NamedTuple):
     """One of a closed set of strings."""
 
     values: tuple[str, ...]
 
 
-@attrs.frozen(repr=False, eq=False)
-class Array:
+class Array(NamedTuple):
     """A JSON array."""
 
     item: Kind
 
 
-@attrs.frozen(repr=False, eq=False)
-class Map:
+class Map(NamedTuple):
     """A JSON object with open names of members."""
 
     item: Kind
 
 
-@attrs.frozen(repr=False, eq=False)
-class Nested:
+class Nested(NamedTuple):
     """A JSON object of one wire type."""
 
     cls: type[WireType]
 
 
-@attrs.frozen(repr=False, eq=False)
-class Tagged:
+class Tagged(NamedTuple):
     """A union of wire types that a constant member tells apart."""
 
     key: str
@@ -159,21 +147,18 @@ class Tagged:
 
     @property
     def classes(self) -> tuple[type[WireType], ...]:
-        """All that the union may hold."""
         rest = () if self.fallback is None else (self.fallback,)
         return (*self.members.values(), *rest)
 
 
-@attrs.frozen(repr=False, eq=False)
-class Picked:
+class Picked(NamedTuple):
     """A union of wire types that a function tells apart."""
 
     pick: Pick
     classes: tuple[type[WireType], ...]
 
 
-@attrs.frozen(repr=False, eq=False)
-class Either:
+class Either(NamedTuple):
     """One value, or an array of them."""
 
     one: Kind
@@ -185,9 +170,11 @@ Kind: TypeAlias = Leaf | Closed | Array | Map | Nested | Tagged | Picked | Eithe
 ANY: Final = Leaf((), "any")
 
 
-@attrs.frozen(repr=False, eq=False)
-class FieldSpec:
+class FieldSpec(NamedTuple):
     """One field of a wire type."""
+
+    name: str
+    """The type's and the field's, such as ``Tool.inputSchema``."""
 
     attribute: str
     wire: str
@@ -202,26 +189,20 @@ class FieldSpec:
     """Whether ``null`` is a value of its own."""
 
     accepts_missing: bool
-    may_be_lost: bool
-    """Whether `decode_repaired` leaves it out where it is malformed."""
-
     spec: Spec
 
     def exists_in(self, revision: str) -> bool:
-        """Return whether a revision's schema has the field."""
         until = self.spec.until
         return self.spec.since <= revision and (until is None or revision <= until)
 
     def required_in(self, revision: str) -> bool:
-        """Return whether a revision's schema requires the field."""
         required = self.spec.required
         if isinstance(required, tuple):
             return revision in required
         return self.exists_in(revision) and (required or self.default is attrs.NOTHING)
 
 
-@attrs.frozen(repr=False, eq=False)
-class TypeSpec:
+class TypeSpec(NamedTuple):
     """A wire type as the codec sees it."""
 
     cls: type[WireType]
@@ -399,7 +380,15 @@ def _expected(kind: Kind) -> str:
 
 
 class Refused(Exception):
-    """The value does not fit; a signal between decoders that no caller sees."""
+    """The value does not fit; the outermost decoder makes an `InvalidMessage` of it."""
+
+    def __init__(self, path: str, expected: str, got: str) -> None:
+        self.path, self.expected, self.got = path, expected, got
+
+    def below(self, path: str) -> Refused:
+        """Return it as an error of the object that holds the value at that path."""
+        self.path = path + self.path
+        return self
 
 
 SYMPTOMS: Final = (AttributeError, KeyError, TypeError)
@@ -455,27 +444,18 @@ class _Source:
 
 
 class _DecoderSource(_Source):
-    """Writes a decoder, with paths or without.
+    """Writes a decoder of a value and a list for the names of what is lost, or None."""
 
-    With paths, the function also takes the path of the value, and a list (or ``None``)
-    for the paths of what is malformed and may be lost.
-    """
-
-    def __init__(
-        self, codec: Codec, cls: type[WireType], *, has_paths: bool = False
-    ) -> None:
-        self.accepts_floats = codec.allows(ANY_TYPE, INTEGER, "integral float")
-        self.spec = spec = codec.specs[cls]
-        self.has_paths = has_paths
+    def __init__(self, cls: type[WireType]) -> None:
+        self.spec = spec = spec_of(cls)
         super().__init__(
             f"decoder of {cls.__name__}",
-            f"def function(d{', p, lost' if has_paths else ''}):",
-            D=codec.with_paths if has_paths else codec.inner,
+            "def function(d, lost=None):",
+            D=_inner_decoders,
             InvalidMessage=InvalidMessage,
             Refused=Refused,
             cls=cls,
             describe=describe,
-            explain=codec.explain,
             known=frozenset(spec.constants) | {field.wire for field in spec.fields},
             member=member,
             new=object.__new__,
@@ -484,9 +464,10 @@ class _DecoderSource(_Source):
 
     def write(self) -> None:
         spec = self.spec
-        self.require_type("dict", "d", "p", "object")
+        self.require_type("dict", "d", "''", "object")
         for name, value in spec.constants.items():
-            found, path = self.member("d", name), self.below("p", name)
+            found = f"d.get({name!r}, UNSET)"
+            path = repr(member("", name))
             self.require(f"{found} == {value!r}", path, repr(value), f"shown({found})")
         self.line("o = new(cls)")
         if spec.keeps_raw:
@@ -503,20 +484,8 @@ class _DecoderSource(_Source):
             self.line(f"o.extra = ({unknown}) if n else None")
         self.line("return o")
 
-    def member(self, holder: str, name: str) -> str:
-        """Return an expression for a member that must be there."""
-        # Without paths, a KeyError says as much as `Refused`.
-        absent = f"{holder}[{name!r}]"
-        return f"{holder}.get({name!r}, UNSET)" if self.has_paths else absent
-
-    def below(self, path: str, name: str) -> str:
-        """Return an expression for the path of a member."""
-        return f"{path} + {member('', name)!r}"
-
     def require(self, condition: str, path: str, expected: str, got: str) -> None:
-        error = "Refused"
-        if self.has_paths:
-            error = f"InvalidMessage({path}, expected={expected!r}, got={got})"
+        error = f"Refused({path}, {expected!r}, {got})"
         self.line(f"if not ({condition}):", f"raise {error}")
 
     def require_type(self, kind: str, value: str, path: str, expected: str) -> None:
@@ -524,9 +493,9 @@ class _DecoderSource(_Source):
 
     def demand(self, field: FieldSpec) -> None:
         """Write a field without which the object is refused."""
-        value, path = self.name("v"), self.below("p", field.wire)
-        self.line(f"{value} = {self.member('d', field.wire)}")
-        if self.has_paths:
+        value, path = self.name("v"), repr(member("", field.wire))
+        self.line(f"{value} = d.get({field.wire!r}, UNSET)")
+        if isinstance(field.kind, Tagged | Either):
             expected = _expected(field.kind)
             self.require(f"{value} is not UNSET", path, expected, "'nothing'")
         if field.nullable and field.kind is not ANY:
@@ -549,15 +518,15 @@ class _DecoderSource(_Source):
         self.line(f"o.{field.attribute} = {value}")
 
     def check_optional(self, field: FieldSpec, value: str, default: str) -> None:
-        path = self.below("p", field.wire)
-        if not (self.has_paths and field.may_be_lost):
+        path = repr(member("", field.wire))
+        if field.name not in LOSABLE:
             self.check(field.kind, value, path)
             return
         with self.block("try:"):
             self.check(field.kind, value, path)
-        with self.block("except InvalidMessage:"):
+        with self.block("except Refused:"):
             self.line("if lost is None:", "raise")
-            self.line(f"lost.append({path})")
+            self.line(f"lost.append({field.name!r})")
             self.line(f"{value} = {default}")
 
     def check(self, kind: Kind, value: str, path: str, expected: str = "") -> None:
@@ -595,7 +564,7 @@ class _DecoderSource(_Source):
 
     def check_leaf(self, leaf: Leaf, value: str, path: str, expected: str) -> None:
         got = f"describe({value})"
-        if leaf.types == (int,) and self.accepts_floats:
+        if leaf.types == (int,):
             with self.block(f"if type({value}) is not int:"):
                 integral = f"type({value}) is float and {value}.is_integer()"
                 self.require(integral, path, expected, got)
@@ -608,8 +577,7 @@ class _DecoderSource(_Source):
     def check_items(self, item: Kind, value: str, path: str) -> None:
         index, each, out = self.name("i"), self.name("x"), self.name("out")
         self.line(f"{out} = []")
-        indexed = f"{index}, {each} in enumerate({value})"
-        with self.block(f"for {indexed if self.has_paths else f'{each} in {value}'}:"):
+        with self.block(f"for {index}, {each} in enumerate({value}):"):
             self.check(item, each, f"{path} + f'[{{{index}}}]'")
             self.line(f"{out}.append({each})")
         self.line(f"{value} = {out}")
@@ -624,9 +592,9 @@ class _DecoderSource(_Source):
 
     def check_tagged(self, union: Tagged, value: str, path: str) -> None:
         tag, table = self.name("t"), self.name("T", union.members)
-        where, got = self.below(path, union.key), f"shown({tag})"
+        where, got = f"{path} + {member('', union.key)!r}", f"shown({tag})"
         self.require_type("dict", value, path, "object")
-        self.line(f"{tag} = {self.member(value, union.key)}")
+        self.line(f"{tag} = {value}.get({union.key!r}, UNSET)")
         self.require_type("str", tag, where, "str")
         cls = f"{table}[{tag}]"
         if union.fallback is None:
@@ -636,8 +604,8 @@ class _DecoderSource(_Source):
         self.decode_as(cls, value, path)
 
     def decode_as(self, cls: str, value: str, path: str) -> None:
-        paths = f", {path}, lost" if self.has_paths else ""
-        self.line(f"{value} = D[{cls}]({value}{paths})")
+        self.line("try:", f"{value} = D[{cls}]({value}, lost)")
+        self.line("except Refused as e:", f"raise e.below({path})")
 
 
 class _EncoderSource(_Source):
@@ -647,8 +615,8 @@ class _EncoderSource(_Source):
     the fields that the revision does not have.
     """
 
-    def __init__(self, codec: Codec, cls: type[WireType], revision: str | None) -> None:
-        self.spec = codec.specs[cls]
+    def __init__(self, cls: type[WireType], revision: str | None) -> None:
+        self.spec = spec_of(cls)
         self.fields = [
             field
             for field in self.spec.fields
@@ -657,9 +625,9 @@ class _EncoderSource(_Source):
         super().__init__(
             f"encoder of {cls.__name__}",
             "def function(o):",
-            E=codec.inner_encoders[revision],
+            E=_inner_encoders[revision],
             SYMPTOMS=SYMPTOMS,
-            explain=codec.explain_encoding,
+            explain=_explain_encoding,
         )
 
     def write(self) -> None:
@@ -719,7 +687,48 @@ class _EncoderSource(_Source):
         return value
 
 
-# --- the codec
+# --- reading a class
+
+
+def _field(cls: type[WireType], attribute: attrs.Attribute[Any]) -> FieldSpec:
+    module = vars(sys.modules[cls.__module__])
+    hint = eval(str(attribute.type), module, _SCOPE)  # noqa: S307 - our own source, never data
+    hint, spec = _unmarked(hint)
+    members = _members(hint)
+    rest = tuple(each for each in members if each is not types.NoneType)
+    has_null, plain = len(rest) < len(members), _union_of(rest)
+    wire = spec.wire or wire_name(attribute.name)
+    name = f"{cls.__name__}.{wire}"
+    has_default = attribute.default is not attrs.NOTHING
+    accepts_missing = (has_default and spec.required is not True) or name in DEFAULTED
+    accepts_null = accepts_missing and attribute.default is not UNSET
+    return FieldSpec(
+        name,
+        attribute.name,
+        wire,
+        _kind(plain),
+        attribute.default,
+        absent=None if accepts_null else UNSET,
+        nullable=(has_null and not has_default) or plain is Any,
+        accepts_missing=accepts_missing,
+        spec=spec,
+    )
+
+
+def _read(cls: type[WireType]) -> TypeSpec:
+    attributes = {field.name: field for field in attrs.fields(cls)}
+    raw = attributes.pop("raw", None)
+    attributes.pop("extra", None)
+    return TypeSpec(
+        cls,
+        _constants(cls),
+        tuple(_field(cls, attribute) for attribute in attributes.values()),
+        keeps_raw=raw is not None,
+        opaque=raw is not None and raw.default is attrs.NOTHING,
+    )
+
+
+# --- the compiled functions
 
 
 class _Cache(dict[Any, Any]):
@@ -734,142 +743,76 @@ class _Cache(dict[Any, Any]):
         return made
 
 
-class Codec:
-    """All that is read and compiled of the wire types, under one table of leniency.
+def _compiled_decoder(cls: type[WireType]) -> Any:
+    message = (
+        f"InvalidMessage({cls.__name__!r} + e.path, expected=e.expected, got=e.got)"
+    )
+    return _DecoderSource(cls).compile(
+        "except Refused as e:", f"raise {message} from None"
+    )
 
-    Attributes:
-        specs: What each class says of itself.
-        decoders: The decoder of each class; `inner` for use inside others.
-        with_paths: The decoder of each class that knows its path.
-        encoders: By revision, the encoder of each class; `inner_encoders` as above.
-    """
 
-    def __init__(self, rows: Iterable[Row] = LENIENCY) -> None:
-        self._lenient = {
-            (row.type, row.field, found) for row in rows for found in row.found
-        }
-        self.specs = _Cache(self._read)
-        self.decoders = _Cache(
-            lambda cls: _DecoderSource(self, cls).compile(
-                "except (KeyError, Refused):", "raise explain(cls, d) from None"
-            )
-        )
-        self.inner = _Cache(lambda cls: _DecoderSource(self, cls).compile())
-        self.with_paths = _Cache(
-            lambda cls: _DecoderSource(self, cls, has_paths=True).compile()
-        )
-        handler = "except SYMPTOMS as e:", "explain(o, e)", "raise"
-        self.encoders = self._encoders(*handler)
-        self.inner_encoders = self._encoders()
+def _compiled_encoders(*handler: str) -> _Cache:
+    def of_revision(revision: str | None) -> _Cache:
+        return _Cache(lambda cls: _EncoderSource(cls, revision).compile(*handler))
 
-    def _encoders(self, *handler: str) -> _Cache:
-        def encoders(revision: str | None) -> _Cache:
-            return _Cache(
-                lambda cls: _EncoderSource(self, cls, revision).compile(*handler)
-            )
+    return _Cache(of_revision)
 
-        return _Cache(encoders)
 
-    def allows(self, type_name: str, field: str, found: Found) -> bool:
-        """Return whether the table has a row for that."""
-        return (type_name, field, found) in self._lenient
+_specs: Final = _Cache(_read)
+_decoders: Final = _Cache(_compiled_decoder)
+_inner_decoders: Final = _Cache(lambda cls: _DecoderSource(cls).compile())
+_encoders: Final = _compiled_encoders("except SYMPTOMS as e:", "explain(o, e)", "raise")
+_inner_encoders: Final = _compiled_encoders()
 
-    def _read(self, cls: type[WireType]) -> TypeSpec:
-        attributes = {field.name: field for field in attrs.fields(cls)}
-        raw = attributes.pop("raw", None)
-        attributes.pop("extra", None)
-        return TypeSpec(
-            cls,
-            _constants(cls),
-            tuple(self._field(cls, attribute) for attribute in attributes.values()),
-            keeps_raw=raw is not None,
-            opaque=raw is not None and raw.default is attrs.NOTHING,
-        )
 
-    def _field(self, cls: type[WireType], attribute: attrs.Attribute[Any]) -> FieldSpec:
-        module = vars(sys.modules[cls.__module__])
-        hint = eval(str(attribute.type), module, _SCOPE)  # noqa: S307 - our own source, never data
-        hint, spec = _unmarked(hint)
-        members = _members(hint)
-        rest = tuple(each for each in members if each is not types.NoneType)
-        has_null, plain = len(rest) < len(members), _union_of(rest)
-        name, wire = cls.__name__, spec.wire or wire_name(attribute.name)
-        has_default = attribute.default is not attrs.NOTHING
-        demanded = not has_default or spec.required is True
-        accepts_null = attribute.default is not UNSET and (
-            self.allows(name, wire, "null")
-            or (not demanded and self.allows(ANY_TYPE, OPTIONAL, "null"))
-        )
-        return FieldSpec(
-            attribute.name,
-            wire,
-            _kind(plain),
-            attribute.default,
-            absent=None if accepts_null else UNSET,
-            nullable=(has_null and not has_default) or plain is Any,
-            accepts_missing=not demanded or self.allows(name, wire, "missing"),
-            may_be_lost=self.allows(name, wire, "malformed")
-            or self.allows(name, OPTIONAL, "malformed"),
-            spec=spec,
-        )
+spec_of: Final[Callable[[type[WireType]], TypeSpec]] = _specs.__getitem__
 
-    def explain(self, cls: type[WireType], value: Json) -> InvalidMessage:
-        """Return the error of a value that a decoder refused."""
-        try:
-            self.with_paths[cls](value, cls.__name__, None)
-        except InvalidMessage as error:
-            return error
-        raise AssertionError(f"{cls.__name__}: refused, but nothing is wrong with it")
 
-    def explain_encoding(self, value: Any, symptom: Exception) -> None:
-        """Raise the error of a value that cannot be encoded, if a field has one."""
-        try:
-            self._check_own(Nested(type(value)), value, type(value).__name__)
-        except LocalProtocolError as error:
-            raise error from symptom
+def _explain_encoding(value: Any, symptom: Exception) -> None:
+    """Raise the error of a value that cannot be encoded, if a field has one."""
+    try:
+        _check_own(Nested(type(value)), value, type(value).__name__)
+    except LocalProtocolError as error:
+        raise error from symptom
 
-    def _check_own(self, kind: Kind, value: Any, path: str) -> None:
-        """Check that a value is of the wire types that a kind asks for; leaves pass."""
-        match kind:
-            case Nested(cls):
-                self._check_fields((cls,), value, path)
-            case Tagged() | Picked():
-                self._check_fields(kind.classes, value, path)
-            case Array(item):
-                _require(isinstance(value, list | tuple), path, "list", value)
-                for index, each in enumerate(value):
-                    self._check_own(item, each, f"{path}[{index}]")
-            case Map(item):
-                _require(isinstance(value, dict), path, "dict", value)
-                for name, each in value.items():
-                    self._check_own(item, each, member(path, name))
-            case Either(one, many):
-                inner = many if isinstance(value, list | tuple) else one
-                self._check_own(inner, value, path)
 
-    def _check_fields(
-        self, classes: tuple[type[WireType], ...], value: Any, path: str
-    ) -> None:
-        names = " or ".join(cls.__name__ for cls in classes)
-        _require(type(value) in classes, path, names, value)
-        extra = getattr(value, "extra", None) or {}
-        _require(isinstance(extra, dict), f"{path}.extra", "dict", extra)
-        for field in self.specs[type(value)].fields:
-            inside = getattr(value, field.attribute)
-            absent = inside is field.default or (inside is None and field.nullable)
-            if not absent:
-                self._check_own(field.kind, inside, member(path, field.attribute))
+def _check_own(kind: Kind, value: Any, path: str) -> None:
+    """Check that a value is of the wire types that a kind asks for; leaves pass."""
+    match kind:
+        case Nested(cls):
+            _check_fields((cls,), value, path)
+        case Tagged() | Picked():
+            _check_fields(kind.classes, value, path)
+        case Array(item):
+            _require(isinstance(value, list | tuple), path, "list", value)
+            for index, each in enumerate(value):
+                _check_own(item, each, f"{path}[{index}]")
+        case Map(item):
+            _require(isinstance(value, dict), path, "dict", value)
+            for name, each in value.items():
+                _check_own(item, each, member(path, name))
+        case Either(one, many):
+            inner = many if isinstance(value, list | tuple) else one
+            _check_own(inner, value, path)
+
+
+def _check_fields(classes: tuple[type[WireType], ...], value: Any, path: str) -> None:
+    names = " or ".join(cls.__name__ for cls in classes)
+    _require(type(value) in classes, path, names, value)
+    extra = getattr(value, "extra", None) or {}
+    _require(isinstance(extra, dict), f"{path}.extra", "dict", extra)
+    for field in spec_of(type(value)).fields:
+        inside = getattr(value, field.attribute)
+        absent = inside is field.default or (inside is None and field.nullable)
+        if not absent:
+            _check_own(field.kind, inside, member(path, field.attribute))
 
 
 def _require(fits: bool, path: str, expected: str, value: Any) -> None:  # noqa: FBT001 - a check reads best with its condition first
     if not fits:
         got = type(value).__name__
         raise LocalProtocolError(f"{path}: expected {expected}, got {got}")
-
-
-_CODEC: Final = Codec()
-_decoders, _encoders = _CODEC.decoders, _CODEC.encoders
-spec_of: Callable[[type[WireType]], TypeSpec] = _CODEC.specs.__getitem__
 
 
 def decoder(cls: type[T]) -> Callable[[Json], T]:
@@ -892,16 +835,16 @@ def decode(cls: type[T], value: Json) -> T:
 
 
 def decode_repaired(cls: type[T], value: Json) -> tuple[T, list[str]]:
-    """Decode a value without those malformed members that the table lets be lost.
+    """Decode a value without its malformed members that are `LOSABLE`.
 
-    Returns the instance, which keeps the value itself as `raw`, and the paths of what
+    Returns the instance, which keeps the value itself as `raw`, and the names of what
     was left out.
 
     Raises:
         InvalidMessage: The value breaks the type's specification elsewhere.
     """
     lost: list[str] = []
-    return _CODEC.with_paths[cls](value, cls.__name__, lost), lost
+    return _decoders[cls](value, lost), lost
 
 
 def encoder(

@@ -82,11 +82,7 @@ def media_type(content_type: str | None) -> str:
 
 
 def encode_value(text: str) -> str:
-    """Return the text as a header's value, in the Base64 form where it needs one.
-
-    Raises:
-        LocalProtocolError: The text holds a lone surrogate, so it has no UTF-8 form.
-    """
+    """Return the text as a header's value, in the Base64 form where it needs one."""
     looks_encoded = text.startswith(_OPENING) and text.endswith(_CLOSING)
     if _PLAIN.fullmatch(text) and not looks_encoded:
         return text
@@ -100,14 +96,8 @@ def encode_value(text: str) -> str:
 
 
 def decode_value(value: str, *, header: str = "header") -> str:
-    """Return the text that a header's value stands for.
-
-    Optional white space around it is not part of the value (RFC 9110, 5.5).
-
-    Raises:
-        InvalidMessage: It holds characters that no header may hold, or its Base64 form
-            is broken; the path is the header's name.
-    """
+    """Return the text that a header's value stands for, or raise `InvalidMessage`."""
+    # RFC 9110, 5.5: optional white space around it is not part of the value.
     value = value.strip(" \t")
     if not is_field_value(value):
         raise InvalidMessage(header, expected="visible ASCII", got=repr(value[:80]))
@@ -174,11 +164,8 @@ def find_param_headers(input_schema: Json) -> tuple[ParamHeader, ...]:
     """Return which arguments of a tool are mirrored, in the schema's order.
 
     Only properties that are reached through nothing but ``properties`` can be; their
-    type must be string, integer or boolean, or a list of those and null. (The list is
-    our reading: each value has a header form or is left out.)
-
-    Raises:
-        InvalidMessage: An annotation is invalid, and with it the tool; names its path.
+    type must be string, integer or boolean, or a list of those and null (our reading).
+    An invalid annotation makes the tool invalid: `InvalidMessage` with its path.
     """
     found: dict[str, ParamHeader] = {}
     pending = [(input_schema, _Place(None, "inputSchema", None, is_on_chain=True))]
@@ -241,14 +228,7 @@ def _subschemas(schema: dict[str, Any], place: _Place) -> Iterator[tuple[Json, _
 def mirror_params(
     headers: Iterable[ParamHeader], arguments: Mapping[str, Json]
 ) -> list[tuple[str, str]]:
-    """Return the names and encoded values that go with a call's arguments.
-
-    An argument that is absent or ``None`` has no header.
-
-    Raises:
-        LocalProtocolError: An argument has no header form: a fraction, an integer that
-            JavaScript cannot count to, an object or an array.
-    """
+    """Return the names and encoded values that go with a call's arguments."""
     mirrored = []
     for header in headers:
         value = _value_at(arguments, header.path)
@@ -288,9 +268,6 @@ def mirrors(value: str | None, body: Json, *, header: str = "header") -> bool:
 
     Values are compared exactly, integers by number. A body without the value asks for
     no header: one that came all the same may have routed the request elsewhere.
-
-    Raises:
-        InvalidMessage: The header cannot be decoded.
     """
     if value is None or body is None:
         return value is None and body is None

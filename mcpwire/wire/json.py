@@ -54,12 +54,6 @@ _PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETI
 
 _DEPTH_OUT: Final = 254  # dicts and lists within each other; orjson's own bound
 
-_FAR: Final = slice(65_536, 65_537)
-"""``text[_FAR]`` is empty unless the text is long; cheaper than `len`."""
-
-_FEW_VALUES: Final = 100
-"""Looking at so many values takes as long as searching a long text."""
-
 _PATH_SPELLED: Final = 16  # levels of a path that an error message spells out
 _SMALLEST_INT: Final = -(2**63)
 _LARGEST_INT: Final = 2**64 - 1
@@ -73,9 +67,7 @@ def _encoder(options: int) -> Callable[[Json], bytes]:
             text = _dumps(value, None, options)
         except TypeError as error:
             raise _refusal(value, str(error)) from error
-        # For bytes, `partition` is twice as fast as `in`.
-        is_doubtful = text[_FAR] or text.partition(b"null")[1]
-        if is_doubtful and _hides_non_finite(value, text):
+        if b"null" in text and _has_non_finite(value):
             raise _refusal(value, "not finite")
         return text
 
@@ -93,22 +85,8 @@ encode_line: Final = _encoder(_PLAIN | orjson.OPT_APPEND_NEWLINE)
 """As `encode`, with a newline at the end; the text itself contains none."""
 
 
-def _hides_non_finite(value: Json, text: bytes) -> bool:
-    """Tell whether a NaN or an infinity hides in a value that orjson wrote.
-
-    Searching a long text costs as much as writing it, and most are of few values.
-    """
-    if text[_FAR]:
-        found = _has_non_finite(value, _FEW_VALUES)
-        if found is not None:
-            return found
-        if not text.partition(b"null")[1]:
-            return False
-    return bool(_has_non_finite(value, len(text)))
-
-
-def _has_non_finite(value: Json, steps: int) -> bool | None:
-    """Look at each value; ``None`` where there are more than that."""
+def _has_non_finite(value: Json) -> bool:
+    """Tell whether orjson wrote a NaN or an infinity of the value as ``null``."""
     pending = [value]
     while pending:
         item = pending.pop()
@@ -116,9 +94,6 @@ def _has_non_finite(value: Json, steps: int) -> bool | None:
             if not isfinite(item):
                 return True
         elif isinstance(item, (dict, list, tuple)):
-            steps -= len(item)
-            if steps < 0:
-                return None
             pending.extend(item.values() if isinstance(item, dict) else item)
         elif isinstance(item, Enum):
             pending.append(item.value)
@@ -133,8 +108,7 @@ def _refusal(value: Json, reason: str) -> LocalProtocolError:
 def _find_offence(value: Json) -> tuple[str, str] | None:
     """Return path and description of the first thing that has no JSON form.
 
-    Walks in orjson's order, so it ends where orjson ended: also in a value that
-    contains itself, or shares its parts so often that writing it would not end.
+    In orjson's order, so that it ends where orjson ended, in any value.
     """
     path: list[str] = []
     levels = [_members([value])]
@@ -207,9 +181,7 @@ def _str_offence(text: str) -> str | None:
 
 _DEPTH_SALVAGED: Final = 64
 _TOKENS_SALVAGED: Final = 100_000  # steps in Python, so that the walk ends soon
-_SLOWLY_SALVAGED: Final = (
-    8 * 1024 * 1024
-)  # beyond, a broken line would stall its reader
+_SLOWLY_SALVAGED: Final = 8 * 1024 * 1024  # beyond, its reader would stall
 
 # int() takes quadratic time over its digits, or raises, as Python is set up.
 _LONG_NUMBER: Final = re.compile(r"(?<![0-9])[0-9]{401,}+")
@@ -224,11 +196,8 @@ _BRACKETS_OR_STRING: Final = re.compile(
 def salvage(line: bytes | bytearray) -> Json | None:
     """Return what the standard library reads in a line orjson refused, or ``None``.
 
-    It forgives what a broken peer gets wrong inside an otherwise readable message:
-    invalid UTF-8 and, in lines up to 8 MiB, lone surrogates, NaN and infinity, enormous
-    numbers, and depth (what lies deeper than 64 levels becomes ``None``). It tells
-    which request the line answers, and is never to be handed on as a message. Never
-    raises, and takes linear time.
+    It tells which request a broken line answers, and is never handed on as a message:
+    depth beyond 64 levels is ``None``. Never raises, and takes linear time.
     """
     text = line.decode("utf-8-sig", "replace")
     try:
@@ -273,13 +242,10 @@ _WINDOW: Final = 64 * 1024  # bytes looked at in one step; they stay in the cach
 
 
 def check_values(text: bytes | bytearray, most: int) -> None:
-    """Check, before JSON text is decoded, that it holds no more than so many values.
+    """Raise `MessageTooLarge` if JSON text holds more than so many values.
 
     Each value but the first stands behind a comma or an opening bracket. Those in
     strings do not count; they are only told apart where there are too many in all.
-
-    Raises:
-        MessageTooLarge: It holds more.
     """
     # A text that is no longer than that cannot hold more.
     marks = 0
@@ -329,11 +295,7 @@ _TAIL: Final = re.compile(rb"[]}]\s*+((?:,\s*+" + _MEMBER + rb")*+\})\s*+\Z")
 
 
 def outline(text: bytes | bytearray) -> dict[str, Json]:
-    """Return the members around the first long one of a large object, it as ``None``.
-
-    They tell the id of a message that is not decoded. Empty where the ends of the
-    text do not show them.
-    """
+    """Return the members around the first long one of an object, it as ``None``."""
     head = _HEAD.match(text[:_EDGE])
     tail = _TAIL.search(text[-_EDGE:])
     if head is None or tail is None:

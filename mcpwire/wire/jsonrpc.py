@@ -89,11 +89,11 @@ Message: TypeAlias = Request | Notification | Success | Failure
 def parse_message(value: Json) -> Message:
     """Return the one message that a decoded JSON value is.
 
-    Members that JSON-RPC does not know are tolerated.
+    Members that JSON-RPC does not know are tolerated; arrays are refused: whether they
+    may be batches depends on the revision.
 
     Raises:
-        InvalidMessage: It is malformed, or no message. Arrays are refused here; whether
-            they may be batches depends on the revision.
+        InvalidMessage: It is malformed, or no message.
     """
     if type(value) is not dict:
         raise InvalidMessage("message", expected="object", got=_kind(value))
@@ -205,14 +205,11 @@ def success(id: RequestId, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def failure(id: RequestId | None, error: RPCError) -> dict[str, Any]:
-    """Return an answer that holds an error, as a JSON value.
-
-    Without an id there is no ``id`` member (2026-07-28 basic/index, "Error Responses").
-    """
+    """Return an answer that holds an error, as a JSON value."""
     body = {"code": error.code, "message": error.message}
     if error.data is not None:
         body["data"] = error.data
-    if id is None:
+    if id is None:  # 2026-07-28 basic/index, "Error Responses": no `id` member
         return {"jsonrpc": "2.0", "error": body}
     return {"jsonrpc": "2.0", "id": id, "error": body}
 
@@ -222,11 +219,7 @@ _CANONICAL_INT: Final = re.compile(rf"0|-?[1-9][0-9]{{0,{_ID_DIGITS_MAX - 1}}}")
 
 
 def id_twin(id: RequestId) -> RequestId | None:
-    """Return the id that a peer with loose types may send instead, or ``None``.
-
-    ``7`` for ``"7"`` and the reverse; a string that is not the one decimal spelling of
-    its number (``"007"``, ``" 7"``, ``"7.0"``) has no twin.
-    """
+    """Return the id that a peer with loose types may send instead: ``7``, ``"7"``."""
     if type(id) is int:
         return str(id) if abs(id) < 10**_ID_DIGITS_MAX else None
     if type(id) is str and _CANONICAL_INT.fullmatch(id):
@@ -239,20 +232,18 @@ def id_twin(id: RequestId) -> RequestId | None:
 Line: TypeAlias = bytes | bytearray
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_LINE_FEED: Final = 0x0A  # bytes look for a number far faster than for bytes
 
 
 class LineDecoder:
     """Cuts a byte stream into lines, each at most `limit` bytes before its newline.
 
-    Each byte is looked at and copied a bounded number of times, however the stream is
-    cut into chunks. A line comes without its newline and may be blank; a carriage
-    return before the newline is left on, as JSON counts it as white space. A byte order
-    mark at the start of the stream is dropped. A line from several chunks is returned
-    as the bytearray that it was gathered in, which saves a copy.
+    A carriage return before the newline is left on; a byte order mark at the start is
+    dropped. A line from several chunks is returned as the bytearray that it was
+    gathered in, which saves a copy.
 
     Attributes:
-        overflow: Whether a line passed the limit. Lines before it have been returned;
-            the decoder returns nothing more.
+        overflow: Whether a line passed the limit: nothing more is returned.
     """
 
     __slots__ = ("_at_start", "_limit", "_partial", "overflow")
@@ -272,7 +263,7 @@ class LineDecoder:
         longest = len(data)
         lines: list[Line] = []
         # Splitting looks at each byte by itself: long lines come in many chunks.
-        if b"\n" in data:
+        if _LINE_FEED in data:
             *complete, data = data.split(b"\n")
             lines += complete
         if self._partial:
@@ -302,12 +293,14 @@ class LineDecoder:
     def _stop_at_overflow(self, lines: list[Line]) -> list[Line]:
         for index, line in enumerate(lines):
             if len(line) > self._limit:
-                return self._stop(lines[:index])
+                del lines[index:]
+                self.close()
+                return lines
         if len(self._partial) > self._limit:
-            return self._stop(lines)
+            self.close()
         return lines
 
-    def _stop(self, lines: list[Line]) -> list[Line]:
+    def close(self) -> None:
+        """Take nothing more, as after an overflow."""
         self.overflow = True
         self._partial = bytearray()
-        return lines

@@ -18,12 +18,11 @@ from typing import Final
 import attrs
 
 from mcpwire.errors import LocalProtocolError
+from mcpwire.wire.jsonrpc import LineDecoder
 
 __all__ = ["SSEDecoder", "SSEEvent", "encode_comment", "encode_event"]
 
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _CARRIAGE_RETURN: Final = 0x0D  # bytes look for a number far faster than for bytes
-_LINE_FEED: Final = 0x0A
 _DATA_PREFIX_LENGTH: Final = len(b"data: ")
 _RETRY_MAX_MS: Final = 10**12  # beyond any clock, so that it stays a harmless number
 
@@ -58,14 +57,12 @@ class SSEDecoder:
 
     __slots__ = (
         "_after_return",
-        "_at_start",
         "_data",
         "_event",
         "_event_retry",
         "_id",
         "_limit",
-        "_partial",
-        "_size",
+        "_lines",
         "last_event_id",
         "overflow",
         "retry",
@@ -76,8 +73,7 @@ class SSEDecoder:
         self.last_event_id = ""
         self.retry: int | None = None
         self._limit = limit
-        self._partial = bytearray()
-        self._at_start = True
+        self._lines = LineDecoder(limit + _DATA_PREFIX_LENGTH)
         self._after_return = False
         self._data: bytes | bytearray | None = None
         self._event = ""
@@ -89,43 +85,19 @@ class SSEDecoder:
         events: list[SSEEvent] = []
         if self.overflow:
             return events
-        if (
-            self._at_start
-            and data
-            and data[0] != _BYTE_ORDER_MARK[0]
-            and not self._partial
-        ):
-            self._at_start = False
-        if self._at_start or self._after_return or _CARRIAGE_RETURN in data:
+        if self._after_return or _CARRIAGE_RETURN in data:
             data = self._unify_newlines(data)
-        # Splitting looks at each byte by itself: long lines come in many chunks.
-        if _LINE_FEED in data:
-            data = self._take_lines(data, events)
-        if data:
-            self._partial += data
-            if self._is_hopeless(self._partial):
-                self._stop()
-        return events
-
-    def _take_lines(self, data: bytes, events: list[SSEEvent]) -> bytes:
-        """Take the lines that are complete; return what is left behind them."""
-        lines: list[bytes | bytearray] = []
-        lines += data.split(b"\n")
-        if self._partial:
-            self._partial += lines[0]
-            lines[0], self._partial = self._partial, bytearray()
-        tail = bytes(lines.pop())
-        for line in lines:
+        for line in self._lines.feed(data):
             if not line:
                 self._end_event(events)
             elif not self._take_line(line):
                 self._stop()
-                return b""
-        return tail
+                return events
+        if self._lines.overflow:
+            self._stop()
+        return events
 
     def _unify_newlines(self, data: bytes) -> bytes:
-        if self._at_start:
-            data = self._skip_mark(data)
         if self._after_return and data:
             # The second half of a CRLF: the first half has ended the line already.
             data = data.removeprefix(b"\n")
@@ -135,19 +107,8 @@ class SSEDecoder:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return data
 
-    def _skip_mark(self, data: bytes) -> bytes:
-        """Return the stream so far without its mark; a part of one stays as it is."""
-        data = bytes(self._partial) + data
-        self._partial.clear()
-        if len(data) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(data):
-            return data
-        self._at_start = False
-        return data.removeprefix(_BYTE_ORDER_MARK)
-
     def _take_line(self, line: bytes | bytearray) -> bool:
         """Take one line of an event; tell whether it kept to the limit."""
-        if len(line) > self._limit + _DATA_PREFIX_LENGTH:
-            return False
         if line.startswith(b"data: "):
             return self._take_data(_without_prefix(line))
         # A comment is a field without a name, and unknown fields are ignored.
@@ -167,7 +128,7 @@ class SSEDecoder:
     def _take_data(self, value: bytes | bytearray) -> bool:
         if self._data is None:
             self._data = value
-        elif self._data_size() + len(value) <= self._limit:
+        elif len(self._data) + 1 + len(value) <= self._limit:
             # A list of lines would cost eight bytes for each empty line.
             if isinstance(self._data, bytes):
                 self._data = bytearray(self._data)
@@ -176,10 +137,6 @@ class SSEDecoder:
         else:
             return False
         return len(value) <= self._limit
-
-    def _data_size(self) -> int:
-        """Return how long the data is before one more line is added."""
-        return 0 if self._data is None else len(self._data) + 1
 
     def _end_event(self, events: list[SSEEvent]) -> None:
         self.last_event_id = self._id
@@ -196,17 +153,10 @@ class SSEDecoder:
         self._event = ""
         self._event_retry = None
 
-    def _is_hopeless(self, partial: bytearray) -> bool:
-        """Tell whether a line will be over the limit, whatever else it will hold."""
-        size = len(partial) - _DATA_PREFIX_LENGTH
-        if partial.startswith(b"data:"):
-            size += self._data_size()
-        return size > self._limit
-
     def _stop(self) -> None:
         self.overflow = True
         self._data = None
-        self._partial = bytearray()
+        self._lines.close()
 
 
 def _without_prefix(line: bytes | bytearray) -> bytes:
@@ -230,13 +180,7 @@ def encode_event(
     id: str | None = None,
     retry: int | None = None,
 ) -> bytes:
-    """Return one event as bytes; without data it is a priming event.
-
-    Raises:
-        LocalProtocolError: A part cannot be said in an event stream: data with a
-            carriage return, a type or id of several lines, an id with NUL, a negative
-            reconnection time.
-    """
+    """Return one event as bytes; without data it is a priming event."""
     if b"\r" in data:
         raise LocalProtocolError("an event's data cannot contain a carriage return")
     lines = []
@@ -253,11 +197,7 @@ def encode_event(
 
 
 def encode_comment(text: str = "") -> bytes:
-    """Return a comment, which keeps a quiet stream alive and yields no event.
-
-    Raises:
-        LocalProtocolError: The text has several lines or is not Unicode.
-    """
+    """Return a comment, which keeps a quiet stream alive and yields no event."""
     return b": " + _encode_field("comment", text) + b"\n\n"
 
 

@@ -69,12 +69,7 @@ _URI: Final = re.compile(
 
 
 class TemplateError(ValueError):
-    """A template that cannot be read, or not be matched.
-
-    Attributes:
-        template: The template.
-        position: Where in it, counted from 0.
-    """
+    """A template that cannot be read or matched, with the position in it."""
 
     def __init__(self, problem: str, template: str, position: int) -> None:
         shown = template if len(template) <= _SHOWN else f"{template[:_SHOWN]}…"
@@ -144,16 +139,7 @@ _STYLES: Final[Mapping[str, _Style]] = {
 
 
 class UriTemplate:
-    """A template, read.
-
-    Attributes:
-        text: As it was written.
-        parts: Literal texts and `Expression`s in their order.
-        names: The names of its variables, each once, in their order.
-
-    Raises:
-        TemplateError: It is no template; says where.
-    """
+    """A template, read: its text, its parts, and the names of its variables."""
 
     __slots__ = ("names", "parts", "text")
 
@@ -175,12 +161,7 @@ class UriTemplate:
         return [part for part in self.parts if isinstance(part, Expression)]
 
     def expand(self, values: Mapping[str, Value]) -> str:
-        """Return the URI that these values give; those it does not name are left out.
-
-        Raises:
-            TypeError: A value is none that a URI can hold, or a list or mapping of
-                which a prefix is wanted.
-        """
+        """Return the URI of these values; variables without one are left out."""
         return "".join(
             encode_literal(part) if isinstance(part, str) else _expand(part, values)
             for part in self.parts
@@ -303,11 +284,7 @@ def _encode(text: str, style: _Style) -> str:
 
 
 def encode_literal(text: str) -> str:
-    """Percent-encode what no URI may hold; keep reserved characters and triplets.
-
-    Raises:
-        UnicodeEncodeError: There is half a surrogate pair in it.
-    """
+    """Percent-encode what no URI may hold; keep reserved characters and triplets."""
     pieces = _TRIPLET.split(text)
     pieces[::2] = [quote(piece, safe=_RESERVED) for piece in pieces[::2]]
     return "".join(pieces)
@@ -343,15 +320,7 @@ _ABSOLUTE: Final = re.compile(r"[/\\]|[A-Za-z]:(?:[/\\]|\Z)")
 class UriMatcher:
     """Finds the values with which a template gives a URI; see the module's text.
 
-    Args:
-        template: The template.
-        unchecked: Names of the variables that may hold any path.
-
-    Attributes:
-        template: The template.
-
-    Raises:
-        TemplateError: It can be matched in several ways, or not at all.
+    `unchecked` names the variables that may hold any path.
     """
 
     def __init__(self, template: UriTemplate, unchecked: Iterable[str] = ()) -> None:
@@ -439,10 +408,7 @@ class UriMatcher:
         self._fixed = [(name, value) for name, _, value in pairs]
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Return the values by name, or ``None`` where the URI is another's.
-
-        Parameters of the query that were not given are left out.
-        """
+        """Return the values by name, or ``None`` where the URI does not match."""
         if len(uri) > MAX_LENGTH:
             return None
         path, query = uri, ""
@@ -514,10 +480,9 @@ class UriMatcher:
         return value if name in self._unchecked or _is_safe(value) else None
 
     def _add_query(self, query: str, values: dict[str, str]) -> bool:
-        """Add the parameters; ``False``: they are not what the template asks for.
+        """Add the parameters that the template names; tell whether they fit it.
 
-        Others than it names are passed over. One that comes twice is refused: two
-        readers may choose differently.
+        One that comes twice is refused: two readers may choose differently.
         """
         if "#" in query or query.count("&") >= MAX_PARAMETERS:
             return False

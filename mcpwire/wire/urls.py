@@ -199,11 +199,7 @@ def _spell_host(host: str) -> str | None:
 
 
 def resolve_url(base: Url, reference: str) -> Url:
-    """Return where a reference leads from a URL, as for a Location header.
-
-    Raises:
-        ValueError: It leads to no URL that `parse_url` accepts.
-    """
+    """Return where a reference leads from a URL, as for a Location header."""
     if _SCHEME.match(reference):
         return parse_url(reference)
     if reference.startswith("//"):
@@ -247,10 +243,7 @@ def is_loopback(host: str) -> bool:
 
 
 def network_of(address: str) -> str:
-    """Return the network that one client is taken to have: an IPv6 /64, else itself.
-
-    A text that is no IP address, as of a Unix socket, is returned as it is.
-    """
+    """Return a client's network: the /64 of an IPv6 address, else the text itself."""
     try:
         found = IPv6Address(address.partition("%")[0])
     except AddressValueError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import leaks
 
-from mcpwire.transports._duplex import Duplex
+from mcpwire.transports.duplex import Duplex
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

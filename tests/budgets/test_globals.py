@@ -18,7 +18,7 @@ PACKAGE = Path(mcpwire.__file__).parent
 ALLOWED = {
     "auth/records.py: _members": "the fields of a class, once for each class of ours",
     "cli/ask/pages.py: STAYING": "browsers that outlive the command, so no zombies",
-    "protocol/results/frontmatter.py: _bounded_loader": "a class, made with PyYAML",
+    "protocol/frontmatter.py: _bounded_loader": "a class, made with PyYAML",
     "gateway/bridge/headers.py: _causing": "a context variable is the task's own",
     "gateway/upstream.py: NOTHING": "stays empty: who gets it only reads",
     "server/asking/context.py: _current": "a context variable is the task's own",
@@ -28,14 +28,14 @@ ALLOWED = {
     "sync/_runner.py: _in_background": "threads to end at the exit, held weakly",
     "sync/_runner.py: _of_parent": "loops of a parent process, which must not close",
     "testing/asgi.py: _stream_class": "a class, made with httpx",
-    "transports/_affinity.py: _held": "what a fork must let go of: connections, weakly",
+    "transports/base.py: _held": "what a fork must let go of: connections, weakly",
     "transports/http/destination.py: _current": "a context variable",
     "transports/http/over_httpx/lines.py: _current": "a context variable",
     "transports/oauth/storage.py: _file_mutex": "a lock, made anew after a fork",
-    "transports/stdio/reaper.py: _changed": "the one thread for all children",
-    "transports/stdio/reaper.py: _lock": "the one thread for all children",
-    "transports/stdio/reaper.py: _thread": "the one thread for all children",
-    "transports/stdio/reaper.py: _watched": "the one thread for all children",
+    "transports/process.py: _changed": "the one thread for all children",
+    "transports/process.py: _lock": "the one thread for all children",
+    "transports/process.py: _thread": "the one thread for all children",
+    "transports/process.py: _watched": "the one thread for all children",
     "types/_codec.py: _CODEC": "what is compiled, once for each class of ours",
 }
 """What is kept in modules and changes."""

@@ -21,7 +21,7 @@ NEVER_BY_CLIENTS = (
     "mcpwire.types.lifecycle",
 )
 HTTP = ("httptools", "mcpwire.transports.http", "mcpwire.protocol.http")
-PROCESSES = ("mcpwire.transports.stdio.process",)
+PROCESSES = ("mcpwire.transports.process",)
 PIPE_ONLY = (
     *("mcpwire.types.input", "mcpwire.types.tasks", "mcpwire.protocol.multistep"),
     *("mcpwire.wire.urls", "mcpwire.wire.sse", "mcpwire.wire.headers"),
@@ -81,9 +81,7 @@ def test_importing_the_package_loads_next_to_nothing():
 
 def test_creating_a_client_loads_nothing_that_spawns_or_speaks_http():
     found = python("import sys, mcpwire; mcpwire.Client('cat'); print(*sys.modules)")
-    assert not {"httpx", "anyio", "mcpwire.transports.stdio.process"}.intersection(
-        found
-    )
+    assert not {"httpx", "anyio", "mcpwire.transports.process"}.intersection(found)
 
 
 CLIENT_MODULES = 42

@@ -7,7 +7,7 @@ from fakes import FakeServer
 
 import mcpwire
 import mcpwire.sync
-from mcpwire.client.links import resolve_links
+from mcpwire import resolve_links
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import pytest
 from fakes import FakeServer
 
 import mcpwire
-from mcpwire.protocol.results import output_schema
+from mcpwire.protocol import output_validation as output_schema
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P37")]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from mcpwire.client.connection import Connection
-from mcpwire.transports.http.streamable.channel import HttpChannel
+from mcpwire.transports.http.streamable import HttpChannel
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mcpwire.transports.http import _sockets, direct, httpx_engine
+from mcpwire.transports.http import streamable as channel
 from mcpwire.transports.http.over_httpx import requests
-from mcpwire.transports.http.streamable import channel
 
 LONG_S = 60.0
 

@@ -5,7 +5,7 @@ import json
 
 from mcpwire.server.connection import ServerConnection
 from mcpwire.server.dispatcher import Dispatcher
-from mcpwire.transports._duplex import Duplex
+from mcpwire.transports.duplex import Duplex
 from mcpwire.types import Implementation
 
 PATIENCE = 30.0

@@ -3,7 +3,7 @@
 import pytest
 
 from mcpwire import Client, RPCError
-from mcpwire.protocol.host.elicitation import Elicitation
+from mcpwire.protocol.client_features import Elicitation
 from mcpwire.server.demo import demo_dispatcher
 from mcpwire.types import CreateMessageResult, TextContent
 from mcpwire.versions import REVISIONS

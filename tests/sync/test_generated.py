@@ -128,7 +128,7 @@ def test_each_public_name_is_explained_in_the_words_of_threads(_, ours):
 
 def test_each_name_that_belongs_to_a_loop_has_a_twin_that_does_not():
     """Servers run on loops, whoever talks to them, and custom transports are async."""
-    without = ("mcpwire.server.", "mcpwire.gateway.", "mcpwire.transports.custom.")
+    without = ("mcpwire.server.", "mcpwire.gateway.", "mcpwire.transports.custom")
     belonging = {
         name
         for name in mcpwire.__all__

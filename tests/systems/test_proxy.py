@@ -10,7 +10,7 @@ from fakes import SILENCE, FakeServer, text
 import mcpwire
 from mcpwire.gateway import Gateway
 from mcpwire.gateway.splicing import PendingBatch
-from mcpwire.transports.custom.targets import Reverse
+from mcpwire.transports.custom import Reverse
 
 pytestmark = pytest.mark.anyio
 

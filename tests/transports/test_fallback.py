@@ -8,7 +8,7 @@ import pytest
 from scripted import ECHO_LOOP, scripted
 
 import mcpwire
-from mcpwire.transports.stdio.fallback import FallbackChannel
+from mcpwire.transports.stdio import FallbackChannel
 
 BOUND_S = 30.0
 

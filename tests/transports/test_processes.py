@@ -11,8 +11,8 @@ import pytest
 from scripted import ECHO_LOOP, scripted
 
 import mcpwire
-from mcpwire.transports.stdio import process
-from mcpwire.transports.stdio.process import StderrTail, describe_exit
+from mcpwire.transports import process
+from mcpwire.transports.process import StderrTail, describe_exit
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from wirevalues import PLAIN, example, full, name_of
 from mcpwire.errors import InvalidMessage
 from mcpwire.types import decode, encode
 from mcpwire.types._codec import (
-    LENIENCY,
+    DEFAULTED,
     Array,
     Closed,
     Either,
@@ -124,16 +124,9 @@ def is_closed(kind):
     return isinstance(kind.one if isinstance(kind, Either) else kind, Closed)
 
 
-def is_forgiven(place, found):
+def is_forgiven(place):
     """Look into the table, and nowhere else."""
-    return any(
-        found in row.found
-        and (
-            (row.type, row.field) == (place.owner, place.wire)
-            or ((row.type, row.field) == ("*", "<optional>") and place.optional)
-        )
-        for row in LENIENCY
-    )
+    return f"{place.owner}.{place.wire}" in DEFAULTED
 
 
 def wrong_values(place):
@@ -141,11 +134,11 @@ def wrong_values(place):
     takes = accepted_types(place.kind)
     for name, value in VALUES.items():
         if name == "null":
-            yield name, value, place.nullable or is_forgiven(place, "null")
+            yield name, value, place.nullable or place.optional or is_forgiven(place)
         elif name not in takes:
             yield name, value, False
     if place.owner or isinstance(place.kind, Closed):
-        missing = place.optional or is_forgiven(place, "missing")
+        missing = place.optional or is_forgiven(place)
         yield "nothing", MISSING, missing
 
 

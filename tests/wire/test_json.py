@@ -238,18 +238,6 @@ def test_long_messages_are_written_whatever_their_number_of_values(beside, write
     assert loads(write(beside)) == beside
 
 
-def test_a_long_message_of_few_values_is_not_searched(monkeypatch):
-    class Unsearched(bytes):
-        __slots__ = ()
-
-        def partition(self, _):
-            raise AssertionError
-
-    text = Unsearched(encode({"a": LONG, "b": None}))
-    monkeypatch.setattr("mcpwire.wire.json._dumps", lambda *_: text)
-    assert encode({"a": LONG, "b": None}) is text
-
-
 @pytest.mark.parametrize("write", [encode, encode_line])
 def test_an_offence_that_we_cannot_find_is_told_in_the_encoders_words(
     write, monkeypatch

@@ -241,7 +241,7 @@ def test_an_event_over_the_limit_ends_it_after_the_events_before(stream, size):
     assert decoder.overflow
     assert decoder.feed(b"data: 3\n\n") == []
     assert decoder.last_event_id == "1"
-    assert not decoder._partial
+    assert not decoder._lines._partial
     assert decoder._data is None
 
 
@@ -282,12 +282,12 @@ def test_an_event_of_16_mib_in_one_line_costs_each_byte_a_constant():
     decoder = SSEDecoder(64 * 1024 * 1024)
     decoder.feed(b": \n\ndata: ")
     CountingBytes.searched = CountingBytes.split_up = 0
-    held = decoder._partial
+    held = decoder._lines._partial
     tracemalloc.start()
     try:
         for _ in range(256):
             assert decoder.feed(chunk) == []
-            assert decoder._partial is held
+            assert decoder._lines._partial is held
         del held
         (event,) = decoder.feed(b"\n\n")
         peak = tracemalloc.get_traced_memory()[1]

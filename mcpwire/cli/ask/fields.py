@@ -1,6 +1,6 @@
 """One field of a form: what is said of it, and what a typed line means for it.
 
-Which values fit stands in `mcpwire.protocol.host.forms`; here words become values.
+Which values fit stands in `mcpwire.protocol.elicitation`; here words become values.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.cli.schemas import literal
 from mcpwire.cli.text.escape import shorten
 from mcpwire.cli.text.quoting import plain, quoted
-from mcpwire.protocol.host.formats import misfit
-from mcpwire.protocol.host.forms import check_value, choices_of
+from mcpwire.protocol.elicitation import check_value, choices_of, format_problem
 from mcpwire.types.elicitation import (
     BooleanSchema,
     NumberSchema,
@@ -23,7 +22,7 @@ from mcpwire.types.elicitation import (
 )
 
 if TYPE_CHECKING:
-    from mcpwire.protocol.host.forms import Value
+    from mcpwire.protocol.elicitation import Value
     from mcpwire.types import PrimitiveSchemaDefinition
 
 __all__ = ["Field"]
@@ -86,7 +85,7 @@ class Field:
             return _joined(noun, _range(schema.minimum, schema.maximum))
         if isinstance(schema, StringSchema):
             length = _range(schema.min_length, schema.max_length)
-            noun = misfit("", schema.format) or "text"
+            noun = format_problem("", schema.format) or "text"
             return _joined(noun, f"{length} characters" if length else "")
         return "text, or a value as JSON"
 

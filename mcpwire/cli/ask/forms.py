@@ -13,13 +13,13 @@ from mcpwire.cli.ask.fields import Field
 from mcpwire.cli.ask.terminal import Left
 from mcpwire.cli.text.escape import one_line, shorten
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.host.forms import defaults, fill
+from mcpwire.protocol.elicitation import fill_form, form_defaults
 from mcpwire.types.elicitation import UnknownSchema
 
 if TYPE_CHECKING:
     from mcpwire.cli.ask.host import Asker
     from mcpwire.cli.ask.terminal import Person
-    from mcpwire.protocol.host.forms import Value
+    from mcpwire.protocol.elicitation import Value
     from mcpwire.types import ElicitAction, ElicitRequestFormParams, RequestedSchema
 
 __all__ = ["fields_of", "fill_in"]
@@ -80,7 +80,7 @@ class _Form:
         self._asker = asker
         self._person = person
         self._fields = fields_of(schema)
-        self._defaults = defaults(schema)
+        self._defaults = form_defaults(schema)
         self._values: dict[str, Value | None] = {
             field.name: self._defaults.get(field.name) for field in self._fields
         }
@@ -170,7 +170,7 @@ class _Form:
             if text in SENDING:
                 content = self._content()
                 try:
-                    fill(schema, content, self._asker.revision)
+                    fill_form(schema, content, self._asker.revision)
                 except LocalProtocolError as error:
                     person.show([f"  {one_line(str(error))}"])
                     continue

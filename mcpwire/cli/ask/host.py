@@ -92,7 +92,7 @@ class Host:
 
     def handlers(self) -> dict[str, Any]:
         """Return what a `Client` takes to be asked."""
-        from mcpwire.protocol.host.elicitation import Elicitation
+        from mcpwire.protocol.client_features import Elicitation
 
         return {
             "elicitation": Elicitation(form=self.fill_in, url=self.visit),
@@ -160,11 +160,11 @@ class Host:
             return self._declined(FORM, params.message, hint)
 
     def _given(self, params: ElicitRequestFormParams, answer: Answer) -> Answer:
-        from mcpwire.protocol.host.forms import fill
+        from mcpwire.protocol.elicitation import fill_form
 
         if isinstance(answer, dict):
             try:
-                fill(params.requested_schema, answer, self._asker().revision)
+                fill_form(params.requested_schema, answer, self._asker().revision)
             except LocalProtocolError as error:
                 self.failure = UsageError(
                     f"--answer does not fit what the server asks: {error}"
@@ -189,7 +189,7 @@ class Host:
     async def visit_all(self, error: UrlElicitationRequired) -> bool:
         """Show the pages that a call failed for; return whether to call again."""
         from mcpwire.errors import InvalidMessage
-        from mcpwire.protocol.host.visits import problem_of
+        from mcpwire.protocol.elicitation import url_problem
         from mcpwire.types import ElicitRequestURLParams, decode
 
         data = error.data if isinstance(error.data, dict) else {}
@@ -204,7 +204,7 @@ class Host:
                 page = decode(ElicitRequestURLParams, raw)
             except InvalidMessage:
                 return False
-            if problem_of(page.url) is not None or await self.visit(page) != "accept":
+            if url_problem(page.url) is not None or await self.visit(page) != "accept":
                 return False
         from mcpwire.cli.ask.pages import is_done_there
         from mcpwire.cli.ask.terminal import Left

@@ -29,8 +29,8 @@ from mcpwire.cli.streams import read_file, read_input
 from mcpwire.cli.target.making import target_of
 from mcpwire.cli.target.tokens import advise_login
 from mcpwire.cli.text.escape import one_line
+from mcpwire.transports.duplex import can_watch
 from mcpwire.transports.oauth.interactive_login import returned_parameters
-from mcpwire.transports.stdio.channel import can_watch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

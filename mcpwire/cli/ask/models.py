@@ -18,7 +18,7 @@ from mcpwire.cli.ask.terminal import Left
 from mcpwire.cli.text.escape import one_line
 from mcpwire.cli.text.quoting import quoted
 from mcpwire.errors import InternalError, RPCError
-from mcpwire.protocol.host.sampling import USER_REJECTED
+from mcpwire.protocol.client_features import USER_REJECTED
 from mcpwire.types import CreateMessageResult, TextContent, encode
 
 if TYPE_CHECKING:

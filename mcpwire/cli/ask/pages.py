@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwire.cli.ask.terminal import Left
 from mcpwire.cli.text.escape import one_line
-from mcpwire.protocol.host.visits import describe_url
+from mcpwire.protocol.elicitation import describe_url
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:

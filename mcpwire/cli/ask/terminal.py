@@ -48,7 +48,7 @@ class Person:
     @property
     def is_there(self) -> bool:
         """Whether there is a terminal to ask and to be answered on."""
-        from mcpwire.transports.stdio.channel import can_watch
+        from mcpwire.transports.duplex import can_watch
 
         return all(
             stream is not None and not stream.closed and stream.isatty()

@@ -98,7 +98,7 @@ def _hosting(options: Options) -> dict[str, Any]:
     if options.roots:
         hosting["roots"] = [Path(root) for root in options.roots]
     if options.may_ask:
-        from mcpwire.protocol.host.elicitation import Elicitation
+        from mcpwire.protocol.client_features import Elicitation
 
         hosting["elicitation"] = Elicitation(form=_decline, url=_decline)
         hosting["sampling"] = _refuse
@@ -111,7 +111,7 @@ def _decline(_: object) -> Literal["decline"]:
 
 def _refuse(_: object) -> NoReturn:
     from mcpwire import RPCError
-    from mcpwire.protocol.host.sampling import USER_REJECTED
+    from mcpwire.protocol.client_features import USER_REJECTED
 
     raise RPCError("the user only wanted a list", code=USER_REJECTED)
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.transports.stdio.target import Stdio
+from mcpwire.transports.targets import Stdio
 from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:

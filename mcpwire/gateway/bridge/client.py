@@ -14,7 +14,7 @@ from mcpwire.gateway.bridge.headers import forwarding
 from mcpwire.gateway.bridge.relay import Relay
 from mcpwire.gateway.translation import declared_again
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.host.features import HostFeatures, Question
+from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ QUESTIONS: Final = 256
 """Questions of a server's that wait for their answers at once; people take time."""
 
 
-class RelayFeatures(HostFeatures):
+class RelayFeatures(ClientFeatures):
     """What the client behind the gateway can be asked, declared and asked as it came.
 
     Args:
@@ -58,9 +58,9 @@ class RelayFeatures(HostFeatures):
         downstream = self._relay.downstream
         return declared_again(downstream.capabilities, downstream.revision, revision)
 
-    def question(
+    def prepare(
         self, method: str, params: dict[str, Any] | None, revision: Revision
-    ) -> Question:
+    ) -> ServerRequest:
         """Return what asks the client behind.
 
         Raises:
@@ -68,7 +68,7 @@ class RelayFeatures(HostFeatures):
         """
         return self._relay.question(method, params, revision, self.handle)
 
-    def completes(self, params: dict[str, Any] | None) -> bool:
+    def complete_elicitation(self, params: dict[str, Any] | None) -> bool:
         """Let it through: who has opened it knows."""
         return True
 
@@ -176,7 +176,7 @@ class RelayClient(Client):
         connection.renewed.append(self._renewed)
         self._subscriptions.hear_lists()
 
-    def _host_features(self, **_: Any) -> HostFeatures:
+    def _client_features(self, **_: Any) -> ClientFeatures:
         return RelayFeatures(self.relay)
 
     async def aclose(self) -> None:

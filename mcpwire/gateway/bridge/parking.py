@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import InternalError, InvalidParams
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.multistep import INPUT_REQUIRED
-from mcpwire.protocol.serving.sealed import mark_of
-from mcpwire.protocol.serving.shares import Shares
+from mcpwire.protocol.request_state import mark_of
 from mcpwire.server.asking.state import StateKeeper
+from mcpwire.server.fair_pool import FairPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -73,7 +73,7 @@ class Parking:
         check_timeout(timeout, "timeout")
         self.timeout = timeout
         self.most = most
-        self.calls: Shares[ParkedCall] = Shares()
+        self.calls: FairPool[ParkedCall] = FairPool()
         self.keeper = StateKeeper(keys, lifetime=timeout)
 
 
@@ -157,10 +157,10 @@ class ParkingLot:
             return
         waiting, owner = self.parking.calls, parked.owner
         if len(waiting) >= self.parking.most:
-            leaver = waiting.displaced(owner, lambda other: not other.is_attended)
-            if leaver is None:
+            displaced = waiting.to_displace(owner, lambda other: not other.is_attended)
+            if displaced is None:
                 raise InternalError("too many calls wait for answers already")
-            leaver.cancel()
+            displaced.cancel()
         self._calls[parked.id] = parked
         waiting.add(parked, owner)
 

@@ -17,7 +17,7 @@ from mcpwire.gateway.translation import (
     question_across,
     refusal,
 )
-from mcpwire.protocol.host.features import Question
+from mcpwire.protocol.client_features import ServerRequest
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Relay:
         params: dict[str, Any] | None,
         asks: Revision,
         handle: object | None,
-    ) -> Question:
+    ) -> ServerRequest:
         """Return what gets a question of the server's its answer.
 
         Whose it is, is decided now: it may not be clear any more a moment later.
@@ -94,7 +94,7 @@ class Relay:
         def ask(_: None) -> Any:
             return self.ask(method, params, asks, call)
 
-        return Question(ask, None, _as_it_is)
+        return ServerRequest(ask, None, _as_it_is)
 
     async def ask(
         self,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.app import Gateway
     from mcpwire.gateway.plan import Changes
     from mcpwire.gateway.serving.mounts import Mounts
-    from mcpwire.transports.custom.links import ReceiveFn, SendFn
+    from mcpwire.transports.custom import ReceiveFn, SendFn
 
 __all__ = ["Serving", "Watched"]
 

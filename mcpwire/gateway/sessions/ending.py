@@ -56,7 +56,7 @@ async def _end_session(target: Http, id: str, limits: Limits) -> None:
     if not is_session_id(id):
         return
     from mcpwire.transports.http.engine import open_engine
-    from mcpwire.transports.http.streamable.channel import HttpChannel
+    from mcpwire.transports.http.streamable import HttpChannel
 
     engine = open_engine(target, limits, None)
     channel = HttpChannel(

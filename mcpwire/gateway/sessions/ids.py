@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.session_ids import Kept, decode_kept, encode_kept
 from mcpwire.limits import check_timeout
-from mcpwire.protocol.serving.shares import Shares, client_key, client_of
+from mcpwire.server.fair_pool import FairPool, client_key, client_of
 from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:
@@ -216,9 +216,9 @@ class HandleIds:
         self._lifetime = check_timeout(lifetime, "lifetime")
         self._maximum = maximum
         self._store: MutableMapping[str, bytes] = {} if store is None else store
-        self._shares: Shares[str] = Shares()
+        self._pool: FairPool[str] = FairPool()
         for id in self._store:
-            self._shares.add(id, client_of(id))
+            self._pool.add(id, client_of(id))
         self._clock = clock
 
     def __repr__(self) -> str:
@@ -241,11 +241,11 @@ class HandleIds:
             )
         id = client_key(secrets.token_urlsafe(HANDLE_BYTES), kept.client)
         client = client_of(id)
-        while len(self._shares) >= self._maximum:
-            oldest = self._shares.leaver(client)
+        while len(self._pool) >= self._maximum:
+            oldest = self._pool.to_evict(client)
             assert oldest is not None  # any may leave
             self.withdraw(oldest)
-        self._shares.add(id, client)
+        self._pool.add(id, client)
         self._store[id] = text
         return id
 
@@ -262,7 +262,7 @@ class HandleIds:
     def withdraw(self, id: str) -> None:
         """Keep nothing under an id any more."""
         self._store.pop(id, None)
-        self._shares.discard(id)
+        self._pool.discard(id)
 
 
 def _until(kept: Kept, expires_at: float) -> Kept:

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.protocol.results.schema_index import unusable
+from mcpwire.protocol.json_schema import unusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mcpwire.protocol.results.schema_index import Place, SchemaIndex, Subschema
+    from mcpwire.protocol.json_schema import Place, SchemaIndex, Subschema
 
 __all__ = ["CostModel"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from mcpwire.protocol.results.schema_index import ITEM, PROPERTY, quoted, unusable
+from mcpwire.protocol.json_schema import ITEM, PROPERTY, quoted, unusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
-    from mcpwire.protocol.results.schema_index import SchemaIndex, Subschema
+    from mcpwire.protocol.json_schema import SchemaIndex, Subschema
 
 __all__ = ["Engine", "find_fault"]
 

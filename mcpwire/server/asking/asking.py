@@ -13,12 +13,12 @@ from mcpwire.errors import (
     RPCError,
     ToolError,
 )
-from mcpwire.protocol.serving.questions import can, required
+from mcpwire.protocol.input_requests import capability_object, is_supported
 from mcpwire.server.asking.rounds import may_ask
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from mcpwire.protocol.serving.questions import Question
+    from mcpwire.protocol.input_requests import InputRequest
     from mcpwire.server.asking.rounds import Rounds
     from mcpwire.server.request import RequestContext
 
@@ -28,11 +28,11 @@ __all__ = ["ask", "can_ask", "check_declared"]
 def can_ask(request: RequestContext, what: str) -> bool:
     """Tell whether the client of a request can be asked for something."""
     reaches = request.can_ask or may_ask(request)
-    return reaches and can(what, request.revision, request.client_capabilities)
+    return reaches and is_supported(what, request.revision, request.client_capabilities)
 
 
 async def ask(
-    question: Question, request: RequestContext, rounds: Rounds, key: str | None
+    question: InputRequest, request: RequestContext, rounds: Rounds, key: str | None
 ) -> Any:
     """Return the typed answer to a question.
 
@@ -60,7 +60,9 @@ async def ask(
         raise InvalidParams(f"params.inputResponses[{name!r}]: {error}") from error
 
 
-async def _ask_between(question: Question, request: RequestContext, name: str) -> Any:
+async def _ask_between(
+    question: InputRequest, request: RequestContext, name: str
+) -> Any:
     method = question.method
     try:
         answer = await request.ask(method, question.params, key=name)
@@ -78,14 +80,14 @@ async def _ask_between(question: Question, request: RequestContext, name: str) -
         raise _failure(request, sentence) from error
 
 
-def check_declared(question: Question, request: RequestContext) -> None:
+def check_declared(question: InputRequest, request: RequestContext) -> None:
     """Let a question pass that the client declared it can answer.
 
     Raises:
         MissingCapability: It did not (2026-07-28).
         ToolError: It did not, in a session; elsewhere than in a tool `InternalError`.
     """
-    if can(question.needs, request.revision, request.client_capabilities):
+    if is_supported(question.needs, request.revision, request.client_capabilities):
         return
     sentence = (
         f"{question.method!r} needs a client that declares {question.needs!r}, "
@@ -95,7 +97,7 @@ def check_declared(question: Question, request: RequestContext) -> None:
         raise _failure(request, sentence)
     # 2026-07-28 basic, "_meta": what cannot be done without it MUST be refused so.
     raise MissingCapability(
-        sentence, data={"requiredCapabilities": required(question.needs)}
+        sentence, data={"requiredCapabilities": capability_object(question.needs)}
     )
 
 

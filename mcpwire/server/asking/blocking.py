@@ -8,7 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.transports._affinity import runs_here
+from mcpwire.transports.base import runs_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence

@@ -18,7 +18,7 @@ from uuid import uuid4
 import attrs
 
 from mcpwire.errors import LocalProtocolError, UrlElicitationRequired
-from mcpwire.protocol.serving import questions
+from mcpwire.protocol import input_requests
 from mcpwire.server.asking.asking import ask, check_declared
 from mcpwire.server.asking.elicited import Elicited
 from mcpwire.server.asking.rounds import Rounds, begin
@@ -88,7 +88,9 @@ class Context(Telling):
         """
         from mcpwire.server.authoring.forms import form_schema, read_answer
 
-        question = questions.form(message, form_schema(schema, self.request.revision))
+        question = input_requests.elicit_form(
+            message, form_schema(schema, self.request.revision)
+        )
         read = question.read
 
         def read_form(raw: dict[str, Any]) -> Elicited[Any]:
@@ -119,7 +121,7 @@ class Context(Telling):
         """
         id = uuid4().hex
         revision = self.request.revision
-        question = questions.visit(message, url, revision, elicitation_id=id)
+        question = input_requests.elicit_url(message, url, revision, elicitation_id=id)
         result: types.ElicitResult = await self._ask(question, key)
         has_id = revision == _NOV_2025
         return Elicited(action=result.action, elicitation_id=id if has_id else None)
@@ -140,7 +142,9 @@ class Context(Telling):
         revision = self.request.revision
         if revision != _NOV_2025:
             return await self.elicit_url(message, url, key=key)
-        question = questions.visit(message, url, revision, elicitation_id=uuid4().hex)
+        question = input_requests.elicit_url(
+            message, url, revision, elicitation_id=uuid4().hex
+        )
         check_declared(question, self.request)
         # 2025-11-25 client/elicitation, "URL Elicitation Required Error".
         raise UrlElicitationRequired(message, data={"elicitations": [question.params]})
@@ -202,7 +206,7 @@ class Context(Telling):
             tool_choice=_maybe(as_type, ToolChoice, tool_choice),
         )
         request = self.request
-        question = questions.sample(
+        question = input_requests.create_message(
             wanted, request.revision, request.client_capabilities
         )
         answer: types.CreateMessageResult = await self._ask(question, key)
@@ -215,7 +219,7 @@ class Context(Telling):
             MissingCapability: The client has none (2026-07-28).
             ToolError: The same in a session; or the client refused.
         """
-        found: list[types.Root] = await self._ask(questions.roots(), key)
+        found: list[types.Root] = await self._ask(input_requests.list_roots(), key)
         return found
 
     async def once(self, key: str, function: Callable[[], Any]) -> Json:
@@ -280,7 +284,7 @@ class Context(Telling):
         """Whether the handler runs."""
         return self._tokens is not None
 
-    async def _ask(self, question: questions.Question, key: str | None) -> Any:
+    async def _ask(self, question: input_requests.InputRequest, key: str | None) -> Any:
         return await ask(question, self.request, self.rounds, key)
 
     def __enter__(self) -> Self:

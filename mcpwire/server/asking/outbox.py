@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.request import LEVELS
-from mcpwire.transports._affinity import runs_here
+from mcpwire.transports.base import runs_here
 from mcpwire.types.meta import LOG_LEVEL
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ import attrs
 from mcpwire.errors import InternalError, InvalidParams, LocalProtocolError
 from mcpwire.protocol.methods import available
 from mcpwire.protocol.multistep import INPUT_REQUIRED
-from mcpwire.protocol.serving.sealed import Answered, mark_of
+from mcpwire.protocol.request_state import Answered, mark_of
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.versions import Era
 from mcpwire.wire.json import encode, loads

@@ -1,6 +1,6 @@
 """Seals what a call remembers between its rounds, with keys, a clock and chance.
 
-What a sealed state is and what it is bound to stands in `protocol.serving.sealed`.
+What a sealed state is and what it is bound to stands in `protocol.request_state`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import InvalidParams
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.protocol.serving.sealed import (
+from mcpwire.protocol.request_state import (
     NOBODY,
     CallState,
     binding_of,
@@ -21,12 +21,12 @@ from mcpwire.protocol.serving.sealed import (
     seal,
     unseal,
 )
-from mcpwire.protocol.serving.shares import Shares, client_key, client_of
+from mcpwire.server.fair_pool import FairPool, client_key, client_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mcpwire.protocol.serving.sealed import Answered
+    from mcpwire.protocol.request_state import Answered
     from mcpwire.server.request import RequestContext
     from mcpwire.wire.json import Json
 
@@ -69,7 +69,7 @@ class MemorySingleUse:
         self._most = most
         self._clock = clock
         self._used: dict[str, int] = {}
-        self._shares: Shares[str] = Shares()
+        self._pool: FairPool[str] = FairPool()
         self._earliest = math.inf  # no state expires before
         self._lock = threading.Lock()
 
@@ -84,14 +84,14 @@ class MemorySingleUse:
                 if not self._has_room(owner):
                     return False
             self._used[nonce] = expires_at
-            self._shares.add(nonce, owner)
+            self._pool.add(nonce, owner)
             self._earliest = min(self._earliest, expires_at)
             return True
 
     def _has_room(self, owner: str) -> bool:
         # None is forgotten for another one: its owner could use it again.
         room = self._most - len(self._used)
-        return room > 0 and self._shares.count(owner) <= room
+        return room > 0 and self._pool.count(owner) <= room
 
     def _forget(self) -> None:
         now = self._clock()
@@ -99,7 +99,7 @@ class MemorySingleUse:
             return
         for nonce in [nonce for nonce, end in self._used.items() if end <= now]:
             del self._used[nonce]
-            self._shares.discard(nonce)
+            self._pool.discard(nonce)
         self._earliest = min(self._used.values(), default=math.inf)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.asking.asking import can_ask
 from mcpwire.server.request import LEVELS
-from mcpwire.transports._affinity import runs_here
+from mcpwire.transports.base import runs_here
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:

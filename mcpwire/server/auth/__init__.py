@@ -11,13 +11,13 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from mcpwire.protocol.serving.auth.credentials import safe_headers
     from mcpwire.server.auth.challenges import (
         AuthenticationRefused,
         HttpRefusal,
         ScopeRequired,
         check_scopes,
     )
+    from mcpwire.server.auth.credentials import safe_headers
     from mcpwire.server.auth.introspection import IntrospectionVerifier
     from mcpwire.server.auth.jwt import JwtVerifier
     from mcpwire.server.auth.principal import Principal
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
 
 _EXPORTS: Final = {
-    "mcpwire.protocol.serving.auth.credentials": ("safe_headers",),
+    "mcpwire.server.auth.credentials": ("safe_headers",),
     "mcpwire.server.auth.challenges": (
         "AuthenticationRefused",
         "HttpRefusal",

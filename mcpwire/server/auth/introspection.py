@@ -18,10 +18,10 @@ from mcpwire.auth.resource_server import ClaimsError, check_times, read_claims
 from mcpwire.auth.steps import Fetch, check_available, read_object
 from mcpwire.auth.tokens import authenticate
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.serving.shares import Shares
 from mcpwire.server.auth.principal import Principal, client_address
 from mcpwire.server.auth.recent import Recent
 from mcpwire.server.auth.verifiers import InvalidToken, check_leeway, check_place
+from mcpwire.server.fair_pool import FairPool
 from mcpwire.wire.urls import network_of
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class IntrospectionVerifier:
         self._fetch = fetch
         self._fetcher: Fetcher | None = None
         self._open: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, Shares[asyncio.Timeout]
+            asyncio.AbstractEventLoop, FairPool[asyncio.Timeout]
         ] = WeakKeyDictionary()
         self._believed: Recent[Principal] = Recent()
         self._refused: Recent[str] = Recent()
@@ -133,16 +133,16 @@ class IntrospectionVerifier:
 
     async def _ask(self, token: str, now: float) -> Mapping[str, Any]:
         """Return what the issuer says of a token."""
-        shares = self._open.setdefault(asyncio.get_running_loop(), Shares())
+        pool = self._open.setdefault(asyncio.get_running_loop(), FairPool())
         owner = network_of(client_address.get())
-        if len(shares) >= MOST_AT_ONCE:
-            oldest = shares.leaver(owner)
-            if oldest is None or shares.owner(oldest) == owner:
+        if len(pool) >= MOST_AT_ONCE:
+            oldest = pool.to_evict(owner)
+            if oldest is None or pool.owner(oldest) == owner:
                 raise AuthTemporarilyUnavailable(f"{_WHAT} is asked too much")
-            shares.discard(oldest)
+            pool.discard(oldest)
             oldest.reschedule(0.0)
         evicted = asyncio.timeout(None)
-        shares.add(evicted, owner)
+        pool.add(evicted, owner)
         try:
             async with evicted:
                 answer = await self._send(self._question(token))
@@ -151,7 +151,7 @@ class IntrospectionVerifier:
                 raise
             raise AuthTemporarilyUnavailable(f"{_WHAT} is asked too much") from error
         finally:
-            shares.discard(evicted)
+            pool.discard(evicted)
         check_available(answer, _WHAT, now)
         said = read_object(answer)
         if answer.status != 200 or said is None:

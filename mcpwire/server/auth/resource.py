@@ -29,14 +29,14 @@ from mcpwire.auth.resource_server import (
     well_known_paths,
 )
 from mcpwire.errors import AuthError
-from mcpwire.protocol.serving.auth.credentials import (
+from mcpwire.server.auth.challenges import AuthenticationRefused, Realm, check_scopes
+from mcpwire.server.auth.credentials import (
     CREDENTIALS,
     MalformedCredentials,
     has_query_token,
     read_credentials,
     read_key,
 )
-from mcpwire.server.auth.challenges import AuthenticationRefused, Realm, check_scopes
 from mcpwire.server.auth.options import (
     by_field,
     check_audience,
@@ -55,7 +55,7 @@ from mcpwire.server.log_limit import LimitedLogger
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from mcpwire.protocol.serving.auth.credentials import Credentials
+    from mcpwire.server.auth.credentials import Credentials
     from mcpwire.server.auth.principal import Principal
     from mcpwire.server.auth.verifiers import Verifier
 

@@ -12,7 +12,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from mcpwire.errors import AuthError
-from mcpwire.protocol.serving.auth.credentials import is_bearer_token, is_key
+from mcpwire.server.auth.credentials import is_bearer_token, is_key
 from mcpwire.server.auth.principal import Principal
 from mcpwire.wire.headers import is_token
 

@@ -16,7 +16,7 @@ from mcpwire.server.authoring.faults import BadArguments, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.protocol.results.output_schema import OutputValidator
+    from mcpwire.protocol.output_validation import OutputValidator
 
 __all__ = ["ExplicitParameters", "validator_of"]
 
@@ -29,7 +29,7 @@ def validator_of(schema: Mapping[str, Any], what: str) -> OutputValidator | None
     Raises:
         ValueError: The schema is none.
     """
-    from mcpwire.protocol.results.output_schema import OutputValidator
+    from mcpwire.protocol.output_validation import OutputValidator
 
     try:
         return OutputValidator(schema)

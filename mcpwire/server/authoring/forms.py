@@ -245,7 +245,7 @@ def _is_record(given: Any) -> bool:
 
 def _checked(form: dict[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an answer; what was left empty is left out."""
-    from mcpwire.protocol.host.forms import check_value
+    from mcpwire.protocol.elicitation import check_value
     from mcpwire.types import RequestedSchema, decode
 
     try:

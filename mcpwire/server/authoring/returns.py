@@ -24,7 +24,7 @@ from mcpwire.types._base import WireType
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.protocol.results.output_schema import OutputValidator
+    from mcpwire.protocol.output_validation import OutputValidator
 
 __all__ = ["BadResult", "Returns", "read_returns"]
 

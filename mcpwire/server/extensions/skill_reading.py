@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import attrs
 
-from mcpwire.protocol.results import frontmatter
-from mcpwire.protocol.results.skills import (
+from mcpwire.protocol import frontmatter
+from mcpwire.protocol.skills import (
     MAX_BYTES,
     SkillError,
     check_entry,

@@ -9,7 +9,7 @@
                                   └► Sessions    what belongs to a session
                              GET, DELETE ─► Sessions
 
-In which order a POST is looked at stands in `protocol.serving.ladder`.
+In which order a POST is looked at stands in `protocol.request_validation`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ import contextlib
 from typing import TYPE_CHECKING, Final, Literal
 
 from mcpwire.errors import InternalError, InvalidRequest
-from mcpwire.protocol.serving.accept import EVENT_STREAM, accepts, is_json
-from mcpwire.protocol.serving.ladder import (
-    METHOD,
-    VERSION,
-    Unreadable,
+from mcpwire.protocol.request_validation import (
+    EVENT_STREAM,
+    METHOD_HEADER,
+    VERSION_HEADER,
+    UnreadableMessage,
+    accepts,
     check_formats,
+    is_json,
+    is_stateless,
     read_json,
     read_message,
-    stands_alone,
 )
 from mcpwire.server.http.access import Access, is_read
 from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
@@ -192,7 +194,7 @@ class AsgiApp:
             pass
         except HttpProblem as problem:
             await _refuse(exchange, problem)
-        except Unreadable as problem:
+        except UnreadableMessage as problem:
             await _refuse(exchange, HttpProblem(400, problem.error), problem.id)
         except Exception as raised:
             # The text of an error that nobody foresaw may hold what is not for clients.
@@ -294,8 +296,8 @@ class AsgiApp:
         head = Head(
             tuple(exchange.extra),
             self._stands_alone(exchange),
-            None if fields.repeats(VERSION) else fields.get(VERSION),
-            None if fields.repeats(METHOD) else fields.get(METHOD),
+            None if fields.repeats(VERSION_HEADER) else fields.get(VERSION_HEADER),
+            None if fields.repeats(METHOD_HEADER) else fields.get(METHOD_HEADER),
         )
         self._accepted.remember(exchange, head)
         return head
@@ -309,7 +311,7 @@ class AsgiApp:
         # What runs may wait for the client's answer, which is nothing new.
         if self._life.is_draining and not _is_answer(value):
             raise _shutting_down()
-        if head.stands_alone or self._opens_alone(value):
+        if head.is_stateless or self._opens_alone(value):
             await self._stateless.serve(exchange, read_message(value), head)
         else:
             assert self._sessions is not None  # what else could it be
@@ -321,7 +323,7 @@ class AsgiApp:
 
     def _stands_alone(self, exchange: Exchange) -> bool:
         """Tell whether the head alone says so."""
-        return stands_alone(
+        return is_stateless(
             exchange.headers, opens_alone=False, spoken=self._dispatcher.revisions
         )
 

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidRequest
-from mcpwire.protocol.serving.auth.credentials import CREDENTIALS
+from mcpwire.server.auth.credentials import CREDENTIALS
 from mcpwire.server.http.receiving.first_step import first_step
 from mcpwire.server.http.receiving.headers import Headers, ShownFields
 from mcpwire.server.http.timers import Clocks

@@ -4,7 +4,7 @@
 
     socket ─► HttpConnection ─► httptools ─► HttpRequest ─► ASGI application
                   │                              │
-                  └─ Connections: clocks, shares ┴─ answer, written with its head
+                  └─ Connections: clocks, pool ┴─ answer, written with its head
 
 What a peer can hold, and what ends it:
 
@@ -31,7 +31,7 @@ from urllib.parse import quote, unquote
 
 import httptools
 
-from mcpwire.protocol.serving.shares import Shares
+from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.http.timers import Line
 from mcpwire.server.http.unread import EXTENSION, Unread
 from mcpwire.server.log_limit import LogLimit, place_of
@@ -110,7 +110,7 @@ class Connections:
         self.log = LogLimit()
         self.is_draining = False
         self._most = most
-        self._shares: Shares[HttpConnection] = Shares()
+        self._pool: FairPool[HttpConnection] = FairPool()
         self._unread = Unread(limits.unwritten_total)
         self.extensions = {EXTENSION: self._unread}
 
@@ -132,25 +132,25 @@ class Connections:
     def add(self, connection: HttpConnection, owner: str) -> bool:
         """Take in a connection; tell whether there is room, for which one may end.
 
-        Which one is the rule of `Shares.displaced`.
+        Which one is the rule of `FairPool.to_displace`.
         """
-        shares = self._shares
-        if len(shares) >= self._most:
-            leaver = shares.displaced(owner, HttpConnection.is_idle)
-            if leaver is None:
+        pool = self._pool
+        if len(pool) >= self._most:
+            displaced = pool.to_displace(owner, HttpConnection.is_idle)
+            if displaced is None:
                 return False
-            shares.discard(leaver)
-            leaver.abort()
-        shares.add(connection, owner)
+            pool.discard(displaced)
+            displaced.abort()
+        pool.add(connection, owner)
         return True
 
     def touch(self, connection: HttpConnection) -> None:
         """Take note that a connection has begun a request."""
-        self._shares.touch(connection)
+        self._pool.touch(connection)
 
     def discard(self, connection: HttpConnection) -> None:
         """Take note that a connection has ended."""
-        self._shares.discard(connection)
+        self._pool.discard(connection)
         self.note_read(connection)
         self.heads.discard(connection.expire)
         self.idle.discard(connection.expire)

@@ -1,6 +1,6 @@
 """Who may come in: by Host and Origin, by what a browser asks first, by credentials.
 
-The rules for Host and Origin are in `protocol.serving.origin`, those for tokens in
+The rules for Host and Origin are in `protocol.request_validation`, those for tokens in
 ``server.auth``; here they are applied to an exchange.
 """
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from mcpwire.errors import InvalidRequest, RPCError
-from mcpwire.protocol.serving.auth.credentials import CREDENTIALS
-from mcpwire.protocol.serving.origin import Admission
+from mcpwire.protocol.request_validation import OriginPolicy
 from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.auth.credentials import CREDENTIALS
 from mcpwire.server.http.exchange import HttpProblem
 from mcpwire.wire.headers import is_field_value, is_token
 
@@ -37,8 +37,8 @@ class Door:
     """Lets requests in; see the module's text.
 
     Args:
-        hosts: The names that the server is asked by (`Admission`).
-        origins: The pages that may ask (`Admission`).
+        hosts: The names that the server is asked by (`OriginPolicy`).
+        origins: The pages that may ask (`OriginPolicy`).
         cors: Whether browsers are told that those pages may ask and read the answers;
             origins, which are allowed then, stand for ``True``.
         auth: Who may ask at all.
@@ -59,7 +59,7 @@ class Door:
     ) -> None:
         if not isinstance(cors, bool):
             origins = (*(origins or ()), *_several(cors))
-        self._admission = Admission(
+        self._admission = OriginPolicy(
             None if hosts is None else _several(hosts),
             None if origins is None else _several(origins),
         )

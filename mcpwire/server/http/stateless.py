@@ -16,11 +16,11 @@ from mcpwire.errors import (
     LocalProtocolError,
     RPCError,
 )
-from mcpwire.protocol.serving.ladder import (
-    agrees,
+from mcpwire.protocol.request_validation import (
     check_head,
     check_mirrored,
-    status_of,
+    head_agrees,
+    http_status,
 )
 from mcpwire.server.auth.challenges import HttpRefusal
 from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem
@@ -118,7 +118,7 @@ class Stateless:
         ):
             # 2026-07-28 basic/versioning: it SHOULD be told the versions.
             dispatcher.initialize(params, None, exchange.facts)
-        if not agrees(head.version, head.method, method, params):
+        if not head_agrees(head.version, head.method, method, params):
             check_head(exchange.headers, method, params)
         request = dispatcher.admit(
             message.id, method, params, None, call.notify, facts=exchange.facts
@@ -303,7 +303,7 @@ def _encode_success(id: RequestId, result: dict[str, Any]) -> tuple[bytes, int]:
 def _encode_failure(
     id: RequestId, error: RPCError, *, is_admitted: bool
 ) -> tuple[bytes, int, tuple[tuple[str, str], ...]]:
-    status = status_of(error, is_admitted=is_admitted)
+    status = http_status(error, is_admitted=is_admitted)
     headers: tuple[tuple[str, str], ...] = ()
     if isinstance(error, HttpRefusal):
         status, headers = error.http_status, error.http_headers

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mcpwire.errors import InternalError
-from mcpwire.protocol.serving.shares import Shares
+from mcpwire.server.fair_pool import FairPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,11 +26,11 @@ class Listens:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._shares: Shares[asyncio.Event] = Shares()
+        self._pool: FairPool[asyncio.Event] = FairPool()
 
     def __len__(self) -> int:
         """Return how many are open."""
-        return len(self._shares)
+        return len(self._pool)
 
     @contextmanager
     def entered(self, owner: Owner) -> Iterator[asyncio.Event]:
@@ -42,16 +42,16 @@ class Listens:
         Raises:
             InternalError: No other client has more.
         """
-        shares = self._shares
-        if len(shares) >= self._limit:
-            oldest = shares.leaver(owner)
-            if oldest is None or shares.owner(oldest) == owner:
+        pool = self._pool
+        if len(pool) >= self._limit:
+            oldest = pool.to_evict(owner)
+            if oldest is None or pool.owner(oldest) == owner:
                 raise InternalError("too many subscriptions are open already")
-            shares.discard(oldest)
+            pool.discard(oldest)
             oldest.set()
         ended = asyncio.Event()
-        shares.add(ended, owner)
+        pool.add(ended, owner)
         try:
             yield ended
         finally:
-            shares.discard(ended)
+            pool.discard(ended)

@@ -17,8 +17,7 @@ import attrs
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.testing.wire import HttpWire
 from mcpwire.transports.http.target import Http
-from mcpwire.transports.stdio.target import Stdio
-from mcpwire.transports.targets import opener
+from mcpwire.transports.targets import Stdio, opener
 
 if TYPE_CHECKING:
     from mcpwire.testing.wire import Wire

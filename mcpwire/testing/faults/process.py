@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mcpwire.testing.faults.base import Fault
-    from mcpwire.transports.stdio.target import Stdio
+    from mcpwire.transports.targets import Stdio
 
 __all__ = ["decode_faults", "encode_faults", "main", "relay_command"]
 

@@ -23,11 +23,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.testing.faults.base import END, Chain, Fault, Pause
-from mcpwire.transports.stdio.channel import StdioChannel
-from mcpwire.transports.stdio.pipes import forget_descriptor
-from mcpwire.transports.stdio.process import ChildProcess, spawn
-from mcpwire.transports.stdio.target import Stdio
-from mcpwire.transports.targets import resolve
+from mcpwire.transports.duplex import forget_descriptor
+from mcpwire.transports.process import ChildProcess, spawn
+from mcpwire.transports.stdio import StdioChannel
+from mcpwire.transports.targets import Stdio, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -21,7 +21,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, MCPError
-from mcpwire.transports._affinity import let_go_after_fork
+from mcpwire.transports.base import let_go_after_fork
 from mcpwire.transports.handlers import is_blocking
 from mcpwire.transports.http._sockets import RESENDS, TAIL_BYTES, TAIL_S
 from mcpwire.transports.http.over_httpx.errors import Facts, Translator, shown_cause

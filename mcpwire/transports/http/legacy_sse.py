@@ -39,7 +39,7 @@ from mcpwire.protocol.retry import (
     redirect_refusal,
     redirect_target,
 )
-from mcpwire.transports._duplex import Duplex
+from mcpwire.transports.duplex import Duplex
 from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.told import describe_request, describe_response
 from mcpwire.wire.json import loads

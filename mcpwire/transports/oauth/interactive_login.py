@@ -28,7 +28,7 @@ from urllib.parse import parse_qsl
 from mcpwire.auth.errors import ConsentDenied
 from mcpwire.auth.url_policy import check_authorization_url
 from mcpwire.errors import AuthError
-from mcpwire.transports._affinity import let_go_after_fork
+from mcpwire.transports.base import let_go_after_fork
 from mcpwire.transports.handlers import invoke
 from mcpwire.wire.urls import Url, is_loopback, parse_url
 

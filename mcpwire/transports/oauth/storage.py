@@ -35,7 +35,7 @@ from mcpwire.auth.records import (
     pending_key,
 )
 from mcpwire.errors import AuthError
-from mcpwire.transports._affinity import let_go_after_fork
+from mcpwire.transports.base import let_go_after_fork
 
 if TYPE_CHECKING:
     import sqlite3

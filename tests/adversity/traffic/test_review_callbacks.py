@@ -10,8 +10,8 @@ from fakes import SILENCE, FakeServer, text
 from scripted import scripted
 
 import mcpwire
+from mcpwire.transports import process
 from mcpwire.transports.handlers import InboundTasks
-from mcpwire.transports.stdio import process
 
 pytestmark = pytest.mark.anyio
 

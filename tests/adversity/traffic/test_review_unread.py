@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from mcpwire.transports.stdio.pipes import SHARED_BYTES, PipeDuplex
+from mcpwire.transports.duplex import SHARED_BYTES, PipeDuplex
 
 pytestmark = pytest.mark.anyio
 

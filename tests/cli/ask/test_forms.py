@@ -3,7 +3,7 @@
 import pytest
 
 from mcpwire.cli.ask.forms import fill_in
-from mcpwire.protocol.host.forms import fill
+from mcpwire.protocol.elicitation import fill_form
 from mcpwire.types import ElicitRequestFormParams, decode
 from mcpwire.versions import REVISIONS
 
@@ -26,7 +26,7 @@ async def answered(asker, person, asked=None):
     asked = asked or params()
     found = await fill_in(asked, asker, person)
     if isinstance(found, dict):
-        found = fill(asked.requested_schema, found, REVISIONS[-2])
+        found = fill_form(asked.requested_schema, found, REVISIONS[-2])
     assert person.typed == []
     return found
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import RemoteProtocolError
+from mcpwire.protocol.json_schema import read_schema
 from mcpwire.protocol.results import schema_cost
 from mcpwire.protocol.results.schema_cost import CostModel
-from mcpwire.protocol.results.schema_index import read_schema
 
 
 def bound(schema, value, patterns=None):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.protocol.serving.auth.credentials import (
+from mcpwire.server.auth.credentials import (
     Credentials,
     MalformedCredentials,
     has_query_token,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcpwire import types
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.host.forms import fill
+from mcpwire.protocol.elicitation import fill_form
 from mcpwire.server.authoring.faults import BadArguments
 from mcpwire.server.authoring.fields import Arg
 from mcpwire.server.authoring.forms import form_schema, read_answer
@@ -347,7 +347,7 @@ CONTENT = st.fixed_dictionaries(
 @given(CONTENT, st.sampled_from(REVISIONS[2:]))
 def test_what_a_client_may_send_the_server_can_read(content, revision):
     form = json.loads(json.dumps(form_schema(Order, revision)))
-    sent = fill(types.decode(types.RequestedSchema, form), content, revision)
+    sent = fill_form(types.decode(types.RequestedSchema, form), content, revision)
     value = read_answer(Order, json.loads(json.dumps(sent)))
     assert isinstance(value, Order)
     assert value.count == content.get("count", 1)

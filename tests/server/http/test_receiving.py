@@ -6,7 +6,7 @@ import pytest
 from asgi_driver import Visit, scope
 
 from mcpwire import Limits
-from mcpwire.protocol.serving.auth.credentials import CREDENTIALS
+from mcpwire.server.auth.credentials import CREDENTIALS
 from mcpwire.server.http.exchange import Exchange
 from mcpwire.server.http.receiving import accepted
 from mcpwire.server.http.receiving.accepted import Accepted, Head
@@ -15,7 +15,7 @@ from mcpwire.server.http.receiving.headers import Headers, Shape, ShownFields
 
 pytestmark = pytest.mark.anyio
 
-HEAD = Head((), stands_alone=True, version="2026-07-28", method="tools/call")
+HEAD = Head((), is_stateless=True, version="2026-07-28", method="tools/call")
 FIELDS = (("Host", "a"), ("Accept", "*/*"), ("Content-Type", "application/json"))
 
 

@@ -9,7 +9,7 @@ import pytest
 from http_hand import Bench, call, content
 
 from mcpwire import Context, Server
-from mcpwire.protocol.serving.sessions.events import Event
+from mcpwire.server.http.sessions.event_history import Event
 from mcpwire.server.http.sessions.events import MemoryEventStore
 from mcpwire.server.http.sessions.sqlite_events import SQLiteEventStore
 from mcpwire.testing import AsgiTransport

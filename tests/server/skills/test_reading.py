@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from mcpwire.protocol.results import frontmatter
-from mcpwire.protocol.results.skills import MAX_BYTES, MAX_FILES
+from mcpwire.protocol import frontmatter
+from mcpwire.protocol.skills import MAX_BYTES, MAX_FILES
 from mcpwire.server.extensions.skills import Skills
 
 

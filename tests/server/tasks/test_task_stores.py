@@ -9,8 +9,8 @@ import attrs
 import pytest
 from taskbed import RESULT, Bed, Gate, bed, soon
 
-from mcpwire.protocol.serving import task_states as states
-from mcpwire.protocol.serving.task_room import TaskLimits
+from mcpwire.protocol import tasks as states
+from mcpwire.protocol.tasks import TaskLimits
 from mcpwire.server.extensions.tasks import (
     MemoryTaskStore,
     SqliteTaskStore,

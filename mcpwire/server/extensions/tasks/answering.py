@@ -6,15 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams, MethodNotFound, rpc_error
-from mcpwire.protocol.serving import task_shapes as shapes
-from mcpwire.protocol.serving.task_states import CANCELLED
+from mcpwire.protocol import tasks
+from mcpwire.protocol.tasks import CANCELLED
 from mcpwire.server.extensions.tasks.owners import owner_of
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from mcpwire.protocol.serving.task_states import TaskRecord
+    from mcpwire.protocol.tasks import TaskRecord
     from mcpwire.server.extensions.tasks.running import RunningTask
     from mcpwire.server.request import RequestContext
 
@@ -48,15 +48,15 @@ class Answering:
         """Answer ``tasks/get``."""
         record, _ = await self._find(params, request)
         if request.revision.era is Era.STATELESS:
-            return shapes.detailed(record)
-        return shapes.legacy_task(record)
+            return tasks.write_detailed(record)
+        return tasks.write_legacy_task(record)
 
     async def update(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Answer ``tasks/update``: with nothing but that it arrived."""
         record, running = await self._find(params, request)
-        answers = shapes.read_answers(record, params)
+        answers = tasks.read_answers(record, params)
         if running is not None and answers:
             running.answer(answers)
             await running.save()
@@ -74,7 +74,7 @@ class Answering:
             running.cancel()
             await running.save()
             record = running.record
-        return {} if is_stateless else shapes.legacy_task(record)
+        return {} if is_stateless else tasks.write_legacy_task(record)
 
     # 2025-11-25 only...
 
@@ -104,13 +104,13 @@ class Answering:
         """Answer ``tasks/list``, to who is told apart from others."""
         if request.facts.principal is None:
             raise MethodNotFound("tasks are listed only to who is known")
-        after = shapes.read_cursor(params)
+        after = tasks.read_cursor(params)
         page = await self._list_page(owner_of(request), after, PAGE + 1)
         result: dict[str, Any] = {
-            "tasks": [shapes.legacy_task(record) for record in page[:PAGE]]
+            "tasks": [tasks.write_legacy_task(record) for record in page[:PAGE]]
         }
         if len(page) > PAGE:
-            result["nextCursor"] = shapes.cursor_of(page[PAGE - 1])
+            result["nextCursor"] = tasks.cursor_of(page[PAGE - 1])
         return result
 
 
@@ -129,4 +129,4 @@ def _outcome(record: TaskRecord) -> dict[str, Any]:
     if record.status == CANCELLED:
         raise InvalidParams("the task was cancelled and has no result")
     assert record.result is not None
-    return shapes.related(record.result, record.id)
+    return tasks.relate_to_task(record.result, record.id)

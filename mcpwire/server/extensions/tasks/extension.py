@@ -2,7 +2,7 @@
 
 One object serves both dialects, the extension of 2026-07-28 and the experimental tasks
 of 2025-11-25; each request is answered in the dialect of its revision. Which calls
-become tasks, and how tasks are written, are rules of `mcpwire.protocol.serving`.
+become tasks, and how tasks are written, are rules of `mcpwire.protocol.tasks`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import InternalError
 from mcpwire.limits import check_timeout
+from mcpwire.protocol import tasks
 from mcpwire.protocol.methods import TASKS
-from mcpwire.protocol.serving import task_shapes as shapes
-from mcpwire.protocol.serving import task_states as states
-from mcpwire.protocol.serving.task_calls import becomes_task
-from mcpwire.protocol.serving.task_room import TaskLimits
+from mcpwire.protocol.tasks import TaskLimits, runs_as_task
 from mcpwire.server.extensions.tasks.answering import Answering
 from mcpwire.server.extensions.tasks.owners import is_reachable, owner_of
 from mcpwire.server.extensions.tasks.running import RunningTask
@@ -30,7 +28,7 @@ from mcpwire.versions import LATEST_SESSION, REVISIONS, Era
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from mcpwire.protocol.serving.task_states import TaskRecord
+    from mcpwire.protocol.tasks import TaskRecord
     from mcpwire.server.extensions.tasks.running import Body
     from mcpwire.server.extensions.tasks.store import TaskStore
     from mcpwire.server.handlers import Handler
@@ -179,7 +177,7 @@ class Tasks:
             RPCError: The call is refused.
         """
         capabilities = request.client_capabilities
-        if not becomes_task(
+        if not runs_as_task(
             tool.task, tool.key, request.revision, capabilities, params
         ):
             return None
@@ -193,8 +191,8 @@ class Tasks:
         job.add_done_callback(self._jobs.discard)
         logger.debug("%r runs as a task", tool.key)
         if request.revision.era is Era.STATELESS:
-            return shapes.created(record)
-        return shapes.legacy_created(record)
+            return tasks.write_created(record)
+        return tasks.write_legacy_created(record)
 
     async def _create(
         self, tool: TaskTool, params: Mapping[str, Any], request: RequestContext
@@ -205,12 +203,12 @@ class Tasks:
         """
         ttl = self._ttl
         if request.revision.era is Era.SESSION:
-            ttl = self._shortened(shapes.read_ttl(params))
+            ttl = self._shortened(tasks.read_ttl(params))
         await self._open()
         now = self._clock()
         if self._late:
             await self._catch_up(now)
-        record = states.begin(
+        record = tasks.begin(
             # 192 bits of randomness: nobody finds one by trying.
             secrets.token_urlsafe(24),
             owner=owner_of(request),
@@ -290,7 +288,7 @@ class Tasks:
         Raises:
             InvalidParams: They name none, or none of this client's.
         """
-        task_id = shapes.read_task_id(params)
+        task_id = tasks.requested_task_id(params)
         running = self._running.get(task_id)
         if running is None:
             await self._open()
@@ -302,7 +300,7 @@ class Tasks:
             or not is_reachable(record.owner, request)
             or record.is_expired(self._clock())
         ):
-            raise shapes.unknown_task()
+            raise tasks.unknown_task()
         return record, running
 
     async def _list_page(

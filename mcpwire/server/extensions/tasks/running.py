@@ -1,6 +1,6 @@
 """One task while it runs here: its handler, what it asks, and who waits for it.
 
-How it stands is a value (`task_states`); here it is replaced step by step, each step
+How it stands is a value (`protocol.tasks`); here it is replaced step by step, each step
 at once and without waiting, and then written to the store. So whoever reads it in this
 process sees the newest, and of several writes the last one counts.
 """
@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.errors import InternalError, RequestTimeout, RPCError
-from mcpwire.protocol.serving import task_states as states
-from mcpwire.protocol.serving.task_calls import check_question
-from mcpwire.protocol.serving.task_shapes import legacy_task, related
+from mcpwire.protocol import tasks
+from mcpwire.protocol.tasks import check_task_can_ask, relate_to_task, write_legacy_task
 from mcpwire.server.handlers import run_handler
 from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from mcpwire.protocol.serving.task_states import TaskRecord
+    from mcpwire.protocol.tasks import TaskRecord
     from mcpwire.server.extensions.tasks.store import TaskStore
     from mcpwire.server.request import RequestContext
 
@@ -109,7 +108,7 @@ class RunningTask:
             self._move(await self._outcome(body, params))
         except asyncio.CancelledError:
             # Who cancelled it said before how it ends, but for the end of the loop.
-            self._move(states.interrupt(self.record, now=self._clock()))
+            self._move(tasks.interrupt(self.record, now=self._clock()))
             raise
         finally:
             self._request.close()
@@ -131,18 +130,18 @@ class RunningTask:
         except TimeoutError:
             assert time_kept.expired()  # those of handlers do not come this far
             self._request.is_cancelled = True
-            return states.expire(self.record, now=self._clock())
+            return tasks.expire(self.record, now=self._clock())
         if result.get("resultType", "complete") != "complete":
             tool = self.record.tool
             logger.error("a task of the tool %r did not complete", tool, kind=tool)
             return self._failed(InternalError("the handler failed"))
-        return states.complete(self.record, result, now=self._clock())
+        return tasks.complete(self.record, result, now=self._clock())
 
     def _failed(self, error: RPCError) -> TaskRecord:
         fields: dict[str, Any] = {"code": error.code, "message": error.message}
         if error.data is not None:
             fields["data"] = error.data
-        return states.fail(self.record, fields, now=self._clock())
+        return tasks.fail(self.record, fields, now=self._clock())
 
     # How it stands...
 
@@ -154,7 +153,7 @@ class RunningTask:
         self._wake()
         self._tell(record)
         if self._session is not None:
-            self._send(STATUS, legacy_task(record))
+            self._send(STATUS, write_legacy_task(record))
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
@@ -179,15 +178,15 @@ class RunningTask:
 
     def cancel(self) -> None:
         """Stop it because its client wants that; nothing where it has ended."""
-        self._end(states.cancel(self.record, now=self._clock()))
+        self._end(tasks.cancel(self.record, now=self._clock()))
 
     def interrupt(self) -> None:
         """Stop it because its server stops; nothing where it has ended."""
-        self._end(states.interrupt(self.record, now=self._clock()))
+        self._end(tasks.interrupt(self.record, now=self._clock()))
 
     def evict(self) -> None:
         """Stop it for a task of another client; nothing where it has ended."""
-        self._end(states.evict(self.record, now=self._clock()))
+        self._end(tasks.evict(self.record, now=self._clock()))
 
     def _end(self, record: TaskRecord) -> None:
         if record is self.record:
@@ -211,22 +210,20 @@ class RunningTask:
         """
         session = self._session
         if session is not None and not session.is_closed:
-            session.send(method, related(params, self.record.id))
+            session.send(method, relate_to_task(params, self.record.id))
 
     def _hear(self, method: str, params: dict[str, Any]) -> None:
         """Take what the handler tells: where its work is becomes part of its status."""
         if method == PROGRESS and (message := params.get("message")) is not None:
-            self.record = states.describe(self.record, message, now=self._clock())
+            self.record = tasks.describe(self.record, message, now=self._clock())
         self._send(method, params)
 
     async def _ask(
         self, method: str, params: dict[str, Any], key: str | None = None
     ) -> dict[str, Any]:
         """Wait until the client has answered a question of the handler."""
-        check_question(method, self._request.revision)
-        record, key = states.ask(
-            self.record, method, params, now=self._clock(), key=key
-        )
+        check_task_can_ask(method, self._request.revision)
+        record, key = tasks.ask(self.record, method, params, now=self._clock(), key=key)
         question = Question(method, params, asyncio.get_running_loop().create_future())
         self._questions[key] = question
         try:
@@ -240,7 +237,7 @@ class RunningTask:
                 self._settle([key])
 
     def _settle(self, keys: Iterable[str]) -> None:
-        self._move(states.settle(self.record, frozenset(keys), now=self._clock()))
+        self._move(tasks.settle(self.record, frozenset(keys), now=self._clock()))
 
     def _drop_questions(self) -> None:
         for question in self._questions.values():
@@ -270,7 +267,9 @@ class RunningTask:
             return False
         question.is_put = True
         asking = asyncio.ensure_future(
-            request.ask(question.method, related(question.params, self.record.id))
+            request.ask(
+                question.method, relate_to_task(question.params, self.record.id)
+            )
         )
         try:
             await asyncio.wait(

@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from mcpwire.protocol.serving.task_room import Held, choose_leavers, choose_to_end
-from mcpwire.protocol.serving.task_states import TaskRecord, interrupt
+from mcpwire.protocol.tasks import (
+    HeldTask,
+    TaskRecord,
+    interrupt,
+    select_evictions,
+    select_to_end,
+)
 from mcpwire.server.extensions.tasks.store import StoreFullError
 from mcpwire.wire.json import encode, loads
 
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-    from mcpwire.protocol.serving.task_room import TaskLimits
+    from mcpwire.protocol.tasks import TaskLimits
 
 __all__ = ["SqliteTaskStore"]
 
@@ -210,10 +215,10 @@ def _make_room(database: sqlite3.Connection, owner: str, limits: TaskLimits) -> 
     rows = database.execute(
         "select id, owner, is_final from task order by created_at, id"
     )
-    held = [Held(id, whose, bool(is_final)) for id, whose, is_final in rows]
-    leavers = choose_leavers(held, owner, limits)
+    held = [HeldTask(id, whose, bool(is_final)) for id, whose, is_final in rows]
+    leavers = select_evictions(held, owner, limits)
     if leavers is None:
-        raise StoreFullError(to_end=choose_to_end(held, owner, limits))
+        raise StoreFullError(to_end=select_to_end(held, owner, limits))
     database.executemany(
         "delete from task where id = ?", [(leaver,) for leaver in leavers]
     )

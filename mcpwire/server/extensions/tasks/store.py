@@ -7,11 +7,10 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from mcpwire.errors import MCPError
-from mcpwire.protocol.serving.task_room import Held, choose_leavers, choose_to_end
+from mcpwire.protocol.tasks import HeldTask, select_evictions, select_to_end
 
 if TYPE_CHECKING:
-    from mcpwire.protocol.serving.task_room import TaskLimits
-    from mcpwire.protocol.serving.task_states import TaskRecord
+    from mcpwire.protocol.tasks import TaskLimits, TaskRecord
 
 __all__ = ["MemoryTaskStore", "StoreFullError", "TaskStore"]
 
@@ -42,15 +41,15 @@ class TaskStore(Protocol):
         """Get ready; called before anything else, and again after `aclose`.
 
         Whoever ran the tasks that are still under way here may be gone: those are to
-        end with `task_states.interrupt`.
+        end with `protocol.tasks.interrupt`.
         """
 
     async def create(self, record: TaskRecord, limits: TaskLimits) -> None:
         """Keep a new task; what is returned from stays.
 
         Raises:
-            StoreFullError: `choose_leavers` finds no room for it; `choose_to_end` says
-                what its `to_end` is.
+            StoreFullError: `select_evictions` finds no room; `to_end` is what
+                `select_to_end` says.
         """
 
     async def get(self, task_id: str) -> TaskRecord | None:
@@ -110,10 +109,10 @@ class MemoryTaskStore:
             self._next_expiry = min(self._next_expiry, record.expires_at)
 
     def _make_room(self, owner: str, limits: TaskLimits) -> None:
-        held = [Held(r.id, r.owner, r.is_final) for r in self._records.values()]
-        leavers = choose_leavers(held, owner, limits)
+        held = [HeldTask(r.id, r.owner, r.is_final) for r in self._records.values()]
+        leavers = select_evictions(held, owner, limits)
         if leavers is None:
-            raise StoreFullError(to_end=choose_to_end(held, owner, limits))
+            raise StoreFullError(to_end=select_to_end(held, owner, limits))
         for leaver in leavers:
             self._remove(leaver)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.protocol.serving.task_shapes import detailed
+from mcpwire.protocol.tasks import write_detailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mcpwire.protocol.serving.task_states import TaskRecord
+    from mcpwire.protocol.tasks import TaskRecord
     from mcpwire.server.request import NotifyFn
 
 __all__ = ["Watching"]
@@ -51,4 +51,4 @@ class Watching:
             # There is nothing more to come.
             del self._listeners[record.id]
         for send in tuple(listeners.values()):
-            send(CHANGED, detailed(record))
+            send(CHANGED, write_detailed(record))

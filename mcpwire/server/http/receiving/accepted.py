@@ -2,7 +2,8 @@
 
 A client sends the same few fields with each request. What is the same to the byte in
 all that is looked at is let in as before; everything else is looked at in the order of
-`protocol.serving.ladder`. Who asks is none of it: credentials are checked every time.
+`protocol.request_validation`. Credentials are not part of it: they are checked every
+time.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Head:
     extra: tuple[tuple[bytes, bytes], ...]
     """Fields that go with the answer."""
 
-    stands_alone: bool
+    is_stateless: bool
     """Whether the head alone says that the message belongs to the stateless era."""
 
     version: str | None

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from mcpwire.protocol.serving.sessions.events import History
+from mcpwire.server.http.sessions.event_history import History
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mcpwire.protocol.serving.sessions.events import Event
+    from mcpwire.server.http.sessions.event_history import Event
 
 __all__ = ["EventStore", "MemoryEventStore", "check_bounds"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.protocol.serving.sessions.events import Event, is_complete
+from mcpwire.server.http.sessions.event_history import Event, is_complete
 from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:

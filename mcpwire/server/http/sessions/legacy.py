@@ -18,14 +18,14 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import InvalidRequest, TransportError
-from mcpwire.protocol.serving.ladder import Unreadable, read_json
-from mcpwire.protocol.serving.sessions.rules import TOO_MANY_SESSIONS, UNKNOWN_SESSION
-from mcpwire.protocol.serving.shares import Shares
+from mcpwire.protocol.request_validation import UnreadableMessage, read_json
 from mcpwire.server.connection import ServerConnection
+from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.http.exchange import HttpProblem
 from mcpwire.server.http.reply import as_event
 from mcpwire.server.http.sessions.outlets import Outlet
-from mcpwire.transports._duplex import Duplex
+from mcpwire.server.http.sessions.rules import TOO_MANY_SESSIONS, UNKNOWN_SESSION
+from mcpwire.transports.duplex import Duplex
 from mcpwire.wire.sse import encode_event
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class LegacySse:
         self._dispatcher = dispatcher
         self._maximum = maximum
         self._links: dict[str, _Link] = {}
-        self._shares: Shares[str] = Shares()
+        self._pool: FairPool[str] = FairPool()
 
     def __len__(self) -> int:
         """Return how many connections there are."""
@@ -111,14 +111,14 @@ class LegacySse:
         """
         owner = exchange.facts.owner
         if len(self._links) >= self._maximum:
-            oldest = self._shares.leaver(owner)
-            if oldest is None or self._shares.owner(oldest) == owner:
+            oldest = self._pool.to_evict(owner)
+            if oldest is None or self._pool.owner(oldest) == owner:
                 raise HttpProblem(*TOO_MANY_SESSIONS, (("retry-after", "5"),))
             self._links[oldest].outlet.end()
             self._remove(oldest)
         id = secrets.token_urlsafe(ID_BYTES)
         link = self._links[id] = _Link(self._dispatcher, exchange.facts.principal)
-        self._shares.add(id, owner)
+        self._pool.add(id, owner)
         # Relative, so that it is right whatever a proxy makes of the path before it.
         up = "../" if exchange.path.endswith("/") else ""
         place = f"{up}messages?{PARAMETER}={id}".encode()
@@ -132,7 +132,7 @@ class LegacySse:
 
     def _remove(self, id: str) -> None:
         self._links.pop(id, None)
-        self._shares.discard(id)
+        self._pool.discard(id)
 
     async def serve_message(self, exchange: Exchange) -> None:
         """Answer a POST, whose body is a message for a connection.
@@ -147,7 +147,7 @@ class LegacySse:
         try:
             body = await exchange.body()
             value = read_json(body, exchange.limits.values)
-        except Unreadable as problem:
+        except UnreadableMessage as problem:
             raise HttpProblem(400, problem.error) from None
         if type(value) is not dict and type(value) is not list:
             raise HttpProblem(400, InvalidRequest("the body is no message"))
@@ -167,7 +167,7 @@ class LegacySse:
     def forget(self) -> None:
         """Let go of connections whose loop has ended, and they with it."""
         self._links.clear()
-        self._shares.clear()
+        self._pool.clear()
 
     async def aclose(self) -> None:
         """End all connections and their requests."""

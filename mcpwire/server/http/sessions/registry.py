@@ -13,7 +13,7 @@ from collections import OrderedDict
 from types import MethodType
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.protocol.serving.shares import Shares
+from mcpwire.server.fair_pool import FairPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ class Registry:
         self._end = end
         # The one that was not used for longest is the first.
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
-        self._shares: Shares[HttpSession] = Shares()
+        self._pool: FairPool[HttpSession] = FairPool()
         self._timer: asyncio.TimerHandle | None = None
         self._remove = self.remove
 
@@ -68,7 +68,7 @@ class Registry:
         """
         if len(self._sessions) + opening < self._maximum:
             return True
-        found = self._shares.displaced(owner, _is_idle)
+        found = self._pool.to_displace(owner, _is_idle)
         if found is not None:
             self.remove(found)
         return found is not None
@@ -90,7 +90,7 @@ class Registry:
         # A third of what a partial takes.
         session.session.end = MethodType(self._remove, session)
         self._sessions[id] = session
-        self._shares.add(session, owner)
+        self._pool.add(session, owner)
         self.touch(session)
         if self._timer is None:
             self._arm()
@@ -110,14 +110,14 @@ class Registry:
         if id is not None and self._sessions.get(id) is session:
             session.used_at = asyncio.get_running_loop().time()
             self._sessions.move_to_end(id)
-            self._shares.touch(session)
+            self._pool.touch(session)
 
     def remove(self, session: HttpSession) -> None:
         """End a session, if it is still here."""
         id = session.session.id
         if id is not None and self._sessions.get(id) is session:
             del self._sessions[id]
-            self._shares.discard(session)
+            self._pool.discard(session)
             session.session.end = None
             self._end(session)
 
@@ -135,7 +135,7 @@ class Registry:
         for session in forgotten:
             session.session.end = None
         self._sessions.clear()
-        self._shares.clear()
+        self._pool.clear()
         self._disarm()
         return forgotten
 

@@ -11,14 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, InvalidRequest, LocalProtocolError, RPCError
-from mcpwire.protocol.serving.sessions.batches import Malformed
-from mcpwire.protocol.serving.sessions.rules import lets_streams_pause
-from mcpwire.protocol.serving.shares import client_key
 from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.fair_pool import client_key
 from mcpwire.server.http.sessions.answers import Answers
 from mcpwire.server.http.sessions.journal import Journal
 from mcpwire.server.http.sessions.outlets import Outlet
 from mcpwire.server.http.sessions.questions import Questions
+from mcpwire.server.http.sessions.rules import Malformed, lets_streams_pause
 from mcpwire.server.http.sessions.streams import (
     STANDALONE,
     ServerStream,
@@ -34,12 +33,12 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from mcpwire.protocol.serving.sessions.batches import Posted
     from mcpwire.server.auth.principal import Principal
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange, Fields
     from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.server.http.sessions.journal import Begin
+    from mcpwire.server.http.sessions.rules import Posted
     from mcpwire.server.request import Owner, RequestContext, Session
     from mcpwire.transports.eager_tasks import FirstSteps
     from mcpwire.wire.jsonrpc import RequestId

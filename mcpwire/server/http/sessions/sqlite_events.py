@@ -14,7 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from mcpwire.protocol.serving.sessions.events import Event
+from mcpwire.server.http.sessions.event_history import Event
 from mcpwire.server.http.sessions.events import check_bounds
 
 if TYPE_CHECKING:

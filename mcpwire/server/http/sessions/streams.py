@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from mcpwire.protocol.serving.sessions.events import Event, EventId
 from mcpwire.server.http.reply import as_event
+from mcpwire.server.http.sessions.event_history import Event, EventId
 from mcpwire.wire.sse import encode_event
 
 if TYPE_CHECKING:

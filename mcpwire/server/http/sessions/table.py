@@ -17,24 +17,22 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidRequest, RPCError
-from mcpwire.protocol.serving.sessions.batches import (
-    Malformed,
-    check_batch,
-    read_message,
-)
-from mcpwire.protocol.serving.sessions.events import parse_event_id
-from mcpwire.protocol.serving.sessions.rules import (
+from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.http.exchange import JSON, HttpProblem
+from mcpwire.server.http.sessions.event_history import parse_event_id
+from mcpwire.server.http.sessions.events import MemoryEventStore, check_bounds
+from mcpwire.server.http.sessions.registry import Registry
+from mcpwire.server.http.sessions.rules import (
     AMBIGUOUS_STREAM,
     NO_SESSION,
     NOT_KEPT,
     TOO_MANY_SESSIONS,
     UNKNOWN_SESSION,
+    Malformed,
+    check_batch,
     check_version,
+    read_message,
 )
-from mcpwire.server.auth.challenges import HttpRefusal
-from mcpwire.server.http.exchange import JSON, HttpProblem
-from mcpwire.server.http.sessions.events import MemoryEventStore, check_bounds
-from mcpwire.server.http.sessions.registry import Registry
 from mcpwire.server.http.sessions.session import HttpSession
 from mcpwire.server.request import Session
 from mcpwire.transports.eager_tasks import FirstSteps
@@ -46,13 +44,13 @@ from mcpwire.wire.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from mcpwire.protocol.serving.sessions.batches import Posted
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange, Fields
     from mcpwire.server.http.sessions.answers import Answers
     from mcpwire.server.http.sessions.beginning.opening import Opening
     from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.server.http.sessions.outlets import Outlet
+    from mcpwire.server.http.sessions.rules import Posted
     from mcpwire.server.http.sessions.streams import Stream
     from mcpwire.server.request import Owner
     from mcpwire.versions import Revision

@@ -102,13 +102,13 @@ async def test_listening_with_a_function_that_raises_fails_at_once():
 
 
 async def test_a_ping_that_could_not_be_sent_ends_no_keepalive(monkeypatch):
-    from mcpwire.client import reconnector
+    from mcpwire.client import connection
 
     # Else a ping must be answered within the time between two of them.
     def patient(now, seconds):
         return Deadline(now, BOUND_S)
 
-    monkeypatch.setattr(reconnector, "Deadline", patient)
+    monkeypatch.setattr(connection, "Deadline", patient)
     headers = Headers()
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, headers=headers)
@@ -178,7 +178,7 @@ async def test_connecting_is_bounded_though_headers_never_come(era):
 
 
 async def test_everything_is_bounded_though_headers_never_come(monkeypatch):
-    from mcpwire.transports.http.streamable import channel
+    from mcpwire.transports.http import streamable as channel
 
     headers = Hanging()
     with scripted_mcp() as server:

@@ -22,7 +22,7 @@ from raw_server import reply
 
 import mcpwire
 from mcpwire import ConnectionClosed, SessionExpired, types
-from mcpwire.client import reconnector
+from mcpwire.client import connection
 from mcpwire.protocol.deadline import Deadline
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fault("F27")]
@@ -210,7 +210,7 @@ async def test_a_session_forgotten_as_it_is_closed_costs_nothing():
 def patience(monkeypatch):
     """Give the seconds that a ping's answer may take, however often one is sent."""
     seconds = [BOUND_S]
-    monkeypatch.setattr(reconnector, "Deadline", lambda now, _: Deadline(now, *seconds))
+    monkeypatch.setattr(connection, "Deadline", lambda now, _: Deadline(now, *seconds))
     return seconds
 
 

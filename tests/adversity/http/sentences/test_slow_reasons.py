@@ -8,7 +8,7 @@ from http_bytes import head
 from mcp_server import scripted_mcp
 
 import mcpwire
-from mcpwire.transports.http.streamable import channel
+from mcpwire.transports.http import streamable as channel
 
 pytestmark = pytest.mark.anyio
 

@@ -16,8 +16,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.errors import RPCError
-from mcpwire.protocol.serving.sessions.rules import TOO_MANY_SESSIONS, UNKNOWN_SESSION
 from mcpwire.server.http.exchange import ClientGone, HttpProblem
+from mcpwire.server.http.sessions.rules import TOO_MANY_SESSIONS, UNKNOWN_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

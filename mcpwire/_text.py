@@ -1,0 +1,24 @@
+"""Values of unknown size in the sentences of errors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["excerpt"]
+
+_EXCERPT_CHARACTERS: Final = 40
+
+
+def excerpt(value: object) -> str:
+    """Return a short `repr` for a sentence about a value of unknown size."""
+    if isinstance(value, str):
+        is_short = len(value) <= _EXCERPT_CHARACTERS
+        return repr(value if is_short else value[:_EXCERPT_CHARACTERS] + "…")
+    if value is None or isinstance(value, (bool, int, float)):
+        text = repr(value)
+        return text if len(text) <= _EXCERPT_CHARACTERS else f"a huge {_kind(value)}"
+    return f"a value of type {_kind(value)}"
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

@@ -1,1 +1,0 @@
-"""What a server decides: rules of the protocol that only the serving side has."""

@@ -1,1 +1,0 @@
-"""What a request shows of who sent it."""

@@ -1,0 +1,152 @@
+"""What a request says of its session, and what a POST of a session may hold.
+
+2025-11-25 basic/transports, "Session Management" and "Protocol Version Header";
+2025-03-26 basic, "Batching". A malformed item of a batch is answered by itself and does
+not keep the others from being taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.errors import InvalidMessage, InvalidRequest, RPCError
+from mcpwire.versions import REVISIONS, Era, Revision, find_revision
+from mcpwire.wire import jsonrpc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcpwire.versions import Revision
+
+
+__all__ = [
+    "AMBIGUOUS_STREAM",
+    "ASSUMED",
+    "NOT_KEPT",
+    "NO_SESSION",
+    "TOO_MANY_SESSIONS",
+    "UNKNOWN_SESSION",
+    "Malformed",
+    "Posted",
+    "check_batch",
+    "check_version",
+    "lets_streams_pause",
+    "read_message",
+]
+
+
+# === rules
+
+
+Refusal = tuple[int, RPCError]
+"""A status of HTTP and what the body says."""
+
+# Whose session it is must not show (2025-11-25 security best practices, "Session
+# Hijacking"), so there is one answer to ids that are unknown, dead or somebody else's.
+UNKNOWN_SESSION: Final[Refusal] = (
+    404,
+    InvalidRequest("the session is unknown or has ended"),
+)
+NO_SESSION: Final[Refusal] = (
+    400,
+    InvalidRequest("the request needs an Mcp-Session-Id; initialize gives one"),
+)
+TOO_MANY_SESSIONS: Final[Refusal] = (
+    503,
+    InvalidRequest("too many sessions are in use"),
+)
+AMBIGUOUS_STREAM: Final[Refusal] = (
+    409,
+    InvalidRequest("the session has its GET stream already"),
+)
+NOT_KEPT: Final[Refusal] = (
+    400,
+    InvalidRequest("the events after this Last-Event-ID are not kept"),
+)
+
+ASSUMED: Final = REVISIONS[1]
+"""The revision of a request that names none and of which nothing else is known."""
+
+_PAUSES_SINCE: Final = REVISIONS[3]
+
+
+def lets_streams_pause(revision: Revision) -> bool:
+    """Tell whether a stream may end before its answer, to be gone on with.
+
+    2025-11-25 basic/transports, "Sending Messages to the Server": then it begins with
+    an event that has an id and no data, which older clients would take for a message.
+    """
+    return revision >= _PAUSES_SINCE
+
+
+def check_version(header: str | None, spoken: Iterable[Revision]) -> Revision:
+    """Return the revision that a request names in its head.
+
+    In a session that is only checked: what was negotiated counts.
+
+    Raises:
+        InvalidRequest: It is none that has sessions and is spoken here.
+    """
+    if header is None:
+        return ASSUMED
+    revision = find_revision(header)
+    sessions = [r for r in spoken if r.era is Era.SESSION]
+    if revision is None or revision not in sessions:
+        names = ", ".join(r.name for r in sessions)
+        raise InvalidRequest(
+            f"the MCP-Protocol-Version {header[:40]!r} is not among those that have "
+            f"sessions here: {names}"
+        )
+    return revision
+
+
+# === batches
+
+
+@attrs.frozen
+class Malformed:
+    """Something that is no message."""
+
+    error: InvalidMessage
+
+    id: jsonrpc.RequestId | None = None
+    """The request or the answer that it would have been, where it names one."""
+
+    is_request: bool = False
+    """Whether an answer is owed: it has a method and an id."""
+
+    @property
+    def refusal(self) -> RPCError:
+        """What is answered."""
+        return InvalidRequest(str(self.error))
+
+
+Posted = jsonrpc.Message | Malformed
+
+
+def read_message(value: Any) -> Posted:
+    """Return the message that a decoded JSON value is, or what is wrong with it."""
+    try:
+        return jsonrpc.parse_message(value)
+    except InvalidMessage as error:
+        id = value.get("id") if type(value) is dict else None
+        if not jsonrpc.is_request_id(id):
+            return Malformed(error)
+        return Malformed(error, id, "method" in value)
+
+
+def check_batch(values: list[Any], revision: Revision, limit: int) -> None:
+    """Check that a batch may come at all.
+
+    Raises:
+        InvalidRequest: The revision has none, or it is empty or too long.
+    """
+    if not revision.receives_batches:
+        # 2025-06-18 changelog: batches were removed again.
+        raise InvalidRequest("batches belong to revision 2025-03-26 only")
+    if not values:
+        raise InvalidRequest("a batch must not be empty")
+    if len(values) > limit:
+        raise InvalidRequest(f"a batch must not be longer than {limit} messages")

@@ -1,0 +1,823 @@
+"""Targets with connections that users bring: `Stream`, `Messages` and `Reverse`.
+
+The server of a `Reverse` stands behind a firewall, in a browser or on a phone, and
+dials out to its client. Requests and answers go as ever.
+
+2026-07-28 basic/transports, "Custom Transports": over a byte stream the framing is that
+of stdio; whatever carries messages carries the same JSON texts, one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+
+from mcpwire.errors import ConnectError, LocalProtocolError, TransportError
+from mcpwire.limits import DEFAULT_LIMITS, check_timeout
+from mcpwire.transports.duplex import READ_BYTES, Duplex
+from mcpwire.wire.json import encode_line, loads
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable
+    from os import PathLike
+
+    from mcpwire.limits import Limits
+    from mcpwire.transports.base import Channel, Inbound
+
+    Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+    OpenStreamFn = Callable[[], Awaitable[Pair]]
+    OpenMessagesFn = Callable[[], Awaitable["Messages"]]
+    ReceiveFn = Callable[[], Awaitable[Any]]
+    SendFn = Callable[[Any], Any]
+    CloseFn = Callable[[], Any]
+    FailedFn = Callable[[str, Exception], None]
+
+__all__ = ["Custom", "LinkChannel", "Messages", "Reverse", "Stream"]
+
+logger = logging.getLogger("mcpwire")
+
+
+def _as_bytes(line: bytes) -> bytes:
+    return line
+
+
+def _as_text(line: bytes) -> str:
+    return line.decode("utf-8")
+
+
+FORMS: Final[dict[str, Callable[[bytes], Any]]] = {
+    "bytes": _as_bytes,
+    "text": _as_text,
+    "dict": loads,
+}
+"""What a message may be handed over as, and how it is made of its line."""
+
+
+class Link:
+    """Somebody's end of a connection; subclasses say what moves the bytes.
+
+    Attributes:
+        over: Set when nothing of it is used any more.
+        failed: Takes what went wrong, and the error, where reading does not tell.
+        drained: Called when nothing waits any more.
+    """
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+        self.failed: FailedFn = _ignored
+        self.drained: Callable[[], object] = _nothing
+
+    async def read(self) -> bytes | None:
+        """Return the bytes that came next; ``None`` at the end.
+
+        Raises whatever the connection raises.
+        """
+        raise NotImplementedError
+
+    def write(self, data: bytes) -> None:
+        """Pass whole lines on, now or later; must not raise."""
+        raise NotImplementedError
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes were written that nobody has taken yet."""
+        raise NotImplementedError
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is known, without reading, that nothing will come."""
+        return False
+
+    async def flush(self) -> None:
+        """Wait until what waits was passed on; may take for ever."""
+
+    async def close(self) -> None:
+        """Close it; may take for ever."""
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        """Let go at once."""
+        raise NotImplementedError
+
+
+class StreamLink(Link):
+    """An asyncio stream: lines end at byte 0x0A, as on stdio."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        super().__init__()
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> bytes | None:
+        """Return what came next; ``None`` at the end of the stream."""
+        return await self._reader.read(READ_BYTES) or None
+
+    def write(self, data: bytes) -> None:
+        """Pass lines on; where the stream is gone, reading will say so."""
+        if not self._writer.is_closing():
+            self._writer.write(data)
+
+    @property
+    def waiting(self) -> int:
+        """What asyncio's transport has not passed on yet."""
+        return self._writer.transport.get_write_buffer_size()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the peer has closed it, and everything was read."""
+        return self._reader.at_eof() or self._writer.is_closing()
+
+    async def close(self) -> None:
+        """Close the stream; bytes that wait leave first, if the peer reads."""
+        self._writer.close()
+        # How it ends is nobody's concern any more.
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    def abort(self) -> None:
+        """Drop the connection with all that waits."""
+        self._writer.transport.abort()
+
+
+class MessageLink(Link):
+    """Functions that send and receive one message each."""
+
+    def __init__(
+        self, send: SendFn, receive: ReceiveFn, close: CloseFn | None, form: str
+    ) -> None:
+        super().__init__()
+        self._send = send
+        self._receive = receive
+        self._close = close
+        self._form = FORMS[form]
+        self._leaving: deque[bytes] = deque()
+        self._waiting = 0
+        self._sending: asyncio.Task[None] | None = None
+
+    async def read(self) -> bytes | None:
+        """Return one message as its line; ``None`` after the last."""
+        try:
+            message = await self._receive()
+        except (EOFError, StopAsyncIteration):
+            return None
+        return None if message is None else _line_of(message)
+
+    def write(self, data: bytes) -> None:
+        """Send each line as a message of its own, in order, one after the other."""
+        self._leaving.extend(line for line in data.split(b"\n") if line)
+        self._waiting += len(data)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(
+                self._send_all(), name="mcpwire-send"
+            )
+
+    async def _send_all(self) -> None:
+        while self._leaving:
+            line = self._leaving.popleft()
+            # From its first moment on it may be with the peer: at most once means that
+            # it does not count as unsent any more.
+            self._waiting -= len(line) + 1
+            try:
+                outcome = self._send(self._form(line))
+                if inspect.isawaitable(outcome):
+                    await outcome
+            except asyncio.CancelledError:
+                # Whatever did it: what waits will not leave. A channel that is closed
+                # already does not mind.
+                self._forget()
+                self.failed("sending failed", InterruptedError("it was cancelled"))
+                raise
+            except Exception as error:  # noqa: BLE001 - a user's function
+                self._forget()
+                self.failed("sending failed", error)
+                return
+        self.drained()
+
+    def _forget(self) -> None:
+        self._leaving.clear()
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """The bytes of the messages that are not being sent yet."""
+        return self._waiting
+
+    async def flush(self) -> None:
+        """Wait until everything is sent."""
+        if self._sending is not None:
+            await asyncio.wait([self._sending])
+
+    async def close(self) -> None:
+        """Call the user's `close`, once, whatever is still being sent."""
+        close, self._close = self._close, None
+        if close is None:
+            return
+        try:
+            outcome = close()
+            if inspect.isawaitable(outcome):
+                await outcome
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            logger.warning("closing a connection failed: %r was cancelled", close)
+        except Exception:  # a user's function
+            logger.exception("closing a connection failed: %r raised", close)
+
+    def abort(self) -> None:
+        """Send nothing more."""
+        self._forget()
+        if self._sending is not None:
+            self._sending.cancel()
+
+
+async def shut(link: Link, *, politely: bool, grace: float) -> None:
+    """Close a link, politely with what waits passed on before.
+
+    Each of the two takes so many seconds at most, so that what hangs in the one does
+    not keep the other from being done.
+    """
+    try:
+        if politely:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await link.flush()
+        else:
+            link.abort()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await link.close()
+    finally:
+        link.abort()
+        link.over.set()
+
+
+def _line_of(message: Any) -> bytes:
+    """Return a message as one line."""
+    if isinstance(message, dict | list):
+        return encode_line(message)
+    if isinstance(message, str):
+        message = message.encode("utf-8", "surrogatepass")
+    if not isinstance(message, bytes | bytearray | memoryview):
+        raise LocalProtocolError(
+            "a message is a dict, a str, bytes, or None at the end, "
+            f"got a {type(message).__name__}"
+        )
+    # JSON may be written on several lines. A carriage return is white space between its
+    # tokens as a newline is, and just as wrong within a string.
+    return bytes(message).replace(b"\n", b"\r") + b"\n"
+
+
+def _ignored(_: str, __: Exception) -> None:
+    return None
+
+
+def _nothing() -> None:
+    return None
+
+
+class LinkChannel(Duplex):
+    """A connection over a `Link`.
+
+    Attributes:
+        at_end: Called at the end of what comes, in place of taking the connection for
+            lost: a server answers what it was asked before.
+    """
+
+    def __init__(
+        self,
+        inbound: Inbound,
+        open_link: Callable[[], Awaitable[Link]],
+        **options: Any,
+    ) -> None:
+        super().__init__(inbound, **options)
+        self._early: list[bytes] = []
+        self._link: Link | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self.at_end: Callable[[], object] | None = None
+        # An eager task runs, and may fail, before its name is bound.
+        self._working: asyncio.Task[None] | None = None
+        self._working = self._loop.create_task(
+            self._work(open_link), name="mcpwire-link"
+        )
+        self._working.add_done_callback(self._worked)
+
+    # Opening and reading...
+
+    async def _work(self, open_link: Callable[[], Awaitable[Link]]) -> None:
+        try:
+            link = await open_link()
+        except Exception as error:  # noqa: BLE001 - a user's function
+            self._lose(_failure(error, self.target), error)
+            return
+        if self._dead is not None:
+            # It came too late, for a function that would not be cancelled.
+            await shut(link, politely=False, grace=self._limits.close_grace)
+            return
+        self._link = link
+        link.failed = self._failed
+        link.drained = self._writing_done
+        early, self._early = self._early, []
+        if early:
+            self._write(b"".join(early))
+        try:
+            await self._read_on(link)
+        except Exception as error:  # noqa: BLE001 - a user's connection
+            self._failed("receiving failed", error)
+
+    async def _read_on(self, link: Link) -> None:
+        while self._dead is None:
+            data = await link.read()
+            if data is None:
+                self._ended()
+                return
+            self._loop.call_soon(self._take, data)
+            # In the order in which it came, and never faster than it is taken in.
+            await asyncio.sleep(0)
+
+    def _take(self, data: bytes) -> None:
+        if self._dead is None:
+            self.receive(data)
+
+    def _ended(self) -> None:
+        if self._dead is not None:
+            return
+        if self.at_end is None:
+            self._lose(TransportError("the peer closed it", target=self.target))
+            return
+        self.receive(b"\n")  # the end ends the last line
+        self.at_end()
+
+    def _worked(self, task: asyncio.Task[None]) -> None:
+        # Somebody's function may let a cancellation of its own out.
+        if task.cancelled() and self._dead is None:
+            why = "opening or receiving was cancelled"
+            self._lose(TransportError(why, target=self.target))
+
+    # Writing...
+
+    def _write(self, data: bytes) -> None:
+        link = self._link
+        if link is None:
+            self._early.append(data)
+            return
+        link.write(data)
+        self._recount()
+
+    def _recount(self) -> None:
+        """Take over what the link has passed on by now."""
+        waiting = sum(map(len, self._gathered)) + sum(map(len, self._early))
+        if self._link is not None:
+            waiting += self._link.waiting
+        self._written = max(self._written, self._queued - waiting)
+
+    def _writing_done(self) -> None:
+        """Nothing waits any more; a `Trace` hears of it."""
+        self._recount()
+
+    def _failed(self, what: str, error: Exception) -> None:
+        self._lose(TransportError(f"{what}: {_word(error)}", target=self.target), error)
+
+    # The end...
+
+    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+        if self._dead is not None:
+            return
+        self._recount()
+        super()._lose(error, cause)
+        self._closing = self._loop.create_task(
+            self._close(politely=cause is None), name="mcpwire-link-close"
+        )
+
+    async def _close(self, *, politely: bool) -> None:
+        """End reading and writing, and close; each within `Limits.close_grace`."""
+        working, grace = self._working, self._limits.close_grace
+        if working is not None and not working.done():
+            working.cancel()
+            await asyncio.wait([working], timeout=grace)
+            if not working.done():
+                logger.warning("%s: receiving cannot be cancelled", self.target)
+        if self._link is not None:
+            await shut(self._link, politely=politely, grace=grace)
+
+    async def aclose(self) -> None:
+        """Send what waits, then close; bounded by thrice `Limits.close_grace`.
+
+        Cancelling it leaves the closing under way; call it again to wait for its end.
+        """
+        self._closed_by_us = True
+        self._flush()
+        self._lose(self._closed_error())
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+
+    def abandon(self) -> None:
+        """Let go now, from anywhere, without a loop to wait on."""
+        super().abandon()
+        if self._loop.is_closed():
+            return
+        for task in (self._working, self._closing):
+            if task is not None:
+                task.cancel()
+        if self._link is not None:
+            self._link.abort()
+            self._link.over.set()
+
+
+def _failure(error: Exception, target: str | None) -> TransportError:
+    """Say that no connection came about; what says so by itself stays."""
+    if isinstance(error, TransportError):
+        return error
+    errno = error.errno if isinstance(error, OSError) else None
+    why = f"{target}: opening failed: {_word(error)}"
+    return ConnectError(why, target=target, errno=errno)
+
+
+def _word(error: Exception) -> str:
+    """Return an error as a few words that are never empty."""
+    name, text = type(error).__name__, str(error)
+    return f"{name}: {text}" if text else name
+
+
+# Targets...
+
+
+class Custom:
+    """A target that is connected by a `Link`; subclasses open it."""
+
+    name: str
+
+    def __str__(self) -> str:
+        """Return its name, for error messages."""
+        return self.name
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    def open_channel(self, inbound: Inbound, limits: Limits) -> Channel:
+        """Begin to open a connection and return it; clients call this."""
+        channel = LinkChannel(inbound, self.open_link, limits=limits, target=self.name)
+        # To pyright, a property does not fit the attribute of a protocol.
+        return cast("Channel", channel)
+
+    async def open_link(self) -> Link:
+        """Open what the channel reads and writes.
+
+        Raises whatever opening raises.
+        """
+        raise NotImplementedError
+
+
+class Stream(Custom):
+    """A server behind a byte stream: TCP, a Unix socket, a pipe, a tunnel.
+
+    ::
+
+        client = mcpwire.Client(mcpwire.Stream.tcp("127.0.0.1", 9000))
+
+    The framing is that of stdio: one JSON text per line (2026-07-28 basic/transports,
+    "Custom Transports").
+
+    Args:
+        open: An async function without parameters that opens an asyncio reader and
+            writer, once for each connection. Or a pair of them that is open already:
+            then there is one connection, and none after it.
+        name: What error messages call it.
+
+    Raises:
+        ValueError: `open` is neither.
+    """
+
+    def __init__(
+        self, open: OpenStreamFn | Pair, *, name: str = "a byte stream"
+    ) -> None:
+        is_pair = isinstance(open, tuple) and len(open) == 2
+        if not is_pair and not callable(open):
+            raise ValueError(
+                "open must be an async function or a pair of a reader and a writer, "
+                f"got {open!r}"
+            )
+        self.name = name
+        self._open: OpenStreamFn | Pair | None = open
+
+    @classmethod
+    def tcp(
+        cls,
+        host: str,
+        port: int,
+        *,
+        ssl: ssl.SSLContext | bool | None = None,
+    ) -> Stream:
+        """Return the target behind a TCP port.
+
+        Args:
+            host: Its name or address.
+            port: Its number.
+            ssl: The context for TLS, or ``True`` for the system's; ``None``: no TLS.
+        """
+
+        async def connect() -> Pair:
+            return await asyncio.open_connection(host, port, ssl=ssl)
+
+        shown = f"[{host}]" if ":" in host else host
+        return cls(connect, name=f"{'tls' if ssl else 'tcp'}://{shown}:{port}")
+
+    @classmethod
+    def unix(cls, path: str | PathLike[str]) -> Stream:
+        """Return the target behind a Unix socket."""
+
+        async def connect() -> Pair:
+            return await asyncio.open_unix_connection(path)
+
+        return cls(connect, name=f"unix:{path}")
+
+    async def open_link(self) -> Link:
+        """Open the stream, or take the one that was given."""
+        opened = self._open
+        if callable(opened):
+            return StreamLink(*await opened())
+        self._open = None
+        if opened is None:
+            raise _used(self.name, "Stream(open=...)")
+        return StreamLink(*opened)
+
+
+class Messages(Custom):
+    """A server behind anything that carries one message at a time, both ways.
+
+    ::
+
+        async def open():
+            socket = await websockets.connect("wss://example.com/mcp")
+            return mcpwire.Messages(
+                socket.send, socket.recv, close=socket.close, form="text"
+            )
+
+
+        client = mcpwire.Client(mcpwire.Messages(open=open, name="example.com"))
+
+    With `send` and `receive` there is one connection and none after it; `open` opens
+    one after the other. Each message is sent once the one before it has been.
+
+    Args:
+        send: Takes one message. What it awaits holds the next one back; what it raises
+            ends the connection.
+        receive: An async function that returns one message: a ``dict``, ``str`` or
+            bytes. ``None``, `EOFError` and `StopAsyncIteration` are the end.
+        open: An async function that returns `Messages` with `send` and `receive`.
+        close: Called once when the connection is over; plain or async.
+        form: What `send` takes: ``"bytes"``, ``"text"`` or ``"dict"``.
+        name: What error messages call it.
+
+    Raises:
+        ValueError: It is not said how to send and receive, or `form` is unknown.
+    """
+
+    def __init__(
+        self,
+        send: SendFn | None = None,
+        receive: ReceiveFn | None = None,
+        *,
+        open: OpenMessagesFn | None = None,
+        close: CloseFn | None = None,
+        form: str = "bytes",
+        name: str = "messages",
+    ) -> None:
+        given = [callable(each) for each in (send, receive, open)]
+        if given not in ([True, True, False], [False, False, True]):
+            raise ValueError("give functions as send and receive, or as open alone")
+        if open is not None and close is not None:
+            raise ValueError("close belongs to the Messages that open returns")
+        if form not in tuple(FORMS):
+            raise ValueError(f"form must be one of {tuple(FORMS)}, got {form!r}")
+        self.name = name
+        self._send = send
+        self._receive = receive
+        self._open = open
+        self._close = close
+        self._form = form
+        self._is_used = False
+
+    async def open_link(self) -> Link:
+        """Open the connection, or take the one that was given."""
+        if self._open is not None:
+            opened: Any = await self._open()
+            if not isinstance(opened, Messages):
+                raise ConnectError(
+                    f"open must return Messages, got {opened!r}", target=self.name
+                )
+            return await opened.open_link()
+        if self._is_used:
+            raise _used(self.name, "Messages(open=...)")
+        self._is_used = True
+        assert self._send is not None
+        assert self._receive is not None
+        return MessageLink(self._send, self._receive, self._close, self._form)
+
+
+def _used(name: str, instead: str) -> ConnectError:
+    return ConnectError(
+        f"the one connection that {name} was given has been used; "
+        f"{instead} opens one after the other",
+        target=name,
+    )
+
+
+class Reverse(Custom):
+    """A server that connects to us; a target for clients, groups and gateways.
+
+    ::
+
+        laptop = mcpwire.Reverse(name="laptop")
+        listener = await asyncio.start_server(laptop.accept, "127.0.0.1", 9000)
+        async with mcpwire.Client(laptop) as client:  # waits for it to connect
+            ...
+
+    Opening a connection takes the one that waits longest, or waits until one comes. A
+    connection that was lost is replaced by the next one that comes. All of it happens
+    on one event loop.
+
+    Args:
+        timeout: How long to wait for the other side, in seconds; ``None``: as long as
+            the client's `connect_timeout` allows.
+        backlog: How many connections may wait for a client. With one more, the one
+            that waits longest makes way: it may be gone without our knowing.
+        name: What error messages call it.
+
+    Raises:
+        ValueError: The timeout is not above zero, or the backlog is below one.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout: float | None = None,
+        backlog: int = 1,
+        name: str = "a reverse connection",
+    ) -> None:
+        if backlog < 1:
+            raise ValueError(f"backlog must be at least 1, got {backlog!r}")
+        self.name = name
+        self._timeout = check_timeout(timeout)
+        self._backlog = backlog
+        self._waiting: deque[Link] = deque()
+        self._wanted: deque[asyncio.Future[Link]] = deque()
+        self._used: set[Link] = set()
+        self._is_closed = False
+
+    @property
+    def waiting(self) -> int:
+        """How many connections wait for a client."""
+        return len(self._waiting)
+
+    @property
+    def connected(self) -> int:
+        """How many connections are in use."""
+        return len(self._used)
+
+    # The side that connects...
+
+    async def accept(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Take a byte stream that the other side opened; return when it is over.
+
+        It fits `asyncio.start_server`. Returns whether a client used it: not where it
+        made way for others, or this was closed. Cancelling it drops the connection.
+        """
+        return await self._accept(StreamLink(reader, writer))
+
+    async def accept_messages(
+        self,
+        send: SendFn,
+        receive: ReceiveFn,
+        *,
+        close: CloseFn | None = None,
+        form: str = "bytes",
+    ) -> bool:
+        """Take a connection of single messages, as `accept` takes a stream.
+
+        The parameters are those of `Messages`.
+
+        Raises:
+            ValueError: One of them is wrong.
+        """
+        messages = Messages(send, receive, close=close, form=form, name=self.name)
+        return await self._accept(await messages.open_link())
+
+    async def _accept(self, link: Link) -> bool:
+        try:
+            if await self._offer(link):
+                await link.over.wait()
+        except asyncio.CancelledError:
+            link.failed("accepting failed", InterruptedError("it was cancelled"))
+            link.abort()
+            raise
+        finally:
+            was_used = link in self._used
+            self._used.discard(link)
+            if link in self._waiting:
+                self._waiting.remove(link)
+        return was_used
+
+    async def _offer(self, link: Link) -> bool:
+        """Give it to a waiting client, or let it wait; tell whether it may."""
+        if self._is_closed:
+            await _refuse(link)
+            return False
+        if not self._give(link):
+            self._waiting.append(link)
+            while len(self._waiting) > self._backlog:
+                await _refuse(self._waiting.popleft())
+        return True
+
+    def _give(self, link: Link) -> bool:
+        while self._wanted:
+            future = self._wanted.popleft()
+            if not future.done():
+                self._used.add(link)
+                future.set_result(link)
+                return True
+        return False
+
+    # The client...
+
+    async def open_link(self) -> Link:
+        """Return a connection that waits, or the next that comes.
+
+        Raises:
+            ConnectError: Nobody connected in time, or this was closed.
+        """
+        if self._is_closed:
+            raise self._closed_error()
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.has_ended:
+                self._used.add(waiting)
+                return waiting
+            await _refuse(waiting)
+        wanted: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
+        self._wanted.append(wanted)
+        link = None
+        try:
+            async with asyncio.timeout(self._timeout):
+                link = await wanted
+        except TimeoutError:
+            raise ConnectError(
+                f"{self.name}: nobody connected within {self._timeout:g} s",
+                target=self.name,
+                reason="timeout",
+            ) from None
+        finally:
+            if link is None:
+                self._withdraw(wanted)
+        return link
+
+    def _withdraw(self, wanted: asyncio.Future[Link]) -> None:
+        """Wait no more; what came in that very moment is for the next client."""
+        if wanted in self._wanted:
+            self._wanted.remove(wanted)
+        if not wanted.done() or wanted.cancelled() or wanted.exception() is not None:
+            wanted.cancel()
+            return
+        link = wanted.result()
+        self._used.discard(link)
+        if not self._give(link):
+            self._waiting.appendleft(link)
+
+    def _closed_error(self) -> ConnectError:
+        return ConnectError(f"{self.name} was closed", target=self.name)
+
+    async def aclose(self) -> None:
+        """Take no more connections, and close those that wait for a client.
+
+        Those in use stay until their clients close them.
+        """
+        self._is_closed = True
+        while self._wanted:
+            wanted = self._wanted.popleft()
+            if not wanted.done():
+                wanted.set_exception(self._closed_error())
+        while self._waiting:
+            await _refuse(self._waiting.popleft())
+
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close."""
+        await self.aclose()
+
+
+async def _refuse(link: Link) -> None:
+    """Close a connection that no client has used; nothing waits to be sent on it."""
+    await shut(link, politely=False, grace=DEFAULT_LIMITS.close_grace)

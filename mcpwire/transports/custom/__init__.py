@@ -1,1 +1,0 @@
-"""Connections that users bring: byte streams, messages, and whole channels."""

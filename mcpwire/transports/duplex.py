@@ -1,0 +1,700 @@
+"""Calls over a duplex byte stream on asyncio: a `Peer`, a future per call, one timer.
+
+What stdio, memory and the legacy HTTP+SSE transport share. A subclass brings the bytes
+(`_write`, and `receive` / `finish` as they come in); everything else stands here.
+
+A quiet channel writes at once. With calls outstanding, or more of the peer's to answer,
+writes gather until the end of the loop's turn, so that thirty of one turn are one
+system call; what is said while a read is taken in leaves at the end of that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from asyncio import get_running_loop
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import (
+    CallCancelled,
+    ConnectionClosed,
+    InternalError,
+    LocalProtocolError,
+    MCPError,
+    RPCError,
+    TooManyQuestions,
+    TransportError,
+)
+from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.protocol.peer import TOO_MANY, Peer, unasked
+from mcpwire.transports.base import let_go_after_fork
+from mcpwire.transports.eager_tasks import resolve_all
+from mcpwire.transports.timeouts import CallClock, Pending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.peer import PeerStats
+    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
+    from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import RequestId
+
+__all__ = [
+    "LAST_WORDS_S",
+    "READ_BYTES",
+    "Duplex",
+    "PipeDuplex",
+    "can_watch",
+    "forget_descriptor",
+]
+
+READ_BYTES: Final = 65_536
+"""What a pipe holds on Linux, so more per read would not be filled."""
+
+LAST_WORDS_S: Final = 0.1
+"""How long a peer that no longer reads may still take to end its own output."""
+
+WRITE_BYTES: Final = 1_048_576
+"""The most one write is given; a longer message is passed on slice by slice."""
+
+SHARED_BYTES: Final = 16_384
+"""Lines up to this size wait in one buffer: each by itself would cost ten times its
+bytes, and a peer that asks much and reads nothing chooses how many there are."""
+
+
+class Duplex:
+    """A `Channel` over a byte stream; subclasses bring the bytes.
+
+    Attributes:
+        target: What the connection is to, for error messages.
+        taken_in: Called when all that came at a time was handed to the `Inbound`.
+    """
+
+    _wakes_at_once = True
+    """Whether a caller goes on as soon as its answer is read."""
+
+    def __init__(
+        self,
+        inbound: Inbound,
+        *,
+        role: str = "client",
+        limits: Limits = DEFAULT_LIMITS,
+        target: str | None = None,
+    ) -> None:
+        self._loop = get_running_loop()
+        self._is_forked = False
+        self._is_abandoned = False
+        self._inbound = inbound
+        self._limits = limits
+        self._peer: Peer[Pending] = Peer(self, role=role, limits=limits)
+        self._gathered: list[bytes] = []
+        self._is_reading = False
+        self._answers: list[tuple[asyncio.Future[Any], dict[str, Any]]] = []
+        self.taken_in: Callable[[], object] | None = None
+        self._clock = CallClock(
+            self._loop, self._peer.outstanding, self.time_out, limits
+        )
+        self._queued = 0
+        self._written = 0
+        self._dead: TransportError | None = None
+        self._closed_by_us = False
+        self.target = target
+        self.reset_on_progress = False
+        let_go_after_fork(self)
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        state = "closed" if self._dead is not None else "open"
+        calls = len(self._peer.outstanding)
+        return f"<{type(self).__name__} {self.target or ''} {state}, {calls} calls>"
+
+    @property
+    def lost(self) -> TransportError | None:
+        """Why the connection is gone; ``None`` while it is not."""
+        return self._dead
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes that the operating system has taken."""
+        self._recount()
+        return self._written
+
+    @property
+    def role(self) -> str:
+        """``"client"`` or ``"server"``."""
+        return self._peer.role
+
+    @property
+    def revision(self) -> Revision | None:
+        """The agreed revision; ``None`` until the handshake has decided."""
+        return self._peer.revision
+
+    @revision.setter
+    def revision(self, revision: Revision | None) -> None:
+        self._peer.revision = revision
+
+    @property
+    def stats(self) -> PeerStats:
+        """What came in beside plain answers."""
+        return self._peer.stats
+
+    @property
+    def requests_sent(self) -> int:
+        """Requests that were begun."""
+        return self._peer.requests_sent
+
+    def hear(self, *, wanted: bool) -> None:
+        """Do nothing: what the server says unasked comes on the same stream."""
+
+    def when_heard(self, tell: Callable[[], object]) -> float:
+        """Return no seconds: it can say it already."""
+        del tell
+        return 0.0
+
+    # Our calls...
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        deadline: Deadline | None,
+        handle: CallHandle | None = None,
+        on_notification: NotifyFn | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Perform a request; see `Channel.call`."""
+        loop = self._loop
+        if (
+            self._dead is not None
+            or headers
+            or get_running_loop() is not loop
+            or self._is_forked
+        ):
+            raise self._refusal(headers)
+        future: asyncio.Future[dict[str, Any]] = loop.create_future()
+        pending = Pending(method, future, deadline, on_notification, handle)
+        peer = self._peer
+        id, line = peer.open(
+            method, params, pending, progress=on_notification is not None
+        )
+        if handle is not None:
+            handle.request_id = id
+        pending.end = self._queued + len(line)
+        try:
+            self._send(line)
+        except TransportError:
+            peer.forget(id)
+            raise
+        if deadline is not None:
+            clock = self._clock
+            if deadline.at < clock.at:
+                clock.arm(deadline.at)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._give_up(id, "the caller cancelled")
+            raise
+
+    async def notify(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send a notification; see `Channel.notify`."""
+        self.notify_nowait(method, params, headers=headers)
+
+    def notify_nowait(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send a notification without suspending."""
+        if self._dead is not None or headers or get_running_loop() is not self._loop:
+            raise self._refusal(headers)
+        self._send(self._peer.notify(method, params))
+
+    def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
+        """End the call with that handle: it raises `CallCancelled`, the peer is told.
+
+        A call that has ended, or has not begun, is left alone. Returns whether there
+        was one to end.
+        """
+        id = handle.request_id
+        pending = self._peer.outstanding.get(id) if type(id) is int else None
+        # By handle and not by id alone: a handle keeps that of a call on a connection
+        # before this one, which may be somebody else's here.
+        if pending is None or pending.handle is not handle:
+            return False
+        return self.cancel_id(id, reason)
+
+    def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
+        """End the call with that id, as `cancel` does."""
+        pending = self._peer.outstanding.get(id) if type(id) is int else None
+        if pending is None or type(id) is not int:
+            return False
+        self._give_up(id, reason)
+        if not pending.future.done():
+            pending.future.set_exception(CallCancelled(pending.method, reason=reason))
+        return True
+
+    def _refusal(self, headers: Mapping[str, str] | None) -> MCPError:
+        """Say why a call cannot even begin."""
+        if self._is_forked:
+            return LocalProtocolError(
+                "this connection belongs to the process that this one was forked from; "
+                "connect a client of your own"
+            )
+        if get_running_loop() is not self._loop:
+            return LocalProtocolError(
+                "this connection belongs to another event loop; "
+                "use it where it was opened"
+            )
+        if headers:
+            return LocalProtocolError(
+                "headers can be sent over HTTP only; this connection is "
+                f"{self.target or 'no HTTP connection'}"
+            )
+        return self._closed_error(sent=False)
+
+    def _give_up(self, id: int, reason: str) -> None:
+        """Stop waiting for an answer and tell the peer, as far as it can be told."""
+        line = self._peer.cancel(id, reason)
+        if line is not None and self._dead is None:
+            try:
+                self._send(line)
+            except TransportError:
+                return  # the peer does not read: it cannot be told
+
+    # Deadlines...
+
+    def time_out(self, id: int, pending: Pending, now: float) -> None:
+        """End a call at its deadline, and tell the peer."""
+        deadline = pending.deadline
+        assert deadline is not None
+        self._give_up(id, "timeout")
+        if not pending.future.done():
+            pending.future.set_exception(
+                deadline.error(pending.method, now, self._silence_detail())
+            )
+
+    def _silence_detail(self) -> str | None:
+        """Say what else is known of a peer that does not answer."""
+        stats = self._peer.stats
+        if stats.noise_lines:
+            return (
+                f"{stats.noise} line(s) it wrote were no protocol messages, "
+                f"first: {stats.noise_lines[0]!r}"
+            )
+        return None
+
+    # What the peer tells (`protocol.peer.Owner`)...
+
+    def answered(self, call: Pending, result: dict[str, Any]) -> None:
+        """Wake the caller with the result, as soon as all that came is taken in."""
+        if call.is_paused:
+            self._clock.release(call)
+        self._answers.append((call.future, result))
+
+    def failed(self, call: Pending, error: MCPError) -> None:
+        """Wake the caller with the error."""
+        if call.is_paused:
+            self._clock.release(call)
+        if not call.future.done():
+            call.future.set_exception(error)
+
+    def notified(
+        self, method: str, params: dict[str, Any] | None, call: Pending | None
+    ) -> None:
+        """Hand a notification to its call, or else to the `Inbound`."""
+        if call is not None:
+            if self.reset_on_progress and call.deadline is not None:
+                call.deadline.extend(self._loop.time())
+            if call.on_notification is not None:
+                call.on_notification(method, params)
+                return
+        handle = call.handle if call is not None else None
+        self._inbound.notification(method, params, handle)
+
+    def requested(
+        self, id: RequestId, method: str, params: dict[str, Any] | None
+    ) -> None:
+        """Hand a request of the peer's on, with the function that answers it."""
+        is_client = self._peer.role == "client"
+        if is_client and not self._admits(id, method):
+            return
+        self._inbound.request(id, method, params, partial(self._reply, id), None)
+        if is_client and self._peer.is_in_flight(id):
+            self._clock.pause(id)
+
+    def _admits(self, id: RequestId, method: str) -> bool:
+        """Tell whether a question of the server is answered for any call.
+
+        The calls that have answered as many as they may end here.
+        """
+        if method == "ping":
+            return True
+        limit, calls = self._limits.questions, self._peer.outstanding
+        spent = {id: call for id, call in calls.items() if call.questions >= limit}
+        for call_id, call in spent.items():
+            self._give_up(call_id, TOO_MANY)
+            self.failed(call, TooManyQuestions(call.method, limit=limit))
+        if spent and not calls:
+            self._reply(id, unasked())
+            return False
+        for call in calls.values():
+            call.questions += 1
+        return True
+
+    def withdrawn(self, id: RequestId) -> None:
+        """Tell that the peer gave up a request."""
+        self._clock.resume(id)
+        self._inbound.cancelled(id)
+
+    def transmit(self, data: bytes) -> None:
+        """Write what the peer has to say by itself."""
+        if self._dead is None:
+            try:
+                self._send(data)
+            except TransportError as error:
+                self._lose(error)
+
+    def _reply(self, id: RequestId, answer: dict[str, Any] | RPCError) -> None:
+        """Send an answer; one that is no JSON becomes an internal error."""
+        try:
+            if isinstance(answer, RPCError):
+                line = self._peer.refuse(id, answer)
+            else:
+                line = self._peer.answer(id, answer)
+        except LocalProtocolError as error:
+            line = self._peer.refuse(
+                id, InternalError(f"the answer could not be encoded: {error}")
+            )
+        if self._peer.role == "client":
+            self._clock.resume(id)
+        if line is not None and self._dead is None:
+            try:
+                self._send(line)
+            except TransportError as error:
+                self._lose(error)
+
+    # Bytes...
+
+    def _send(self, data: bytes) -> None:
+        """Queue complete lines; the one place all our messages pass."""
+        unwritten = self._queued - self._written
+        size = len(data)
+        if unwritten and unwritten + size > self._limits.unwritten:
+            self._recount()
+            unwritten = self._queued - self._written
+        if unwritten and unwritten + size > self._limits.unwritten:
+            raise TransportError(
+                f"the peer does not read: {unwritten} bytes are unwritten "
+                f"(Limits.unwritten is {self._limits.unwritten})",
+                target=self.target,
+            )
+        self._queued += size
+        peer = self._peer
+        if self._gathered or self._is_reading:
+            self._gathered.append(data)
+        elif len(peer.outstanding) > 1 or peer.unanswered:
+            self._gathered.append(data)
+            self._loop.call_soon(self._turn_ended)
+        else:
+            self._write(data)
+
+    def _turn_ended(self) -> None:
+        """Write what was gathered; called by the loop."""
+        self._flush()
+
+    def _flush(self) -> None:
+        gathered = self._gathered
+        if not gathered or self._dead is not None:
+            return
+        data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
+        gathered.clear()
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        """Pass bytes on, adding to `_written` what was taken; must not raise."""
+        raise NotImplementedError
+
+    def _recount(self) -> None:
+        """Bring `_written` up to date, where writing does not do that by itself."""
+
+    def receive(self, data: bytes) -> None:
+        """Take in bytes that came; a subclass calls this.
+
+        Callers that wait for an answer among them go on before this returns, unless
+        what came behind it cut the reading short; what they send then leaves together.
+        """
+        try:
+            try:
+                self._is_reading = True
+                self._peer.receive(data)
+                if self.taken_in is not None:
+                    self.taken_in()
+            finally:
+                self._is_reading = False
+                if self._gathered:
+                    self._flush()
+            if self._answers and self._wakes_at_once:
+                answers, self._answers = self._answers, []
+                resolve_all(answers, self._loop)
+                if self._gathered:
+                    self._flush()
+        except MCPError as error:
+            self._lose(self._closed_error(cause=error), error)
+        finally:
+            if self._answers:
+                self._release()
+
+    def _release(self) -> None:
+        """Let callers go on in the loop's next turn, for answers that are there."""
+        answers, self._answers = self._answers, []
+        for future, result in answers:
+            if not future.done():
+                future.set_result(result)
+
+    # The end...
+
+    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+        """End every call; each gets an error of its own, none waits on."""
+        if self._dead is not None:
+            return
+        error.__cause__ = cause
+        calls = self._peer.end()
+        self._dead = error
+        self._release()
+        written = self._written
+        self._gathered.clear()
+        self._clock.stop()
+        for call in calls:
+            # It may be made again, within the same deadline.
+            self._clock.release(call)
+            if not call.future.done():
+                # A line needs all its bytes but the newline to be understood.
+                own = self._closed_error(sent=written >= call.end - 1)
+                own.__cause__ = cause
+                call.future.set_exception(own)
+        if not self._closed_by_us:
+            self._inbound.lost(error)
+
+    def _closed_error(
+        self, *, sent: bool = True, cause: BaseException | None = None
+    ) -> ConnectionClosed:
+        """Build the error for one call; subclasses add what they know."""
+        why = "closed by this side" if self._closed_by_us else "the peer closed it"
+        if cause is not None:
+            why = str(cause)
+        elif self._dead is not None and not self._closed_by_us:
+            why = str(self._dead.args[0])
+            return ConnectionClosed(why, target=self.target, sent=sent)
+        where = f" to {self.target}" if self.target else ""
+        return ConnectionClosed(
+            f"the connection{where} is closed: {why}", target=self.target, sent=sent
+        )
+
+    def give_up(self, error: TransportError) -> None:
+        """Take the connection for lost, though it has not ended by itself."""
+        self._lose(error)
+
+    async def aclose(self) -> None:
+        """Close the channel; calls still open fail with `ConnectionClosed`."""
+        self._closed_by_us = True
+        self._flush()
+        self._lose(self._closed_error())
+
+    def forked(self) -> None:
+        """Refuse every use: this process was forked off the one that connected."""
+        self._is_forked = True
+        self._closed_by_us = True
+        if self._dead is None:
+            self._dead = TransportError("left to the parent", target=self.target)
+
+    def abandon(self) -> None:
+        """Let go of the connection now, from anywhere: a finaliser cannot wait."""
+        self._closed_by_us = self._is_abandoned = True
+        abandoned = TransportError("abandoned", target=self.target)
+        if not self._loop.is_closed():
+            self._lose(abandoned)  # for those who wait, maybe in other threads
+        elif self._dead is None:
+            self._dead = abandoned
+        self._clock.stop()
+
+
+# Pipes...
+
+
+def forget_descriptor(loop: asyncio.AbstractEventLoop, fd: int) -> None:
+    """Stop watching a descriptor, also when the loop is gone already."""
+    if not loop.is_closed():
+        loop.remove_reader(fd)
+        loop.remove_writer(fd)
+
+
+class PipeDuplex(Duplex):
+    """A duplex channel that reads one descriptor and writes another.
+
+    It owns both: closing the channel closes them.
+    """
+
+    def __init__(
+        self, inbound: Inbound, read_fd: int, write_fd: int, **options: Any
+    ) -> None:
+        super().__init__(inbound, **options)
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        self._unwritten: deque[memoryview] = deque()
+        self._shared = bytearray()  # comes after `_unwritten`; empty while that is
+        self._write_failed = False
+        self._start_reading()
+
+    def _start_reading(self) -> None:
+        """Make both ends non-blocking and hear of what comes."""
+        os.set_blocking(self._read_fd, False)
+        os.set_blocking(self._write_fd, False)
+        self._loop.add_reader(self._read_fd, self._readable)
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._read_fd, READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._stream_ended(f"reading failed: {error.strerror}", error)
+            return
+        if data:
+            # After the end it is read only so that the peer can end too.
+            if self._dead is None:
+                self.receive(data)
+        else:
+            self._stream_ended("the peer closed its output")
+
+    def _write(self, data: bytes) -> None:
+        if self._unwritten:
+            if len(data) <= SHARED_BYTES:
+                self._shared += data
+            else:
+                self._seal()
+                self._unwritten.append(memoryview(data))
+            return
+        if self._write_failed:
+            return
+        try:
+            count = os.write(self._write_fd, data)
+        except (BlockingIOError, InterruptedError):
+            count = 0
+        except OSError as error:
+            self._write_broke(error)
+            return
+        self._written += count
+        if count != len(data):
+            self._unwritten.append(memoryview(data)[count:])
+            self._writing_waits()
+
+    def _seal(self) -> None:
+        """Put the lines that wait together in line with the rest."""
+        if self._shared:
+            self._unwritten.append(memoryview(self._shared))
+            self._shared = bytearray()
+
+    def _writable(self) -> None:
+        unwritten = self._unwritten
+        try:
+            while unwritten:
+                data = unwritten[0]
+                count = os.write(self._write_fd, data[:WRITE_BYTES])
+                self._written += count
+                if count == len(data):
+                    unwritten.popleft()
+                    if not unwritten:
+                        self._seal()
+                else:
+                    unwritten[0] = data[count:]
+                    if count < WRITE_BYTES:
+                        return
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._write_broke(error)
+            return
+        self._writing_done()
+
+    def _writing_waits(self) -> None:
+        """The operating system takes no more for now."""
+        self._loop.add_writer(self._write_fd, self._writable)
+
+    def _writing_done(self) -> None:
+        """Everything queued has been taken by the operating system."""
+        self._loop.remove_writer(self._write_fd)
+
+    def _write_broke(self, error: OSError) -> None:
+        """Stop writing; what the peer wrote before it went may still be read."""
+        self._write_failed = True
+        if self._unwritten:
+            self._forget_unwritten()
+            self._loop.remove_writer(self._write_fd)
+        self._loop.call_later(
+            LAST_WORDS_S,
+            self._stream_ended,
+            f"the peer closed its input: {error.strerror}",
+            error,
+        )
+
+    def _forget_unwritten(self) -> None:
+        self._unwritten.clear()
+        self._shared = bytearray()
+
+    def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
+        """Nothing more will come; a subclass may know why."""
+        self._stop_reading()
+        self._lose(TransportError(why, target=self.target), cause)
+
+    def _stop_reading(self) -> None:
+        if self._read_fd >= 0:
+            forget_descriptor(self._loop, self._read_fd)
+            os.close(self._read_fd)
+            self._read_fd = -1
+
+    def _stop_writing(self) -> None:
+        if self._write_fd >= 0:
+            self._forget_unwritten()
+            forget_descriptor(self._loop, self._write_fd)
+            os.close(self._write_fd)
+            self._write_fd = -1
+            self._write_failed = True
+
+    def forked(self) -> None:
+        """Close our copies and leave the loop alone: its epoll is the parent's too."""
+        super().forked()
+        self._forget_unwritten()
+        for fd in (self._read_fd, self._write_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._read_fd = self._write_fd = -1
+        self._write_failed = True
+
+    def abandon(self) -> None:
+        """Close both descriptors now, from anywhere, without a loop to wait on."""
+        super().abandon()
+        self._stop_writing()
+        self._stop_reading()
+
+    async def aclose(self) -> None:
+        """Write what the peer takes at once, then close both descriptors."""
+        await super().aclose()
+        self._stop_writing()
+        self._stop_reading()
+
+
+def can_watch(loop: asyncio.AbstractEventLoop) -> bool:
+    """Tell whether a loop watches descriptors for us."""
+    return type(loop).add_reader is not asyncio.AbstractEventLoop.add_reader

@@ -1,0 +1,1194 @@
+"""One session with an MCP server over HTTP, or one origin where there are no sessions.
+
+Each request of MCP is an HTTP request of its own, and its answer comes back on it::
+
+    call ─► POST ─► JSON ───────────────────────────────► result
+                 └► stream ─► …events… ─► answer ───────► result
+                       └► cut off ─► GET with its place ─► …events… ─► result
+                           └► of a listen: asked for again, under a new id
+
+A session that the server has forgotten is lost: calls that were open go on until each
+has its own answer, and whoever owns the channel opens another for the next.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from functools import partial
+from itertools import count
+from random import random
+from time import time as wall_time
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import (
+    AuthError,
+    CallCancelled,
+    ConnectError,
+    ConnectionClosed,
+    HTTPError,
+    InternalError,
+    LocalProtocolError,
+    MCPError,
+    RemoteProtocolError,
+    RPCError,
+    SessionExpired,
+    TooManyQuestions,
+    TransportError,
+)
+from mcpwire.protocol import http_reply
+from mcpwire.protocol.deadline import Deadline
+from mcpwire.protocol.http_headers import Heads, Mirror
+from mcpwire.protocol.http_reply import (
+    LAST_WORDS,
+    LISTEN,
+    CallReply,
+    NoticeReply,
+    Reply,
+    Request,
+    StreamReply,
+)
+from mcpwire.protocol.negotiation import META
+from mcpwire.protocol.peer import TOO_MANY, PeerStats, unasked
+from mcpwire.protocol.retry import (
+    DECLINING_STATUSES,
+    MAX_REDIRECTS,
+    PASSING_STATUSES,
+    StreamBackoff,
+    parse_retry_after,
+    redirect_refusal,
+    redirect_target,
+)
+from mcpwire.transports.base import let_go_after_fork
+from mcpwire.transports.handlers import stay_for
+from mcpwire.transports.http.shell import Opening, Shell
+from mcpwire.transports.http.told import describe_request, describe_response
+from mcpwire.versions import Era
+from mcpwire.wire import jsonrpc
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpwire.limits import Limits, Recovery
+    from mcpwire.protocol.retry import Resumption
+    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
+    from mcpwire.transports.http.engine import Engine
+    from mcpwire.transports.http.target import Http
+    from mcpwire.transports.tracing import Trace
+    from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import RequestId
+
+    Fields = tuple[tuple[str, str], ...]
+
+__all__ = ["HttpChannel"]
+
+logger = logging.getLogger("mcpwire")
+
+NOTICE_S: Final = 30.0
+"""How long the server may take to accept a notification or an answer of ours."""
+
+CLOSE_S: Final = 2.0
+"""How long closing waits until the server has heard the last, and ended the session."""
+
+UNSAID: Final = 4_096
+"""How many answers and notices wait for a server that is slow to take them."""
+
+TELLING: Final = frozenset({"initialize", "tools/list"})
+"""Requests whose answers say something for those to come."""
+
+NEVER_CANCELLED: Final = frozenset({"initialize"})
+
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+
+OPENING_S: Final = 1.0
+"""How long it is worth waiting whether the server has a stream of its own."""
+
+SAYING_WHY_S: Final = 0.2
+"""How long the body of an error may take: it can complete nothing."""
+
+DECIDING_S: Final = 5.0
+"""The same where it may tell of which era the server is."""
+
+
+class HttpChannel:
+    """A `Channel` over Streamable HTTP.
+
+    Attributes:
+        target: The URL, without secrets.
+        role: ``"client"``.
+        stats: What came in beside plain answers.
+        reset_on_progress: Whether a call's own notifications extend its deadline.
+    """
+
+    role = "client"
+
+    def __init__(
+        self,
+        target: Http,
+        engine: Engine,
+        inbound: Inbound,
+        *,
+        limits: Limits,
+        recovery: Recovery,
+    ) -> None:
+        self._http = target
+        self._engine = engine
+        self._told = inbound
+        self._waiting: dict[int, Any] = {}
+        self._shell = Shell(self._waiting, self._expire, limits)
+        self._shell.follow(engine)
+        self._heads = Heads(target.parsed, dict(target.static_headers))
+        self._mirror = Mirror(self._dropped_tool)
+        self._ids = count(1)
+        self._notices = count(1)
+        self._last_id = 0
+        self._era: Era | None = None
+        self._common_start: bytes | None = None
+        """The head of all requests, where no function of the user's is asked for more;
+        ``None`` until the revision is agreed on."""
+        self._mirrors = False
+        self._dead: TransportError | None = None
+        self._closed_by_us = False
+        self._is_over = False
+        self._trace: Trace | None = None
+        self.is_watched = False
+        self._asked: dict[RequestId, tuple[Reply, list[CallReply]]] = {}
+        self._opening: Opening | None = None
+        self._streams: set[Reply] = set()
+        self._unsaid: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
+        self._speakers = 0
+        self.target = str(target)
+        self.limits = limits
+        self.recovery = recovery
+        self.stats = PeerStats()
+        self.reset_on_progress = False
+        let_go_after_fork(self)
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        state = "closed" if self._dead is not None else "open"
+        return f"<{type(self).__name__} {self.target} {state}, {self._calls()} calls>"
+
+    def _calls(self) -> int:
+        return sum(id > 0 for id in list(self._waiting))
+
+    # What is known of it...
+
+    @property
+    def lost(self) -> TransportError | None:
+        """Why it takes no more calls; ``None`` while it does."""
+        return self._dead
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether calls are open on it."""
+        return bool(self._waiting)
+
+    @property
+    def revision(self) -> Revision | None:
+        """What is spoken; ``None`` until the handshake has decided."""
+        return self._heads.revision
+
+    @revision.setter
+    def revision(self, revision: Revision | None) -> None:
+        self._heads.revision = revision
+        self._era = revision.era if revision is not None else None
+        self._note_start()
+
+    def _note_start(self) -> None:
+        is_common = self._era is not None and self._http.has_static_headers
+        self._common_start = self._heads.post() if is_common else None
+        self._mirrors = self._era is Era.STATELESS
+
+    @property
+    def session_id(self) -> str | None:
+        """What the server calls this session, where it has one."""
+        return self._heads.session_id
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes that the operating system has taken."""
+        return self._engine.bytes_sent
+
+    @property
+    def requests_sent(self) -> int:
+        """Requests that were begun."""
+        return self._last_id
+
+    # Our calls...
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        deadline: Deadline | None,
+        handle: CallHandle | None = None,
+        on_notification: NotifyFn | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Perform a request; see `Channel.call`."""
+        shell = self._shell
+        if self._dead is not None or not shell.is_here():
+            raise self._refusal()
+        id = self._last_id = next(self._ids)
+        reply = CallReply(self, method, id, deadline, handle, on_notification)
+        # What `encode_call` does, without its call where nothing is to be added.
+        body = (
+            encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+            if params is not None and on_notification is None
+            else encode_call(reply, params)
+        )
+        request = Request(b"", body)
+        self._waiting[id] = reply
+        if handle is not None:
+            handle.request_id = id
+        if deadline is not None and deadline.at < shell.clock.at:
+            shell.clock.arm(deadline.at)
+        try:
+            start = self._common_start
+            if start is None or headers is not None or self._trace is not None:
+                start = await self._composed(reply, request, params, headers)
+            elif self._mirrors:
+                start = self._mirror.start(start, method, params)
+            request.start = start
+            broken = None
+            try:
+                await self._engine.exchange(request, reply, deadline)
+            except MCPError as error:
+                broken = _broken_off(reply, error)
+            result = reply.result
+            if result is None:
+                result = await self._go_on(reply, request, params, broken)
+        except BaseException as error:
+            self._gave_up(reply, request, error)
+            raise
+        finally:
+            self._waiting.pop(reply.id, None)
+            if reply.holds or reply.timer is not None or shell.has_waiter:
+                self._end(reply)
+        return self._learn(reply, result) if method in TELLING else result
+
+    async def _composed(
+        self,
+        reply: CallReply,
+        request: Request,
+        params: Mapping[str, Any] | None,
+        headers: Mapping[str, str] | None,
+    ) -> bytes:
+        """Return the head of a request that is not the common one, or is watched."""
+        reply.headers = headers
+        extra = await self._own_fields(reply)
+        request.start = self._start(reply.what, params, extra)
+        if self._trace is not None:
+            self._watch_request(request)
+        return request.start
+
+    def _end(self, reply: Reply) -> None:
+        """Let go of what may be left of an exchange that is over, however it ended."""
+        if reply.timer is not None:
+            reply.timer.cancel()
+        if isinstance(reply, CallReply):
+            self._let_go(reply)
+        if self._shell.has_waiter and not self._waiting:
+            self._shell.quiet()
+
+    def _learn(self, reply: CallReply, result: dict[str, Any]) -> dict[str, Any]:
+        """Take note of what an answer says for the requests to come."""
+        if reply.what == "initialize":
+            self._note_session(reply)
+            self._note_start()
+        elif self._era is Era.STATELESS:
+            return self._mirror.learn(result)
+        return result
+
+    def _start(
+        self, method: str, params: Mapping[str, Any] | None, extra: Fields
+    ) -> bytes:
+        """Return request line and fields of the POST of a request."""
+        if self._era is Era.SESSION:
+            return self._heads.post(extra)
+        if self._era is None:
+            version = _version_in(params)
+            if version is None:  # 2025-11-25: `initialize` names none in its head
+                return self._heads.post(extra)
+            start = self._heads.post(extra, version=version)
+        else:
+            start = self._heads.post(extra)
+        return start + self._mirror.lines(method, params)
+
+    def _dropped_tool(self, name: str, reason: str) -> None:
+        # 2026-07-28 basic/transports/streamable-http, "Client Behavior".
+        logger.warning("tool %r of %s is left out: %s", name, self.target, reason)
+
+    async def _own_fields(self, reply: Reply) -> Fields:
+        """Return the user's fields for one request beside those that never change.
+
+        A function of the user's is asked for each request anew.
+
+        Raises:
+            LocalProtocolError: One of them may not be sent.
+        """
+        own: Fields = ()
+        given = self._http.headers
+        if callable(given):
+            own = self._http.check(await self._shell.settled(reply, given()))
+        headers = reply.headers
+        return own if not headers else (*own, *self._http.check(headers))
+
+    def _gave_up(
+        self, reply: CallReply, request: Request, error: BaseException
+    ) -> None:
+        """Tell the server of a call that ends without its answer, where it may be told.
+
+        2026-07-28 basic/patterns/cancellation: closing the stream says it; before, a
+        notification does, and closing says nothing.
+        """
+        if isinstance(error, RPCError):
+            return
+        self.stats.unanswered += 1
+        if self._closed_by_us or self._era is not Era.SESSION or not request.start:
+            return
+        if isinstance(error, MCPError):
+            if isinstance(error, CallCancelled):
+                reason = error.reason or "cancelled"
+            elif isinstance(error, TooManyQuestions):
+                reason = TOO_MANY
+            elif isinstance(error, TimeoutError):
+                reason = "timeout"
+            else:
+                return
+        else:
+            reason = "the caller cancelled"
+        if reply.what not in NEVER_CANCELLED:
+            params = {"requestId": reply.id, "reason": reason}
+            body = encode(jsonrpc.notification("notifications/cancelled", params))
+            self._say("cancelling", body, reply.headers)
+
+    def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
+        """End the call with that handle: it raises `CallCancelled`, the server is told.
+
+        A call that has ended, or has not begun, is left alone. Returns whether there
+        was one to end.
+        """
+        id = handle.request_id
+        reply = self._waiting.get(id) if type(id) is int else None
+        if reply is None or reply.handle is not handle:
+            return False
+        return self.cancel_id(id, reason)
+
+    def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
+        """End the call with that id, as `cancel` does."""
+        reply = self._waiting.get(id) if type(id) is int else None
+        if reply is None or type(id) is not int or id <= 0:  # what is no call's
+            return False
+        return self._abort(reply, CallCancelled(reply.what, reason=reason))
+
+    def _abort(self, reply: Reply, error: MCPError) -> bool:
+        if reply.aborted is not None:
+            return False
+        reply.aborted = error
+        return self._engine.abort(reply, error) or self._shell.abort(reply, error)
+
+    def _expire(self, _: int, reply: Any, now: float) -> None:
+        self._abort(reply, reply.out_of_time(now))
+
+    def _refusal(self) -> MCPError:
+        """Say why a call cannot even begin."""
+        return self._shell.refusal() or self._closed_error(sent=False)
+
+    def _closed_error(self, *, sent: bool) -> TransportError:
+        dead = self._dead
+        if isinstance(dead, SessionExpired) and not sent:  # else it may have run
+            return SessionExpired(str(dead), target=self.target)
+        why = "closed by this side"
+        if dead is not None and not self._closed_by_us:
+            why = str(dead.args[0])
+        return ConnectionClosed(
+            f"the connection to {self.target} is closed: {why}",
+            target=self.target,
+            sent=sent,
+        )
+
+    # Notifications and answers of ours...
+
+    async def notify(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send a notification, and wait until the server accepts it."""
+        if self._dead is not None or not self._shell.is_here():
+            raise self._refusal()
+        body = encode(jsonrpc.notification(method, params))
+        error = await self._post(method, body, headers)
+        if error is not None:
+            raise error
+
+    async def _post(
+        self,
+        what: str,
+        body: bytes,
+        headers: Mapping[str, str] | None,
+    ) -> MCPError | None:
+        """Post what gets no answer; return why it was not accepted, if it was not.
+
+        `headers` are those of the call it belongs to, or its own.
+
+        Raises:
+            TransportError: The server could not be reached.
+        """
+        deadline = Deadline(self._shell.time(), NOTICE_S)
+        reply = NoticeReply(self, what, deadline)
+        key = -next(self._notices)
+        self._waiting[key] = reply
+        if deadline.at < self._shell.clock.at:
+            self._shell.clock.arm(deadline.at)
+        try:
+            reply.headers = headers
+            start = self._heads.post(await self._own_fields(reply))
+            if self._era is Era.STATELESS:
+                start += self._mirror.lines(what, None)
+            await self._exchange(reply, Request(start, body))
+        finally:
+            self._waiting.pop(key, None)
+            self._end(reply)
+        return None if reply.error is None else self._judged(reply, reply.error)
+
+    def _say(self, what: str, body: bytes, headers: Mapping[str, str] | None) -> None:
+        """Post something that nobody waits for: a few at once, the others behind.
+
+        Of a server that asks faster than it takes the answers, the rest is not
+        answered.
+        """
+        if len(self._unsaid) >= UNSAID:
+            logger.debug("%s: dropped, for the server does not listen", what)
+            return
+        self._unsaid.append((what, body, headers))
+        if self._speakers >= self.limits.inbound:
+            return
+        self._speakers += 1
+        stay_for(self._shell.spawn(self._speak))
+
+    async def _speak(self) -> None:
+        while True:
+            if not self._unsaid:
+                self._speakers -= 1
+                return
+            what, body, headers = self._unsaid.popleft()
+            try:
+                error = await self._post(what, body, headers)
+            except MCPError as raised:
+                error = raised
+            except Exception:  # a function for headers may raise anything
+                logger.exception("%s: there are no headers", what)
+                continue
+            if error is not None:
+                logger.debug("%s: %s", what, error)
+
+    def _answer(
+        self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
+    ) -> None:
+        """Send the answer to a request of the server's, with that call's own fields."""
+        try:
+            if isinstance(answer, RPCError):
+                body = encode(jsonrpc.failure(id, answer))
+            else:
+                body = encode(jsonrpc.success(id, answer))
+        except LocalProtocolError as error:
+            refusal = InternalError(f"the answer could not be encoded: {error}")
+            body = encode(jsonrpc.failure(id, refusal))
+        self._say("answering", body, reply.headers)
+
+    # The end...
+
+    def _lose(self, error: TransportError) -> None:
+        """Take no more calls; those that are open go on."""
+        if self._dead is None:
+            self._dead = error
+            if not self._closed_by_us:
+                self._told.lost(error)
+                # Whoever hears of it answers nothing any more: no clock waits for that.
+                for id in list(self._asked):
+                    self._release(id)
+                # A new channel asks for whatever somebody listens to.
+                for reply in list(self._waiting.values()):
+                    if reply.what == LISTEN:
+                        self._abort(reply, self._closed_error(sent=True))
+
+    def give_up(self, error: TransportError) -> None:
+        """Take the session for lost, though it has not ended by itself."""
+        self._lose(error)
+        self._abort_all()
+
+    def _abort_all(self) -> None:
+        """End the calls and the server's own stream; what only tells goes on."""
+        calls = [
+            reply
+            for id, reply in list(self._waiting.items())
+            if id > 0 and reply.what not in LAST_WORDS
+        ]
+        for reply in (*calls, *list(self._streams)):
+            self._abort(reply, self._closed_error(sent=True))
+
+    async def drain(self) -> None:
+        """Close it as soon as no call is open on it any more."""
+        try:
+            if self._waiting:
+                await self._shell.until_quiet()
+        finally:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """End the session; calls still open fail with `ConnectionClosed`.
+
+        The server is told once, and waited for two seconds at most.
+        """
+        if self._is_over:
+            return
+        self._is_over = True
+        is_live = self._dead is None
+        self._closed_by_us = True
+        self._lose(TransportError("closed by this side", target=self.target))
+        until = self._shell.time() + CLOSE_S
+        try:
+            # What was said last, such as that a call is given up, goes out before.
+            self._abort_all()
+            await self._shell.settle(until - CLOSE_S / 2)
+            if is_live and self._era is Era.SESSION and self.session_id is not None:
+                self._shell.spawn(self._delete)
+            await self._shell.settle(until)
+        finally:
+            self._shell.clock.stop()
+            for reply in list(self._waiting.values()):
+                self._abort(reply, self._closed_error(sent=True))
+            await self._shell.stop()
+            await self._engine.aclose()
+
+    async def _delete(self) -> None:
+        """Tell the server that the session is over; whatever it says is fine.
+
+        2025-11-25 basic/transports, "Session Management": it may answer 405; 404 and
+        501 say as much.
+        """
+        reply = NoticeReply(self, "DELETE", Deadline(self._shell.time(), CLOSE_S))
+        try:
+            extra = await self._own_fields(reply)
+            await self._exchange(reply, Request(self._heads.delete(extra)))
+        except MCPError as error:
+            logger.debug("DELETE: %s", error)
+        except Exception:  # a function for headers may raise anything
+            logger.exception("DELETE: there are no headers")
+        else:
+            if reply.error is not None:
+                logger.debug("DELETE: %s", reply.error)
+
+    def abandon(self) -> None:
+        """Let go of the connections now, from anywhere: a finaliser cannot wait."""
+        self._closed_by_us = self._is_over = True
+        if self._dead is None:
+            self._dead = TransportError("abandoned", target=self.target)
+        self._shell.clock.stop()
+        self._engine.abandon()
+        error = self._closed_error(sent=True)
+        for reply in (*list(self._streams), *list(self._waiting.values())):
+            reply.aborted = reply.aborted or error
+            self._shell.abort(reply, error)  # what lets time pass just now
+
+    def forked(self) -> None:
+        """Refuse every use: this process was forked off the one that connected."""
+        self._shell.forked()
+        forked = getattr(self._engine, "forked", self._engine.abandon)
+        forked()
+        self._closed_by_us = self._is_over = True
+        if self._dead is None:
+            self._dead = TransportError("left to the parent", target=self.target)
+
+    # More than one HTTP request for one call...
+
+    async def _exchange(self, reply: Any, request: Request) -> None:
+        """Send a request; follow redirects where the target allows that."""
+        for _ in range(MAX_REDIRECTS + 1):
+            if self._trace is not None:
+                self._watch_request(request)
+            if reply.aborted is not None:
+                raise reply.aborted
+            try:
+                await self._engine.exchange(request, reply, reply.deadline)
+            except MCPError as error:
+                if error is not reply.error:
+                    raise
+            there = self._redirected(reply, request)
+            if there is None:
+                return
+            request = there
+            reply.restart()
+        raise RemoteProtocolError(f"{reply.what}: more than {MAX_REDIRECTS} redirects")
+
+    def _redirected(self, reply: Reply, request: Request) -> Request | None:
+        """Return the request to where the answer points, if that may be followed.
+
+        Raises:
+            UrlRefused: It has credentials, and they are for another path or query.
+        """
+        if not self._http.follow_redirects or not 300 <= reply.status < 400:
+            return None
+        url = redirect_target(
+            self._http.parsed, reply.status, _field(reply, b"location"), allowed=True
+        )
+        if url is None:
+            return None
+        from mcpwire.transports.http.destination import redirected
+
+        return redirected(self._http, request, url.target)
+
+    def why_not_followed(self, reply: Reply) -> str:
+        """Say why the redirect that came is not followed; empty: it is."""
+        why = redirect_refusal(
+            self._http.parsed,
+            reply.status,
+            _field(reply, b"location"),
+            allowed=self._http.follow_redirects,
+        )
+        return why or ""
+
+    # Calls...
+
+    async def _go_on(
+        self,
+        reply: CallReply,
+        request: Request,
+        params: Mapping[str, Any] | None,
+        broken: ConnectionClosed | None,
+    ) -> dict[str, Any]:
+        """Bring a call to its result that one exchange did not bring.
+
+        Raises:
+            MCPError: It has none.
+        """
+        there = self._redirected(reply, request)
+        if there is not None:
+            reply.restart()
+            broken = await self._try(reply, there)
+        while reply.result is None:
+            if reply.error is not None and not self._is_declined(reply):
+                raise self._judged(reply, reply.error)
+            if reply.aborted is not None:
+                raise reply.aborted
+            if broken is not None:
+                reply.broke()
+            if self._may_resume(reply):
+                broken = await self._resume(reply, broken)
+            elif self._may_ask_again(reply):
+                broken = await self._ask_again(reply, params, broken)
+            else:
+                raise self._cut_off(reply, broken)
+        return reply.result
+
+    async def _try(self, reply: CallReply, request: Request) -> ConnectionClosed | None:
+        """Send a request of a call; return what broke it off, if something did."""
+        try:
+            await self._exchange(reply, request)
+        except ConnectionClosed as error:
+            return error
+        return None
+
+    def _cut_off(
+        self, reply: CallReply, broken: ConnectionClosed | None
+    ) -> ConnectionClosed:
+        """Build the error for a call whose answer can never come."""
+        if broken is not None and not reply.status:
+            return broken
+        why = "the stream ended" if broken is None else str(broken)
+        error = ConnectionClosed(
+            f"{reply.what}: {why} without the answer", target=self.target, sent=True
+        )
+        error.__cause__ = broken
+        return error
+
+    # A broken stream of a session...
+
+    def _may_resume(self, reply: CallReply) -> bool:
+        """Tell whether a broken stream can be gone on with.
+
+        2025-11-25 basic/transports, "Resumability and Redelivery": from an event id.
+        2026-07-28 has no such thing.
+        """
+        place = reply.resumption
+        return (
+            place is not None
+            and place.cursor != ""
+            and self.recovery.resume
+            and self._era is not Era.STATELESS
+            and not self._closed_by_us
+        )
+
+    async def _resume(
+        self, reply: CallReply, broken: ConnectionClosed | None
+    ) -> ConnectionClosed | None:
+        """Wait as long as the server wishes, and ask for the rest of the stream."""
+        place = reply.resumption
+        assert place is not None
+        now = self._shell.time()
+        place.ended(now, failed=broken is not None, retry_after=_retry_after(reply))
+        delay = place.delay(now, random())  # noqa: S311 - jitter
+        if delay is None:
+            raise self._cut_off(reply, broken)
+        await self._shell.pause(reply, delay)
+        if reply.what == "initialize":  # the rest of it is of the session it began
+            self._note_session(reply)
+        reply.restart()
+        reply.is_resumed = True
+        openings = reply.openings
+        start = self._heads.get(place.cursor, await self._own_fields(reply))
+        try:
+            await self._exchange(reply, Request(start))
+        except (AuthError, ConnectError, ConnectionClosed) as error:
+            if not _is_passing(error):
+                raise
+            # Whether this one was sent says nothing of the call.
+            failure = ConnectionClosed(str(error), target=self.target, sent=True)
+            failure.__cause__ = error
+            return failure
+        return self._judge_resumed(reply, openings)
+
+    def _note_session(self, reply: CallReply) -> None:
+        """Take the id of a session, which came with the first head of its answer."""
+        session_id = http_reply.session_id_in(reply.fields)
+        if session_id is not None or not reply.is_resumed:
+            self._heads.session_id = session_id
+
+    def _judge_resumed(
+        self, reply: CallReply, openings: int
+    ) -> ConnectionClosed | None:
+        """Say what it means that the GET of a resumption brought no stream."""
+        error = reply.error
+        if error is None or reply.openings > openings:  # what the stream said
+            return None
+        failure = ConnectionClosed(
+            f"{reply.what}: the stream broke off and cannot be resumed: {error}",
+            target=self.target,
+            sent=True,
+        )
+        failure.__cause__ = error
+        if reply.status in PASSING_STATUSES:
+            reply.error = None
+            return failure
+        reply.error = failure
+        return None
+
+    # A broken listen of the stateless era...
+
+    def _may_ask_again(self, reply: CallReply) -> bool:
+        return (
+            reply.what == LISTEN
+            and self._era is Era.STATELESS
+            and self._dead is None
+            and (reply.backoff is not None or self._is_declined(reply))
+        )
+
+    def _is_declined(self, reply: CallReply) -> bool:
+        """Tell whether a listen was declined, and may be asked for again."""
+        error = reply.error
+        if reply.what != LISTEN or not isinstance(error, HTTPError):
+            return False
+        declined = DECLINING_STATUSES if reply.backoff is None else PASSING_STATUSES
+        return self._era is Era.STATELESS and error.status in declined
+
+    async def _ask_again(
+        self,
+        reply: CallReply,
+        params: Mapping[str, Any] | None,
+        broken: ConnectionClosed | None,
+    ) -> ConnectionClosed | None:
+        """Ask for a broken subscription once more, under a new id.
+
+        2026-07-28 basic/patterns/subscriptions: a server keeps nothing of it, and what
+        happened meanwhile is not told.
+        """
+        if reply.backoff is None:
+            reply.backoff = StreamBackoff(self.recovery)
+        backoff, error = reply.backoff, reply.error
+        now = self._shell.time()
+        backoff.ended(now)
+        place = reply.resumption
+        delay = backoff.delay(
+            now,
+            random(),  # noqa: S311 - jitter
+            retry_ms=None if place is None else place.retry_ms,
+            retry_after=_retry_after(reply),
+        )
+        if delay is None:
+            raise error or self._cut_off(reply, broken)
+        await self._shell.pause(reply, delay)
+        self._waiting.pop(reply.id, None)
+        reply.id = self._last_id = next(self._ids)
+        self._waiting[reply.id] = reply
+        if reply.handle is not None:
+            reply.handle.request_id = reply.id
+        reply.restart()
+        body = encode_call(reply, params)
+        start = self._start(reply.what, params, await self._own_fields(reply))
+        try:
+            await self._exchange(reply, Request(start, body))
+        except (AuthError, ConnectError, ConnectionClosed) as error:
+            if not _is_passing(error):
+                raise
+            failure = ConnectionClosed(str(error), target=self.target, sent=True)
+            failure.__cause__ = error
+            return failure
+        return None
+
+    def doubted(self, reply: Reply) -> None:
+        """Give the rest of an answer that brings nothing a moment to say why."""
+        # Before the agreement the body decides what is tried next.
+        seconds = SAYING_WHY_S if self._era is not None else DECIDING_S
+        reply.timer = self._shell.after(seconds, self._cut_short, reply)
+
+    def _cut_short(self, reply: Reply) -> None:
+        if not reply.is_over:
+            reply.cut_short()
+            assert reply.error is not None
+            self._engine.abort(reply, reply.error)
+
+    def opened(self, reply: Reply) -> None:
+        """Take note that a stream is open that is to last."""
+        if reply.what == LISTEN and reply.openings > 1:
+            self._missed()
+        if self._opening is not None and isinstance(reply, StreamReply):
+            self._http.memory.streamless = False
+            self._opening.settle()
+        if reply.backoff is None:
+            reply.backoff = StreamBackoff(self.recovery)
+        reply.backoff.opened(self._shell.time())
+
+    def _missed(self) -> None:
+        self._told.missed()
+
+    # What an error says of the session...
+
+    def _judged(self, reply: Reply, error: MCPError) -> MCPError:
+        """Return what to raise for an error; the session may be lost with it."""
+        if http_reply.is_expired(error, has_session=self._heads.session_id is not None):
+            why = f"{self.target} has forgotten the session"
+        elif self._era is not None and http_reply.contradicts(
+            error, self._era, reply.what
+        ):
+            why = f"{self.target} no longer speaks {self._heads.revision}"
+            self._http.memory.era = None
+        elif getattr(error, "status", None) == 403:
+            from mcpwire.transports.http.scopes import missing_scope
+
+            return missing_scope(self._http, error) or error
+        else:
+            return error
+        self._lose(SessionExpired(why, target=self.target))
+        status = getattr(error, "status", None)
+        expired = SessionExpired(
+            f"{reply.what}: {why} (it answered {status})", target=self.target
+        )
+        expired.__cause__ = error
+        return expired
+
+    # The server's own stream...
+
+    def hear(self, *, wanted: bool) -> None:
+        """Open the stream for what the server says unasked, where there is one.
+
+        2025-11-25 basic/transports, "Listening for Messages from the Server". It is
+        opened beside everything else, and stays open or comes back by itself. A server
+        may send requests of its own there, `ping` at least: so it is open although
+        nobody listens, unless this server has answered 405 before.
+        """
+        if self._opening is not None or self._era is not Era.SESSION:
+            return
+        mode = self._http.server_stream
+        if mode == "auto" and not wanted:
+            opens = not self._http.memory.streamless
+        else:
+            opens = mode != "never"
+        if not opens:
+            return
+        self._opening = Opening(self._shell.time() + OPENING_S)
+        self._shell.spawn(self._hear_on, self._opening)
+
+    async def _hear_on(self, opening: Opening) -> None:
+        backoff = StreamBackoff(self.recovery)
+        place: Resumption | None = None
+        has_opened = False
+        while True:
+            reply = StreamReply(self, "GET")
+            reply.resumption, reply.backoff = place, backoff
+            self._streams = {reply}  # closing ends its pause, too
+            if self._dead is not None:  # whoever closes later finds the stream
+                opening.settle()
+                return
+            await self._hear_once(reply, backoff)
+            opening.settle()
+            has_opened = has_opened or reply.openings > 0
+            if has_opened and reply.error is not None:
+                # Where there was a stream, its 404 tells of the session: nobody else
+                # may ask the server anything.
+                self._judged(reply, reply.error)
+            if reply.openings and not (reply.resumption and reply.resumption.cursor):
+                self._missed()  # whatever the server says until it is open again
+            place = reply.resumption
+            now = self._shell.time()
+            if place is not None:
+                place.ended(now)  # the id it goes on from is no event's of the next
+            backoff.ended(now)
+            delay = backoff.delay(
+                now,
+                random(),  # noqa: S311 - jitter
+                retry_ms=None if place is None else place.retry_ms,
+                retry_after=_retry_after(reply),
+            )
+            if delay is None:
+                return
+            await self._shell.pause(reply, delay)
+
+    async def _hear_once(self, reply: StreamReply, backoff: StreamBackoff) -> None:
+        """Hold the stream open until it ends."""
+        place = reply.resumption
+        try:
+            extra = await self._own_fields(reply)
+            start = self._heads.get(place.cursor if place else None, extra)
+            await self._exchange(reply, Request(start))
+        except (ConnectError, ConnectionClosed):
+            reply.broke()
+        except MCPError as error:
+            logger.debug("the server's stream: %s", error)
+            # It lasted until what it brought went wrong, or there is no token just now.
+            if not (reply.openings or getattr(error, "is_passing", False)):
+                backoff.refused()
+        except Exception:  # a function for headers may raise anything
+            logger.exception("the server's stream: there are no headers")
+        if reply.messages:
+            backoff.delivered()
+        if reply.error is not None and _is_final(reply.error):
+            # A server without such a stream says so once, and is not asked again.
+            backoff.refused()
+            if reply.status == 405:
+                self._http.memory.streamless = True
+
+    # What the server starts...
+
+    def when_heard(self, tell: Callable[[], object]) -> float:
+        """Have `tell` called when it is known whether the server can speak unasked.
+
+        Returns how many seconds that is worth waiting for. None at all: it is known,
+        nobody has asked for the server's own stream, or it has been asked for long ago.
+        """
+        opening = self._opening
+        if opening is None or self._dead is not None:
+            return 0.0
+        left = opening.until - self._shell.time()
+        return left if left > 0.0 and opening.wait(tell) else 0.0
+
+    # Notifications...
+
+    def notified(
+        self, reply: Reply, method: str, params: dict[str, Any] | None
+    ) -> None:
+        """Hand a notification to its call, or to whoever hears the rest."""
+        if method == "notifications/cancelled":
+            self._withdraw((params or {}).get("requestId"))
+            return
+        call = self._call_of(reply, method, params)
+        if call is not None:
+            if self.reset_on_progress and call.deadline is not None:
+                call.deadline.extend(self._shell.time())
+            if call.on_notification is not None:
+                call.on_notification(method, params)
+                return
+        handle = reply.handle if isinstance(reply, CallReply) else None
+        self._told.notification(method, params, handle)
+
+    def _call_of(
+        self, reply: Reply, method: str, params: dict[str, Any] | None
+    ) -> CallReply | None:
+        if method == "notifications/progress" and params is not None:
+            token = params.get("progressToken")
+            call = self._waiting.get(token) if type(token) is int else None
+            return call if isinstance(call, CallReply) else None
+        # 2026-07-28 basic/patterns/subscriptions: its stream is the subscription.
+        if isinstance(reply, CallReply) and reply.what == LISTEN:
+            # That it is acknowledged does not prove that it lasts.
+            if reply.backoff is not None and method != ACKNOWLEDGED:
+                reply.backoff.delivered()
+            return reply
+        return None
+
+    # Requests...
+
+    def requested(
+        self, reply: Reply, id: RequestId, method: str, params: dict[str, Any] | None
+    ) -> None:
+        """Hand a request of the server's on, with the function that answers it."""
+        # 2026-07-28: a server sends none; and one whose id is still in use would get
+        # another's answer (2025-11-25 basic, Requests). To a session that is forgotten
+        # no answer can be sent, and the next one may use the same id.
+        if self._era is Era.STATELESS or id in self._asked or self._dead is not None:
+            self.stats.invalid += 1
+            return
+        if method != "ping" and not self._admits(id, reply):
+            return
+        held: list[CallReply] = []
+        self._asked[id] = (reply, held)
+        handle = reply.handle if isinstance(reply, CallReply) else None
+        self._told.request(
+            id, method, params, partial(self._reply_to, id, reply), handle
+        )
+        if id in self._asked:
+            self._hold(reply, held)
+
+    def _calls_of(self, reply: Reply) -> list[CallReply]:
+        """Return the call whose stream this is, or all calls that are open."""
+        replies = [reply] if isinstance(reply, CallReply) else self._waiting.values()
+        return [call for call in list(replies) if isinstance(call, CallReply)]
+
+    def _admits(self, id: RequestId, reply: Reply) -> bool:
+        """Tell whether a question of the server is answered for any call.
+
+        The calls that have answered as many as they may end here.
+        """
+        limit, calls = self.limits.questions, self._calls_of(reply)
+        spent = [call for call in calls if call.questions >= limit]
+        for call in spent:
+            self._abort(call, TooManyQuestions(call.what, limit=limit))
+        if spent and len(spent) == len(calls):
+            self._answer(id, reply, unasked())
+            return False
+        for call in calls:
+            call.questions += 1
+        return True
+
+    def _reply_to(
+        self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
+    ) -> None:
+        """Answer a request of the server's, once, if it still waits for that."""
+        asked = self._asked.get(id)
+        if asked is None or asked[0] is not reply:
+            return
+        self._release(id)
+        self._answer(id, reply, answer)
+
+    def _withdraw(self, id: Any) -> None:
+        """Drop a request that the server gave up; what names none is ignored."""
+        if jsonrpc.is_request_id(id) and id in self._asked:
+            self._release(id)
+            self._told.cancelled(id)
+
+    # Clocks...
+
+    def _hold(self, reply: Reply, held: list[CallReply]) -> None:
+        """Stop the clock of the call it belongs to, or of all that are open."""
+        now = self._shell.time()
+        for call in self._calls_of(reply):
+            if call.deadline is not None:
+                call.holds += 1
+                call.deadline.pause(now, self.limits.question_time)
+                held.append(call)
+
+    def _release(self, id: RequestId) -> None:
+        """Let the clocks run again that stood still for that request."""
+        asked = self._asked.pop(id, None)
+        if asked is None:
+            return
+        now = self._shell.time()
+        for call in asked[1]:
+            if call.holds:
+                call.holds -= 1
+                assert call.deadline is not None
+                call.deadline.resume(now)
+                if call.deadline.at < self._shell.clock.at:
+                    self._shell.clock.arm(call.deadline.at)
+
+    def _let_go(self, call: CallReply) -> None:
+        """Let the clock of a call that is over run again, for it may span more."""
+        now = self._shell.time()
+        while call.holds:
+            call.holds -= 1
+            assert call.deadline is not None
+            call.deadline.resume(now)
+
+    # Who looks on...
+
+    def watch(self, trace: Trace) -> None:
+        """Tell a hook of heads and messages from now on."""
+        self._trace = trace
+        self.is_watched = True
+
+    def heard_head(self, reply: Reply) -> None:
+        """Tell of the head of an answer."""
+        assert self._trace is not None
+        self._trace("response", describe_response(reply.status, reply.fields))
+
+    def heard_message(self, data: bytes) -> None:
+        """Tell of a message."""
+        assert self._trace is not None
+        self._trace("receive", data)
+
+    def _watch_request(self, request: Request) -> None:
+        assert self._trace is not None
+        self._trace("request", describe_request(request))
+        if request.body is not None:
+            self._trace("send", request.body)
+
+
+def _broken_off(reply: Reply, error: MCPError) -> ConnectionClosed | None:
+    """Return what broke an exchange off; ``None``: the reply says itself what it was.
+
+    Raises:
+        MCPError: It is neither.
+    """
+    if isinstance(error, ConnectionClosed):
+        return error
+    if error is reply.error:
+        return None
+    raise error
+
+
+def _version_in(params: Mapping[str, Any] | None) -> str | None:
+    """Return the revision that a request of the handshake names for itself."""
+    meta = params.get("_meta") if params is not None else None
+    version = meta.get(META + "protocolVersion") if type(meta) is dict else None
+    return version if type(version) is str else None
+
+
+def encode_call(reply: CallReply, params: Mapping[str, Any] | None) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        LocalProtocolError: The params are no JSON.
+    """
+    if reply.on_notification is not None:
+        params = dict(params or {})
+        params["_meta"] = {**(params.get("_meta") or {}), "progressToken": reply.id}
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": reply.id, "method": reply.what}
+    if params is not None:
+        message["params"] = params
+    return encode(message)
+
+
+def _field(reply: Reply, name: bytes) -> str | None:
+    value = reply.fields.get(name)
+    return None if value is None else value.decode("latin-1")
+
+
+def _retry_after(reply: Reply) -> float | None:
+    if reply.status < 300:
+        return None
+    return parse_retry_after(_field(reply, b"retry-after"), wall_time())
+
+
+def _is_passing(error: MCPError) -> bool:
+    """Tell whether it may go well the next time."""
+    return not isinstance(error, AuthError) or error.is_passing
+
+
+def _is_final(error: MCPError) -> bool:
+    return not isinstance(error, HTTPError) or error.status not in PASSING_STATUSES

@@ -1,0 +1,333 @@
+"""MCP over the stdin and stdout of a child process.
+
+2026-07-28 basic/transports/stdio: one JSON text per line, nothing else on stdout,
+anything on stderr; shutdown closes stdin first and forces afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
+from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.transports.duplex import LAST_WORDS_S, Duplex, PipeDuplex
+from mcpwire.transports.process import (
+    KILLED_S,
+    ChildProcess,
+    StderrTail,
+    describe_exit,
+    spawn,
+    spawn_error,
+    tell_stderr,
+)
+
+if TYPE_CHECKING:
+    from mcpwire.transports.base import Inbound
+    from mcpwire.transports.targets import Stdio
+
+__all__ = ["FallbackChannel", "StdioChannel"]
+
+STDOUT_FD: Final = 1
+
+
+class StdioChannel(PipeDuplex):
+    """A connection to a child process."""
+
+    def __init__(
+        self, inbound: Inbound, child: ChildProcess, target: str, limits: Limits
+    ) -> None:
+        self._child = child
+        self._stopping: asyncio.Task[None] | None = None
+        self._is_given_up = False
+        self._last_words: asyncio.TimerHandle | None = None
+        super().__init__(
+            inbound, child.stdout, child.stdin, limits=limits, target=target
+        )
+        child.stdin = child.stdout = -1  # the pipes are the channel's now
+        child.on_exit(self._child_exited)
+
+    @classmethod
+    def open(
+        cls, target: Stdio, inbound: Inbound, *, limits: Limits = DEFAULT_LIMITS
+    ) -> StdioChannel:
+        """Start the child and connect to it."""
+        stderr = target.stderr
+        child = spawn(
+            (target.command, *target.args),
+            target.environment(),
+            target.cwd,
+            limits.stderr_tail,
+            inherit_stderr=stderr == "inherit",
+            on_stderr=None if isinstance(stderr, str) else stderr,
+        )
+        return cls(inbound, child, str(target), limits)
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._child.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the child ended (negative: by that signal); ``None`` while it runs."""
+        return self._child.exit_code
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what the child wrote to stderr."""
+        self._child.drain_stderr()
+        return self._child.stderr.text
+
+    def _child_exited(self) -> None:
+        # Its last answers may still be in the pipe, and a grandchild may hold the pipe
+        # open for ever: so the end of the stream is waited for, but not for long.
+        if self._dead is None:
+            self._end_later("")
+
+    def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
+        """Wait a moment to learn how the child ended: it says more than its silence."""
+        self._stop_reading()
+        if self._dead is not None or self._child.exited.is_set():
+            self._end(why, cause)
+        else:
+            self._child.on_exit(lambda: self._end(why, cause))
+            self._end_later(why, cause)
+
+    def _end_later(self, why: str, cause: BaseException | None = None) -> None:
+        self._last_words = self._loop.call_later(LAST_WORDS_S, self._end, why, cause)
+
+    def _end(self, why: str, cause: BaseException | None = None) -> None:
+        if self._dead is None:
+            if self._child.exited.is_set():
+                why = f"the server {describe_exit(self._child.exit_code)}"
+            self._lose(TransportError(why, target=self.target), cause)
+
+    def _closed_error(
+        self, *, sent: bool = True, cause: BaseException | None = None
+    ) -> ConnectionClosed:
+        error = super()._closed_error(sent=sent, cause=cause)
+        error.exit_code = self._child.exit_code
+        error.stderr_tail = self.stderr_tail
+        return error
+
+    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+        if self._dead is not None:
+            return
+        super()._lose(error, cause)
+        if self._last_words is not None:
+            self._last_words.cancel()
+        if self._stopping is None and not self._is_abandoned:
+            self._stopping = self._loop.create_task(
+                self._stop(), name=f"mcpwire-stop-{self._child.pid}"
+            )
+            self._stopping.add_done_callback(self._stopped)
+
+    def give_up(self, error: TransportError) -> None:
+        """Take the server for dead, and kill it: it would only delay the next one."""
+        self._is_given_up = True
+        super().give_up(error)
+
+    async def _stop(self) -> None:
+        self._stop_writing()
+        limits = self._limits
+        graces = (limits.close_grace, limits.terminate_grace)
+        try:
+            close_grace, terminate_grace = (0, 0) if self._is_given_up else graces
+            await self._child.stop(
+                close_grace=close_grace, terminate_grace=terminate_grace
+            )
+        finally:
+            self._stop_reading()
+
+    def _stopped(self, _: asyncio.Task[None]) -> None:
+        # A loop that is closed in the very turn in which the ladder was begun cancels
+        # it before its first step.
+        self._child.kill()
+        self._stop_writing()
+        self._stop_reading()
+
+    async def aclose(self) -> None:
+        """Close stdin, wait, TERM, wait, KILL; bounded by `Limits`' graces.
+
+        Cancelling it leaves the ladder running; call it again to wait for its end.
+        """
+        self._closed_by_us = True
+        self._flush()
+        self._lose(super()._closed_error())
+        if self._stopping is not None:
+            await asyncio.shield(self._stopping)
+
+    def forked(self) -> None:
+        """Leave the child to the parent."""
+        super().forked()
+        self._child.forked()
+
+    def abandon(self) -> None:
+        """Kill the child's group now, from anywhere, without a loop to wait on."""
+        self._child.on_exit(None)
+        if self._stopping is not None and not self._loop.is_closed():
+            self._stopping.cancel()
+        self._child.kill()
+        super().abandon()
+
+
+class FallbackChannel(Duplex):
+    """A connection to a child process through asyncio's pipes."""
+
+    def __init__(self, inbound: Inbound, target: Stdio, limits: Limits) -> None:
+        super().__init__(inbound, limits=limits, target=str(target))
+        self._early: list[bytes] = []
+        self._process: asyncio.SubprocessTransport | None = None
+        self._stdin: asyncio.WriteTransport | None = None
+        self._ended = asyncio.Event()
+        self._stopping: asyncio.Task[None] | None = None
+        self._stderr = StderrTail(limits.stderr_tail)
+        self._on_stderr = None if isinstance(target.stderr, str) else target.stderr
+        self._spawning: asyncio.Task[None] | None = None
+        # An eager task runs, and may fail, before its name is bound.
+        self._spawning = self._loop.create_task(self._spawn(target))
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the child ended; ``None`` while it runs."""
+        return self._process.get_returncode() if self._process is not None else None
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what the child wrote to stderr."""
+        return self._stderr.text
+
+    async def _spawn(self, target: Stdio) -> None:
+        argv = (target.command, *target.args)
+        inherit = target.stderr == "inherit"
+        try:
+            process, _ = await self._loop.subprocess_exec(
+                lambda: _Protocol(self),
+                *argv,
+                env=target.environment(),
+                cwd=target.cwd,
+                stderr=None if inherit else subprocess.PIPE,
+            )
+        except (ConnectError, OSError, ValueError) as error:
+            if not isinstance(error, ConnectError):
+                failure = spawn_error(argv, target.cwd, error)
+                failure.__cause__ = error
+                error = failure
+            self._ended.set()
+            self._lose(error, error.__cause__)
+            return
+        self._process = process
+        stdin = process.get_pipe_transport(0)
+        assert isinstance(stdin, asyncio.WriteTransport)
+        self._stdin = stdin
+        for data in self._early:
+            stdin.write(data)
+        self._early.clear()
+
+    def _write(self, data: bytes) -> None:
+        if self._stdin is None:
+            self._early.append(data)
+        else:
+            self._stdin.write(data)
+
+    def _recount(self) -> None:
+        """Take over what asyncio's pipe has passed on by now."""
+        if self._stdin is not None:
+            gathered = sum(map(len, self._gathered))
+            kept = self._stdin.get_write_buffer_size()
+            self._written = self._queued - gathered - kept
+
+    def heard(self, fd: int, data: bytes) -> None:
+        """Take in what the child wrote."""
+        if fd != STDOUT_FD:
+            self._stderr.feed(data)
+            if self._on_stderr is not None:
+                tell_stderr(self._on_stderr, data)
+        elif self._dead is None:
+            self.receive(data)
+
+    def ended(self, why: str) -> None:
+        """The child's output, or the child itself, has ended."""
+        if self._dead is None:
+            if self.exit_code is not None:
+                why = f"the server {describe_exit(self.exit_code)}"
+            self._lose(TransportError(why, target=self.target))
+
+    def exited(self) -> None:
+        """The child is gone; what it wrote before has been heard."""
+        self._ended.set()
+        self.ended("the server ended")
+
+    def _closed_error(
+        self, *, sent: bool = True, cause: BaseException | None = None
+    ) -> ConnectionClosed:
+        error = super()._closed_error(sent=sent, cause=cause)
+        error.exit_code = self.exit_code
+        error.stderr_tail = self.stderr_tail
+        return error
+
+    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+        if self._dead is None:
+            self._recount()
+            super()._lose(error, cause)
+            if not self._is_abandoned:
+                self._stopping = self._loop.create_task(self._stop())
+
+    async def _stop(self) -> None:
+        if self._spawning is not None:
+            await asyncio.wait([self._spawning])
+        process = self._process
+        if process is None:
+            return
+        try:
+            if self._stdin is not None:
+                self._stdin.close()
+            if not await self._wait(self._limits.close_grace):
+                process.terminate()
+                if not await self._wait(self._limits.terminate_grace):
+                    process.kill()
+                    await self._wait(KILLED_S)
+        finally:
+            process.close()
+
+    async def _wait(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ended.wait()
+        return self._ended.is_set()
+
+    async def aclose(self) -> None:
+        """Close stdin, wait, terminate, wait, kill; bounded by `Limits`' graces."""
+        self._closed_by_us = True
+        self._flush()
+        self._lose(self._closed_error())
+        if self._stopping is not None:
+            await asyncio.shield(self._stopping)
+
+    def abandon(self) -> None:
+        """Kill the child now, from anywhere, without a loop to wait on."""
+        if self._process is not None and not self._loop.is_closed():
+            self._process.close()  # which kills it
+        super().abandon()
+
+
+class _Protocol(asyncio.SubprocessProtocol):
+    def __init__(self, channel: FallbackChannel) -> None:
+        self._channel = channel
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self._channel.heard(fd, data)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        del exc
+        if fd == STDOUT_FD:
+            # Its exit code follows at once, if it is gone.
+            self._channel._loop.call_later(  # noqa: SLF001 - its other half
+                0.1, self._channel.ended, "the peer closed its output"
+            )
+
+    def process_exited(self) -> None:
+        self._channel.exited()

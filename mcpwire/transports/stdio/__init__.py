@@ -1,1 +1,0 @@
-"""MCP over the stdin and stdout of a process, ours or a child's."""

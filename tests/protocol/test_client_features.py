@@ -1,0 +1,317 @@
+"""The table of handlers: what it declares, and that only this is answered."""
+
+import subprocess
+import sys
+
+import pytest
+import wirecheck
+
+from mcpwire import types
+from mcpwire.errors import InvalidParams, MethodNotFound
+from mcpwire.protocol.client_features import ClientFeatures, Elicitation, Sampling
+from mcpwire.protocol.methods import METHODS, TASKS, Kind, available
+from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
+
+NOV_2024, MAR_2025, JUN_2025, NOV_2025, JUL_2026 = REVISIONS
+
+each_revision = pytest.mark.parametrize("revision", REVISIONS, ids=str)
+
+ASKED = {
+    "sampling/createMessage": {"messages": [], "maxTokens": 5},
+    "elicitation/create": {
+        "message": "Who?",
+        "requestedSchema": {"type": "object", "properties": {}},
+    },
+    "roots/list": None,
+}
+
+
+def handler(_=None):
+    return None
+
+
+def everything(**more):
+    return ClientFeatures(
+        sampling=Sampling(handler, tools=True, context=True),
+        elicitation=Elicitation(handler, handler),
+        roots=[],
+        **more,
+    )
+
+
+# What is declared
+
+
+@each_revision
+def test_without_handlers_nothing_is_declared(revision):
+    assert ClientFeatures().capabilities(revision) == {}
+
+
+@pytest.mark.rule("ROOT-01", "ROOT-02", "SAMP-01", "ELIC-01")
+@pytest.mark.parametrize(
+    ("revision", "declared"),
+    [
+        (NOV_2024, {"roots": {"listChanged": True}, "sampling": {}}),
+        (MAR_2025, {"roots": {"listChanged": True}, "sampling": {}}),
+        (
+            JUN_2025,
+            {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}},
+        ),
+        (
+            NOV_2025,
+            {
+                "roots": {"listChanged": True},
+                "sampling": {"tools": {}, "context": {}},
+                "elicitation": {"form": {}, "url": {}},
+            },
+        ),
+        (
+            JUL_2026,
+            {
+                "roots": {},
+                "sampling": {"tools": {}, "context": {}},
+                "elicitation": {"form": {}, "url": {}},
+                "extensions": {TASKS: {}},
+            },
+        ),
+    ],
+    ids=lambda value: str(value) if value in REVISIONS else "",
+)
+def test_each_revision_has_its_own_capabilities(revision, declared):
+    assert everything(extensions=[TASKS]).capabilities(revision) == declared
+
+
+@pytest.mark.rule("ELIC-01")
+@pytest.mark.parametrize(
+    ("modes", "at_june", "since_november"),
+    [
+        ({"form": handler}, {"elicitation": {}}, {"elicitation": {"form": {}}}),
+        ({"url": handler}, {}, {"elicitation": {"url": {}}}),
+    ],
+)
+def test_a_mode_is_declared_by_its_handler_and_the_empty_capability_means_forms(
+    modes, at_june, since_november
+):
+    features = ClientFeatures(elicitation=Elicitation(**modes))
+    assert features.capabilities(MAR_2025) == {}
+    assert features.capabilities(JUN_2025) == at_june
+    assert features.capabilities(NOV_2025) == since_november
+    assert features.capabilities(JUL_2026) == since_november
+
+
+@pytest.mark.rule("SAMP-01")
+@pytest.mark.parametrize(
+    ("given", "declared"),
+    [
+        (handler, {}),
+        (Sampling(handler), {}),
+        (Sampling(handler, tools=True), {"tools": {}}),
+        (Sampling(handler, context=True), {"context": {}}),
+    ],
+)
+def test_sampling_declares_what_was_switched_on(given, declared):
+    features = ClientFeatures(sampling=given)
+    assert features.capabilities(NOV_2025) == {"sampling": declared}
+    assert features.capabilities(JUN_2025) == {"sampling": {}}
+
+
+@each_revision
+@pytest.mark.parametrize("revised", [everything, ClientFeatures])
+def test_what_is_declared_fits_the_schema(revision, revised, spec_dir):
+    schema = wirecheck.load(spec_dir)[revision.name]
+    declared = revised(extensions={"com.example/a": {"deep": [1]}}).capabilities(
+        revision
+    )
+    assert list(schema.errors("ClientCapabilities", declared)) == []
+
+
+def test_what_is_declared_is_a_new_value_each_time():
+    features = ClientFeatures(extensions={"com.example/a": {"on": 1}})
+    features.capabilities(LATEST)["extensions"]["com.example/a"]["on"] = 2
+    assert features.capabilities(LATEST) == {"extensions": {"com.example/a": {"on": 1}}}
+
+
+# Extensions
+
+
+@pytest.mark.rule("EXT-03")
+@each_revision
+def test_no_extension_is_on_by_itself(revision):
+    features = everything()
+    assert features.extensions == frozenset()
+    assert "extensions" not in features.capabilities(revision)
+
+
+@pytest.mark.rule("EXT-01", "EXT-03")
+@pytest.mark.parametrize(
+    ("given", "declared"),
+    [
+        ([TASKS], {TASKS: {}}),
+        ({TASKS}, {TASKS: {}}),
+        (iter(["com.example/a", "a/b"]), {"com.example/a": {}, "a/b": {}}),
+        ({"com.example/a": None}, {"com.example/a": {}}),
+        (
+            {"com.example-x.b2/a_b.c-d": {"k": 1}},
+            {"com.example-x.b2/a_b.c-d": {"k": 1}},
+        ),
+    ],
+)
+def test_any_well_formed_extension_can_be_switched_on(given, declared):
+    features = ClientFeatures(extensions=given)
+    assert features.extensions == frozenset(declared)
+    assert features.capabilities(LATEST) == {"extensions": declared}
+    assert features.capabilities(LATEST_SESSION) == {}
+
+
+@pytest.mark.rule("EXT-01")
+@pytest.mark.parametrize(
+    "id",
+    [
+        *("tasks", "", "/tasks", "com.example/a b", "1com/a", "com..example/a"),
+        *("a-/b", "com.example/a/b", "com.example/-a", "com.exämple/a"),
+        *(3, None, ["a/b"], b"a/b"),
+    ],
+)
+def test_a_bad_extension_id_is_refused_by_name(id):
+    with pytest.raises(ValueError, match=r"^extensions: ") as caught:
+        ClientFeatures(extensions=[id])
+    if isinstance(id, str):
+        assert repr(id) in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [TASKS, 3, True, object()])
+def test_extensions_are_several_or_nothing(given):
+    with pytest.raises(ValueError, match=r"^extensions must be ids, or a mapping"):
+        ClientFeatures(extensions=given)
+
+
+@pytest.mark.parametrize("settings", [3, "on", True, ["a"]])
+def test_the_settings_of_an_extension_are_a_mapping(settings):
+    with pytest.raises(ValueError, match=r"^extensions: the settings of 'a/b' must be"):
+        ClientFeatures(extensions={"a/b": settings})
+
+
+# What was given
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("sampling", "model"),
+        ("sampling", 1),
+        ("elicitation", {}),
+        ("elicitation", True),
+        ("roots", "file:///home"),
+        ("roots", 7),
+        ("extensions", "a/b"),
+    ],
+)
+def test_what_is_no_handler_is_refused_by_the_argument_s_name(argument, value):
+    with pytest.raises(ValueError, match=f"^{argument}"):
+        ClientFeatures(**{argument: value})
+
+
+# What is answered
+
+
+@pytest.mark.rule("ROOT-05", "SAMP-01", "ELIC-01")
+@pytest.mark.attack("S28")
+@each_revision
+@pytest.mark.parametrize("method", ASKED)
+def test_what_was_not_declared_is_not_answered(method, revision):
+    with pytest.raises(MethodNotFound) as caught:
+        ClientFeatures(extensions=[TASKS]).prepare(method, ASKED[method], revision)
+    assert caught.value.code == -32601
+    assert caught.value.method == method
+
+
+@each_revision
+@pytest.mark.parametrize("method", ASKED)
+def test_what_was_declared_is_answered_where_the_revision_has_it(method, revision):
+    features = everything()
+    if available(method, revision, "server") is None:
+        with pytest.raises(MethodNotFound):
+            features.prepare(method, ASKED[method], revision)
+    else:
+        question = features.prepare(method, ASKED[method], revision)
+        assert callable(question.finish)
+
+
+def test_a_url_handler_alone_answers_nothing_where_there_are_only_forms():
+    features = ClientFeatures(elicitation=Elicitation(url=handler))
+    with pytest.raises(MethodNotFound):
+        features.prepare("elicitation/create", ASKED["elicitation/create"], JUN_2025)
+
+
+@each_revision
+@pytest.mark.parametrize(
+    "method", ["", "ping", "tools/call", "Roots/list", "x" * 10**6]
+)
+def test_other_methods_are_not_found_in_a_short_sentence(method, revision):
+    with pytest.raises(MethodNotFound) as caught:
+        everything().prepare(method, {}, revision)
+    assert len(caught.value.message) < 100
+
+
+def test_the_table_answers_all_that_the_protocol_lets_a_server_ask():
+    asked = {
+        spec.name
+        for spec in METHODS
+        if "server" in spec.senders
+        and "client" not in spec.senders
+        and spec.kind is not Kind.NOTIFICATION
+    }
+    assert asked == set(ASKED)
+
+
+@each_revision
+@pytest.mark.parametrize(
+    ("method", "params", "path"),
+    [
+        ("sampling/createMessage", None, "CreateMessageRequestParams: expected object"),
+        ("sampling/createMessage", {"maxTokens": 1}, ".messages: expected array"),
+        (
+            "sampling/createMessage",
+            {"messages": [{"role": "system", "content": []}], "maxTokens": 1},
+            ".messages[0].role: expected 'user' or 'assistant'",
+        ),
+        ("roots/list", {"_meta": 3}, "ListRootsRequestParams._meta: expected object"),
+    ],
+)
+def test_malformed_params_are_refused_with_their_path(method, params, path, revision):
+    with pytest.raises(InvalidParams) as caught:
+        everything().prepare(method, params, revision)
+    assert path in caught.value.message
+    assert caught.value.code == -32602
+
+
+def test_a_malformed_form_is_refused_with_its_path():
+    params = {"message": "?", "requestedSchema": {"properties": []}}
+    with pytest.raises(InvalidParams) as caught:
+        everything().prepare("elicitation/create", params, LATEST)
+    assert "ElicitRequestFormParams.requestedSchema" in caught.value.message
+
+
+IMPORTS = """
+import sys
+from mcpwire.protocol.client_features import ClientFeatures
+from mcpwire.versions import LATEST
+assert ClientFeatures().capabilities(LATEST) == {}
+print(*sorted(m for m in sys.modules if m.startswith("mcpwire.types.")))
+"""
+
+
+def test_the_table_alone_imports_no_types():
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert done.stdout.split() == []
+
+
+def test_types_are_what_handlers_are_given():
+    question = everything().prepare("roots/list", None, LATEST)
+    assert question.argument == types.ListRootsRequestParams()

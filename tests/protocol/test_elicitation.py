@@ -1,0 +1,415 @@
+"""Elicitation: which modes are taken, what reaches a handler, what may be answered."""
+
+import subprocess
+import sys
+
+import pytest
+import wirecheck
+
+from mcpwire.errors import InvalidParams, LocalProtocolError
+from mcpwire.protocol.client_features import ClientFeatures, Elicitation
+from mcpwire.types import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
+from mcpwire.versions import REVISIONS
+
+NOV_2024, MAR_2025, JUN_2025, NOV_2025, JUL_2026 = REVISIONS
+
+with_forms = pytest.mark.parametrize("revision", REVISIONS[2:], ids=str)
+with_urls = pytest.mark.parametrize("revision", REVISIONS[3:], ids=str)
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1},
+        "age": {"type": "integer", "maximum": 120, "default": 30},
+    },
+    "required": ["name"],
+}
+FORM = {"message": "Who are you?", "requestedSchema": SCHEMA}
+URL = "https://example.com/connect?x=1#there"
+VISIT = {"mode": "url", "message": "Please", "url": URL, "elicitationId": "e1"}
+
+
+def form_handler(_):
+    return None
+
+
+def url_handler(_):
+    return None
+
+
+BOTH = Elicitation(form_handler, url_handler)
+
+
+def ask(params, revision=JUL_2026, feature=BOTH):
+    features = ClientFeatures(elicitation=feature)
+    return features.prepare("elicitation/create", params, revision)
+
+
+def refusal(*args):
+    with pytest.raises(InvalidParams) as caught:
+        ask(*args)
+    assert caught.value.code == -32602
+    assert caught.value.method == "elicitation/create"
+    return caught.value.message
+
+
+# Modes
+
+
+@pytest.mark.rule("ELIC-04")
+@with_forms
+@pytest.mark.parametrize("mode", [{}, {"mode": "form"}, {"mode": None}])
+def test_a_request_that_names_no_mode_is_a_form(mode, revision):
+    question = ask(FORM | mode, revision)
+    assert question.handler is form_handler
+    assert type(question.argument) is ElicitRequestFormParams
+    assert question.argument.requested_schema.properties["age"].default == 30
+
+
+@pytest.mark.system("L-A6")
+@with_urls
+def test_a_url_reaches_its_handler_in_full(revision):
+    question = ask(VISIT, revision)
+    assert question.handler is url_handler
+    assert type(question.argument) is ElicitRequestURLParams
+    assert question.argument.url == URL
+
+
+@pytest.mark.rule("ELIC-25")
+@with_urls
+@pytest.mark.parametrize(
+    ("feature", "params", "mode"),
+    [
+        (Elicitation(form=form_handler), VISIT, "'url'"),
+        (form_handler, VISIT, "'url'"),
+        (Elicitation(url=url_handler), FORM, "'form'"),
+        (Elicitation(url=url_handler), FORM | {"mode": "form"}, "'form'"),
+        (BOTH, FORM | {"mode": "voice"}, "'voice'"),
+        (BOTH, FORM | {"mode": 3}, "3"),
+        (BOTH, FORM | {"mode": ["form"]}, "a value of type list"),
+        (BOTH, FORM | {"mode": "URL"}, "'URL'"),
+        (BOTH, FORM | {"mode": ""}, "''"),
+    ],
+)
+def test_a_mode_that_was_not_declared_is_refused(feature, params, mode, revision):
+    assert refusal(params, revision, feature) == (
+        f"this client did not declare the elicitation mode {mode}"
+    )
+
+
+@pytest.mark.rule("ELIC-25")
+def test_urls_are_refused_where_there_are_only_forms():
+    assert "'url'" in refusal(VISIT, JUN_2025)
+
+
+@with_forms
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        (None, "ElicitRequestFormParams: expected object, got null"),
+        ({}, "ElicitRequestFormParams.message: expected str, got nothing"),
+        (
+            FORM | {"requestedSchema": {"type": "array", "properties": {}}},
+            "ElicitRequestFormParams.requestedSchema.type: expected 'object'",
+        ),
+    ],
+)
+def test_a_malformed_form_is_refused_with_its_path(params, text, revision):
+    assert text in refusal(params, revision)
+
+
+@with_urls
+def test_a_url_request_without_its_url_is_refused_with_its_path(revision):
+    params = {k: v for k, v in VISIT.items() if k != "url"}
+    assert "ElicitRequestURLParams.url: expected str" in refusal(params, revision)
+
+
+def test_a_url_needs_an_id_where_its_end_can_be_told():
+    params = {k: v for k, v in VISIT.items() if k != "elicitationId"}
+    assert refusal(params, NOV_2025) == (
+        "ElicitRequestURLParams.elicitationId: expected str, got nothing"
+    )
+    assert ask(params, JUL_2026).argument.elicitation_id is None
+
+
+# The URL guard; its rules are tested in test_visits.py
+
+
+@pytest.mark.attack("S28")
+@with_urls
+@pytest.mark.parametrize(
+    "url", ["javascript:alert(1)", "http://example.com/", "https://u:p@example.com/"]
+)
+def test_a_url_that_must_not_be_shown_never_reaches_the_handler(url, revision):
+    message = refusal(VISIT | {"url": url}, revision)
+    assert message.startswith("ElicitRequestURLParams.url: ")
+    assert "u:p" not in message
+
+
+@with_urls
+def test_plain_http_reaches_the_handler_where_the_user_asked_for_it(revision):
+    feature = Elicitation(url=url_handler, plain_http=True)
+    params = VISIT | {"url": "http://example.com/"}
+    assert ask(params, revision, feature).argument.url == "http://example.com/"
+
+
+WATCHED = """
+import sys
+before = set(sys.modules)
+from mcpwire.protocol.client_features import Elicitation
+from mcpwire.protocol.client_features import ClientFeatures
+from mcpwire.protocol.elicitation import describe_url
+from mcpwire.versions import LATEST
+
+features = ClientFeatures(elicitation=Elicitation(url=lambda params: "accept"))
+params = {"mode": "url", "message": "m", "url": "https://example.com/"}
+seen = []
+
+def hook(event, args):
+    if event.split(".")[0] in {"socket", "subprocess", "webbrowser", "os", "urllib"}:
+        seen.append(event)
+
+def go():
+    question = features.prepare("elicitation/create", params, LATEST)
+    describe_url(question.argument.url)
+    assert question.finish(question.handler(question.argument)) == {"action": "accept"}
+
+go()
+loaded = {"socket", "webbrowser", "urllib.request"} & (set(sys.modules) - before)
+sys.addaudithook(hook)
+go()
+print(seen, sorted(loaded))
+"""
+
+
+@pytest.mark.rule("ELIC-12", "ELIC-13")
+def test_nothing_opens_or_fetches_a_url():
+    """Only the handler does, after it asked; what is loaded has no means to."""
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert done.stdout == "[] []\n"
+
+
+@pytest.mark.rule("ELIC-13")
+@with_urls
+def test_nobody_agrees_for_the_user(revision):
+    with pytest.raises(LocalProtocolError, match=r"got NoneType$"):
+        ask(VISIT, revision).finish(None)
+
+
+# Answers to forms
+
+
+@pytest.mark.rule("ELIC-06", "ELIC-08", "ELIC-20")
+@with_forms
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"name": "Ada"},
+        ElicitResult("accept", {"name": "Ada"}),
+        ElicitResult("accept", {"name": "Ada", "age": 30}),
+    ],
+)
+def test_an_accepted_form_is_sent_with_its_defaults(value, revision, spec_dir):
+    raw = ask(FORM, revision).finish(value)
+    assert raw == {"action": "accept", "content": {"name": "Ada", "age": 30}}
+    schema = wirecheck.load(spec_dir)[revision.name]
+    assert list(schema.errors("ElicitResult", raw)) == []
+
+
+def test_the_handler_s_own_value_is_not_changed():
+    value = ElicitResult("accept", {"name": "Ada"})
+    ask(FORM).finish(value)
+    assert value == ElicitResult("accept", {"name": "Ada"})
+
+
+@pytest.mark.rule("ELIC-08")
+@pytest.mark.parametrize("value", ["accept", {}, ElicitResult("accept")])
+def test_a_form_can_be_accepted_by_its_defaults_alone(value):
+    schema = {"type": "object", "properties": {"age": SCHEMA["properties"]["age"]}}
+    raw = ask({"message": "?", "requestedSchema": schema}).finish(value)
+    assert raw == {"action": "accept", "content": {"age": 30}}
+
+
+@pytest.mark.rule("ELIC-20")
+@with_forms
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"name": "Ada", "age": 200}, "content.age: 200 is above the maximum 120"),
+        ({}, "content.name: it is required"),
+        ({"name": ""}, "content.name: 0 characters, the minimum is 1"),
+        ({"name": "Ada", "nickname": "A"}, "content.nickname: the form has no such"),
+    ],
+)
+def test_content_that_does_not_fit_is_refused(content, text, revision):
+    for value in (content, ElicitResult("accept", content)):
+        with pytest.raises(LocalProtocolError) as caught:
+            ask(FORM, revision).finish(value)
+        assert f"elicitation {text}" in str(caught.value)
+
+
+@pytest.mark.system("A52")
+@pytest.mark.rule("ELIC-08")
+@pytest.mark.parametrize("params", [FORM, VISIT])
+@with_urls
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_declining_carries_no_content(action, params, revision, spec_dir):
+    for value in (action, ElicitResult(action), ElicitResult(action, {})):
+        raw = ask(params, revision).finish(value)
+        assert raw == {"action": action}
+        schema = wirecheck.load(spec_dir)[revision.name]
+        assert list(schema.errors("ElicitResult", raw)) == []
+    with pytest.raises(LocalProtocolError, match="content must be left out where"):
+        ask(params, revision).finish(ElicitResult(action, {"name": "Ada"}))
+
+
+@pytest.mark.rule("ELIC-08")
+@with_urls
+def test_agreeing_to_a_visit_carries_no_content(revision):
+    for value in ("accept", ElicitResult("accept"), ElicitResult("accept", {})):
+        assert ask(VISIT, revision).finish(value) == {"action": "accept"}
+    with pytest.raises(LocalProtocolError, match="content must be left out where"):
+        ask(VISIT, revision).finish(ElicitResult("accept", {"name": "Ada"}))
+
+
+@pytest.mark.system("A52")
+@pytest.mark.parametrize(
+    ("params", "value", "text"),
+    [
+        (FORM, None, "expected ElicitResult, a mapping or an action, got NoneType"),
+        (FORM, True, "expected ElicitResult, a mapping or an action, got bool"),
+        (FORM, "yes", "the action must be one of accept, decline, cancel, got 'yes'"),
+        (FORM, ElicitResult(None), "must be one of accept, decline, cancel, got None"),
+        (FORM, ElicitResult(["accept"]), "got a value of type list"),
+        (FORM, ElicitResult("accept", ["a"]), "expected a mapping, got list"),
+        (FORM, ElicitResult("decline", meta=3), "ElicitResult._meta: expected object"),
+        (VISIT, {}, "expected ElicitResult or an action, got dict"),
+        (VISIT, None, "expected ElicitResult or an action, got NoneType"),
+        (VISIT, "open", "the action must be one of accept, decline, cancel"),
+    ],
+)
+def test_what_is_no_answer_is_refused(params, value, text):
+    with pytest.raises(LocalProtocolError) as caught:
+        ask(params, NOV_2025).finish(value)
+    assert text in str(caught.value)
+
+
+def test_meta_is_sent_where_the_revision_has_it():
+    value = ElicitResult("decline", meta={"k": 1}, extra={"x": 2})
+    assert ask(FORM, NOV_2025).finish(value) == {
+        "action": "decline",
+        "_meta": {"k": 1},
+        "x": 2,
+    }
+    assert ask(FORM, JUL_2026).finish(value) == {"action": "decline", "x": 2}
+
+
+# The conformance suite's scenario of SEP-1034
+
+
+@pytest.mark.system("U35")
+@pytest.mark.rule("ELIC-06")
+@with_urls
+def test_all_defaults_of_a_form_are_filled_in(revision):
+    properties = {
+        "name": {"type": "string", "default": "John Doe"},
+        "age": {"type": "integer", "default": 30},
+        "score": {"type": "number", "default": 95.5},
+        "status": {
+            "type": "string",
+            "enum": ["active", "inactive", "pending"],
+            "default": "active",
+        },
+        "verified": {"type": "boolean", "default": True},
+    }
+    form = {"type": "object", "properties": properties, "required": []}
+    raw = ask({"message": "?", "requestedSchema": form}, revision).finish({})
+    assert raw["content"] == {
+        name: field["default"] for name, field in properties.items()
+    }
+    assert type(raw["content"]["age"]) is int
+
+
+# The ends of visits
+
+
+def visit(features, id="e1", revision=NOV_2025):
+    params = VISIT | {"elicitationId": id}
+    return features.prepare("elicitation/create", params, revision)
+
+
+@pytest.mark.rule("ELIC-23")
+def test_only_an_open_visit_can_be_completed_and_only_once():
+    features = ClientFeatures(elicitation=BOTH)
+    assert not features.complete_elicitation({"elicitationId": "e1"})
+    visit(features).finish("accept")
+    assert not features.complete_elicitation({"elicitationId": "e2"})
+    assert features.complete_elicitation({"elicitationId": "e1"})
+    assert not features.complete_elicitation({"elicitationId": "e1"})
+
+
+@pytest.mark.rule("ELIC-23")
+def test_a_visit_can_be_completed_before_its_handler_is_done():
+    features = ClientFeatures(elicitation=BOTH)
+    question = visit(features)
+    assert features.complete_elicitation({"elicitationId": "e1"})
+    assert question.finish("accept") == {"action": "accept"}
+    assert not features.complete_elicitation({"elicitationId": "e1"})
+
+
+@pytest.mark.rule("ELIC-23")
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_a_visit_that_the_user_did_not_agree_to_is_over(action):
+    features = ClientFeatures(elicitation=BOTH)
+    visit(features).finish(action)
+    assert not features.complete_elicitation({"elicitationId": "e1"})
+
+
+@pytest.mark.rule("ELIC-23")
+@pytest.mark.parametrize("value", [{}, "open", ElicitResult("accept", {"a": "b"})])
+def test_a_visit_that_was_answered_against_the_rules_is_over(value):
+    features = ClientFeatures(elicitation=BOTH)
+    with pytest.raises(LocalProtocolError):
+        visit(features).finish(value)
+    assert not features.complete_elicitation({"elicitationId": "e1"})
+
+
+def test_visits_of_the_newest_revision_are_not_waited_for():
+    features = ClientFeatures(elicitation=BOTH)
+    question = visit(features, revision=JUL_2026)
+    assert len(features.url_elicitations) == 0
+    assert question.finish("decline") == {"action": "decline"}
+
+
+def test_a_refused_visit_is_not_open():
+    features = ClientFeatures(elicitation=BOTH)
+    with pytest.raises(InvalidParams):
+        features.prepare(
+            "elicitation/create", VISIT | {"url": "file:///etc/passwd"}, NOV_2025
+        )
+    assert not features.complete_elicitation({"elicitationId": "e1"})
+
+
+# What was given
+
+
+def test_an_elicitation_needs_a_handler():
+    with pytest.raises(ValueError, match="needs a form handler or a url handler"):
+        Elicitation()
+
+
+@pytest.mark.parametrize("mode", ["form", "url"])
+def test_a_handler_is_a_function(mode):
+    with pytest.raises(ValueError, match=f"^elicitation: {mode} must be a function"):
+        Elicitation(**{mode: "yes"})
+
+
+def test_what_is_given_as_elicitation_is_used_as_it_is():
+    question = ask(FORM, JUL_2026, form_handler)
+    assert question.handler is form_handler

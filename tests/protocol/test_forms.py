@@ -1,0 +1,424 @@
+"""Forms: what fits a field, which defaults are filled in, what is refused."""
+
+import contextlib
+import enum
+
+import jsonschema_rs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.protocol.elicitation import (
+    check_value,
+    choices_of,
+    fill_form,
+    form_defaults,
+)
+from mcpwire.types import RequestedSchema, decode, encode
+from mcpwire.types.elicitation import pick_schema
+from mcpwire.versions import REVISIONS
+
+JUN_2025, NOV_2025, LATEST = REVISIONS[2:]
+
+
+def field(**members):
+    return decode(pick_schema(members), members)
+
+
+def form(properties, **more):
+    return decode(RequestedSchema, {"type": "object", "properties": properties, **more})
+
+
+def refusal(properties, content, revision=LATEST, **more):
+    with pytest.raises(LocalProtocolError) as caught:
+        fill_form(form(properties, **more), content, revision)
+    return str(caught.value)
+
+
+class Colour(str, enum.Enum):  # noqa: UP042 - whose `str()` is not its value
+    RED = "red"
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+
+
+class Own(float):
+    pass
+
+
+COLOURS = ["red", "green"]
+OPTIONS = [{"const": "red", "title": "Red"}, {"const": "green", "title": "Green"}]
+UNTITLED = {"type": "string", "enum": COLOURS}
+LEGACY = {"type": "string", "enum": COLOURS, "enumNames": ["Red", "Green"]}
+TITLED = {"type": "string", "oneOf": OPTIONS}
+SEVERAL = {"type": "array", "items": {"type": "string", "enum": COLOURS}}
+SEVERAL_TITLED = {"type": "array", "items": {"anyOf": OPTIONS}}
+ONE_OF_TWO = [UNTITLED, LEGACY, TITLED]
+SOME_OF_TWO = [SEVERAL, SEVERAL_TITLED]
+UNKNOWN = {"type": "object", "properties": {}}
+
+# What fits
+
+GOOD = [
+    ({"type": "string"}, "", ""),
+    ({"type": "string", "minLength": 2, "maxLength": 2}, "äö", "äö"),
+    ({"type": "string", "maxLength": 1}, "\U0001f600", "\U0001f600"),
+    ({"type": "string"}, Colour.RED, "red"),
+    ({"type": "string", "format": "email"}, "a@b.c", "a@b.c"),
+    ({"type": "string", "format": "colour"}, "red", "red"),
+    ({"type": "string", "pattern": "^x"}, "y", "y"),
+    ({"type": "number"}, 1.5, 1.5),
+    ({"type": "number"}, 3, 3),
+    ({"type": "number"}, 3.0, 3.0),
+    ({"type": "number"}, Own(1.5), 1.5),
+    ({"type": "number", "minimum": 1, "maximum": 1}, 1, 1),
+    ({"type": "integer"}, 3, 3),
+    ({"type": "integer"}, 3.0, 3),
+    ({"type": "integer"}, -0.0, 0),
+    ({"type": "integer"}, 1e300, 1e300),
+    ({"type": "integer"}, Size.SMALL, 1),
+    ({"type": "boolean"}, False, False),
+    *((kind, "red", "red") for kind in ONE_OF_TWO),
+    *((kind, Colour.RED, "red") for kind in ONE_OF_TWO),
+    *((kind, ["green", "red"], ["green", "red"]) for kind in SOME_OF_TWO),
+    *((kind, (), []) for kind in SOME_OF_TWO),
+    *(
+        (kind | {"minItems": 1, "maxItems": 1}, ["red"], ["red"])
+        for kind in SOME_OF_TWO
+    ),
+    *((UNKNOWN, value, value) for value in ("a", 1, 1.5, True, ["a"], [])),
+]
+
+BAD = [
+    ({"type": "string"}, 1, "expected text, got 1"),
+    ({"type": "string"}, b"a", "expected text, got a value of type bytes"),
+    ({"type": "string", "minLength": 2}, "a", "1 characters, the minimum is 2"),
+    ({"type": "string", "maxLength": 1}, "ab", "2 characters, the maximum is 1"),
+    ({"type": "string", "format": "email"}, "a", "'a' is not an email address"),
+    ({"type": "string", "format": "uri"}, "a", "'a' is not an absolute URI"),
+    ({"type": "string", "format": "date"}, "a", "'a' is not a date such as 2026-07-28"),
+    ({"type": "string", "format": "date-time"}, "a", "'a' is not a time such as"),
+    ({"type": "number"}, "1", "expected a number, got '1'"),
+    ({"type": "number"}, True, "expected a number, got True"),
+    ({"type": "number"}, float("nan"), "nan is no number that can be sent"),
+    ({"type": "integer"}, float("inf"), "inf is no number that can be sent"),
+    ({"type": "integer"}, 1.5, "1.5 is no integer"),
+    ({"type": "integer"}, False, "expected a number, got False"),
+    ({"type": "number", "minimum": 2}, 1.5, "1.5 is below the minimum 2"),
+    ({"type": "integer", "maximum": 120}, 200, "200 is above the maximum 120"),
+    ({"type": "integer", "maximum": 1}, 10**60, "a huge int is above the maximum 1"),
+    ({"type": "boolean"}, 1, "expected True or False, got 1"),
+    ({"type": "boolean"}, "true", "expected True or False, got 'true'"),
+    *((kind, "blue", "'blue' is none of 'red', 'green'") for kind in ONE_OF_TWO),
+    *((kind, "Red", "'Red' is none of 'red', 'green'") for kind in ONE_OF_TWO),
+    *((kind, 0, "expected text, got 0") for kind in ONE_OF_TWO),
+    *((kind, ["blue"], "'blue' is none of") for kind in SOME_OF_TWO),
+    *((kind, "red", "expected a list of texts, got 'red'") for kind in SOME_OF_TWO),
+    *((kind, [1], "expected text, got 1") for kind in SOME_OF_TWO),
+    *(
+        (kind | {"minItems": 1}, [], "0 chosen, the minimum is 1")
+        for kind in SOME_OF_TWO
+    ),
+    *(
+        (kind | {"maxItems": 0}, ["red"], "1 chosen, the maximum is 0")
+        for kind in SOME_OF_TWO
+    ),
+    (UNKNOWN, {"a": 1}, "expected a number, got a value of type dict"),
+    (UNKNOWN, [1], "expected text, got 1"),
+    (UNKNOWN, float("nan"), "nan is no number that can be sent"),
+]
+
+
+@pytest.mark.rule("ELIC-20")
+@pytest.mark.parametrize(("schema", "value", "sent"), GOOD)
+def test_a_value_that_fits_is_sent_in_its_plain_type(schema, value, sent):
+    checked = check_value(field(**schema), value)
+    assert (type(checked), checked) == (type(sent), sent)
+
+
+@pytest.mark.rule("ELIC-20")
+@pytest.mark.parametrize(("schema", "value", "reason"), BAD)
+def test_a_value_that_does_not_fit_is_refused(schema, value, reason):
+    with pytest.raises(ValueError) as caught:
+        check_value(field(**schema), value)
+    assert str(caught.value).startswith(reason)
+    message = refusal({"a": schema}, {"a": value})
+    assert message.startswith(f"elicitation content.a: {reason}")
+
+
+def test_many_choices_are_not_all_repeated():
+    with pytest.raises(ValueError) as caught:
+        check_value(field(type="string", enum=[f"{n}" * 99 for n in range(99)]), "x")
+    assert len(str(caught.value)) < 500
+    assert str(caught.value).endswith(", ...")
+
+
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 5)
+    | st.sampled_from([0.5, 1.0, 2.5, -1.0])
+    | st.sampled_from([*COLOURS, "", "a", "äö", "\U0001f600", "abc"])
+    | st.lists(st.sampled_from([*COLOURS, "blue", 1]), max_size=3)
+)
+BOUNDS = st.none() | st.integers(0, 3)
+
+
+def with_bounds(kind, low, high):
+    names = {
+        "string": ("minLength", "maxLength"),
+        "number": ("minimum", "maximum"),
+        "integer": ("minimum", "maximum"),
+        "array": ("minItems", "maxItems"),
+    }
+    bounds = dict(zip(names.get(kind["type"], ()), (low, high), strict=False))
+    if "enum" in kind or "oneOf" in kind:
+        return kind
+    return kind | {k: v for k, v in bounds.items() if v is not None}
+
+
+KINDS = st.builds(
+    with_bounds,
+    st.sampled_from(
+        [
+            *({"type": kind} for kind in ("string", "number", "integer", "boolean")),
+            *ONE_OF_TWO,
+            *SOME_OF_TWO,
+        ]
+    ),
+    BOUNDS,
+    BOUNDS,
+)
+
+
+def fits(schema, value):
+    return jsonschema_rs.Draft202012Validator(schema).is_valid(value)
+
+
+@pytest.mark.rule("ELIC-20")
+@given(KINDS, VALUES)
+def test_a_field_accepts_exactly_what_json_schema_accepts(schema, value):
+    try:
+        checked = check_value(field(**schema), value)
+    except ValueError:
+        assert not fits(schema, value)
+    else:
+        assert fits(schema, value)
+        assert checked == value
+
+
+# Choices
+
+
+@pytest.mark.parametrize(
+    ("schema", "choices"),
+    [
+        (UNTITLED, {"red": "red", "green": "green"}),
+        (LEGACY, {"red": "Red", "green": "Green"}),
+        (LEGACY | {"enumNames": ["Red"]}, {"red": "Red", "green": "green"}),
+        (LEGACY | {"enumNames": None}, {"red": "red", "green": "green"}),
+        (TITLED, {"red": "Red", "green": "Green"}),
+        (SEVERAL, {"red": "red", "green": "green"}),
+        (SEVERAL_TITLED, {"red": "Red", "green": "Green"}),
+        ({"type": "string"}, {}),
+        ({"type": "boolean"}, {}),
+        (UNKNOWN, {}),
+    ],
+)
+def test_choices_have_their_titles(schema, choices):
+    assert choices_of(field(**schema)) == choices
+    assert list(choices_of(field(**schema))) == list(choices)
+
+
+# Defaults
+
+DEFAULTS = [
+    ({"type": "string"}, "x"),
+    ({"type": "string"}, ""),
+    ({"type": "number"}, 95.5),
+    ({"type": "integer"}, 0),
+    ({"type": "boolean"}, False),
+    *((kind, "green") for kind in ONE_OF_TWO),
+    *((kind, ["green"]) for kind in SOME_OF_TWO),
+    *((kind, []) for kind in SOME_OF_TWO),
+]
+
+
+@pytest.mark.rule("ELIC-06")
+@pytest.mark.parametrize(("schema", "default"), DEFAULTS)
+def test_a_field_that_was_left_out_gets_its_default(schema, default):
+    wanted = form({"a": schema | {"default": default}}, required=["a"])
+    filled = fill_form(wanted, {}, LATEST)
+    assert filled == {"a": default}
+    assert type(filled["a"]) is type(default)
+    assert form_defaults(wanted) == {"a": default}
+
+
+@pytest.mark.system("U35")
+@pytest.mark.rule("ELIC-06")
+def test_a_default_never_replaces_what_was_filled_in():
+    properties = {"a": {"type": "boolean", "default": True}}
+    assert fill_form(form(properties), {"a": False}, LATEST) == {"a": False}
+
+
+def test_a_field_that_was_emptied_on_purpose_stays_out():
+    properties = {"a": {"type": "string", "default": "x"}}
+    assert fill_form(form(properties), {"a": None}, LATEST) == {}
+    assert refusal(properties, {"a": None}, required=["a"]).endswith(
+        "content.a: it is required"
+    )
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "minLength": 2, "default": "x"},
+        {"type": "integer", "default": 1.5},
+        {"type": "integer", "maximum": 1, "default": 2},
+        UNTITLED | {"default": "blue"},
+        SEVERAL | {"default": ["blue"]},
+        UNKNOWN | {"default": "x"},
+        {"type": "string", "default": None},
+    ],
+)
+def test_a_default_that_does_not_fit_is_left_out(schema):
+    assert form_defaults(form({"a": schema})) == {}
+    assert fill_form(form({"a": schema}), {}, LATEST) == {}
+    assert "it is required" in refusal({"a": schema}, {}, required=["a"])
+
+
+# Lists came with 2025-11-25
+
+
+def test_lists_are_refused_before_there_were_any():
+    assert refusal({"a": SEVERAL}, {"a": ["red"]}, JUN_2025) == (
+        "elicitation content.a: lists exist since 2025-11-25, not at 2025-06-18"
+    )
+    assert fill_form(form({"a": SEVERAL}), {"a": ["red"]}, NOV_2025) == {"a": ["red"]}
+
+
+def test_defaults_that_are_lists_are_left_out_before_there_were_any():
+    wanted = form({"a": SEVERAL | {"default": ["red"]}})
+    assert fill_form(wanted, {}, JUN_2025) == {}
+    assert fill_form(wanted, {}, NOV_2025) == {"a": ["red"]}
+
+
+# The whole form
+
+
+@pytest.mark.rule("ELIC-20")
+def test_a_required_field_must_be_there():
+    properties = {"a": {"type": "string"}, "b": {"type": "string"}}
+    assert refusal(properties, {"a": "x"}, required=["a", "b"]) == (
+        "elicitation content.b: it is required"
+    )
+
+
+def test_of_a_required_field_without_a_kind_only_presence_is_checked():
+    assert "content.b: it is required" in refusal({}, {}, required=["b"])
+    assert fill_form(form({}, required=["b"]), {"b": [" "]}, LATEST) == {"b": [" "]}
+
+
+@pytest.mark.rule("ELIC-20")
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("x", ".x"),
+        ("odd name", "['odd name']"),
+        ("", "['']"),
+        (3, "[3]"),
+        (None, "[None]"),
+        ("x" * 41, f"[{'x' * 40 + '…'!r}]"),
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"additionalProperties": False}])
+def test_a_field_that_the_form_does_not_have_is_refused(name, path, more):
+    assert refusal({}, {name: "v"}, **more) == (
+        f"elicitation content{path}: the form has no such field"
+    )
+
+
+@pytest.mark.parametrize("allowed", [True, {}, {"type": "string"}])
+def test_a_form_may_allow_further_fields(allowed):
+    wanted = form({}, additionalProperties=allowed)
+    assert fill_form(wanted, {"x": "v"}, LATEST) == {"x": "v"}
+    assert "content[3]: the form has no" in refusal(
+        {}, {3: "v"}, additionalProperties=allowed
+    )
+    assert "content.x: expected a number" in refusal(
+        {}, {"x": {}}, additionalProperties=allowed
+    )
+
+
+def test_the_content_is_in_the_form_s_order():
+    properties = {"b": {"type": "string", "default": "x"}, "a": {"type": "string"}}
+    wanted = form(properties, additionalProperties=True)
+    content = {"z": "3", "a": "1"}
+    assert list(fill_form(wanted, content, LATEST)) == ["b", "a", "z"]
+    assert content == {"z": "3", "a": "1"}
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+FORMS = st.builds(
+    lambda properties, required: {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    },
+    st.dictionaries(NAMES, KINDS, max_size=4),
+    st.lists(NAMES, max_size=2, unique=True),
+)
+
+
+@pytest.mark.rule("ELIC-20")
+@given(FORMS, st.dictionaries(NAMES, VALUES.filter(lambda v: v is not None)))
+def test_what_is_sent_fits_the_form_as_json_schema_reads_it(schema, content):
+    # Required fields beyond the form's own are the one thing that no content fits.
+    schema["required"] = [n for n in schema["required"] if n in schema["properties"]]
+    try:
+        filled = fill_form(decode(RequestedSchema, schema), content, LATEST)
+    except LocalProtocolError:
+        assert not fits(schema, content)
+    else:
+        assert fits(schema, filled)
+        assert filled == content
+
+
+DEFAULTED = st.dictionaries(
+    NAMES,
+    st.sampled_from([kind | {"default": value} for kind, value in DEFAULTS])
+    | st.builds(
+        lambda low: {"type": "string", "minLength": low, "default": "ab"},
+        st.integers(0, 4),
+    ),
+)
+
+
+@pytest.mark.rule("ELIC-06")
+@given(DEFAULTED, st.sampled_from(REVISIONS[2:]))
+def test_defaults_fit_or_are_left_out_and_filling_twice_changes_nothing(
+    properties, revision
+):
+    wanted = form(properties)
+    filled = fill_form(wanted, {}, revision)
+    assert fits(encode(wanted), filled)
+    assert fill_form(wanted, filled, revision) == filled
+    assert filled.items() <= {n: p["default"] for n, p in properties.items()}.items()
+
+
+ANYTHING = st.recursive(
+    VALUES | st.binary() | st.floats() | st.integers(),
+    lambda inner: st.lists(inner) | st.dictionaries(NAMES, inner),
+    max_leaves=4,
+)
+
+
+@given(FORMS, st.dictionaries(NAMES | st.integers() | st.none(), ANYTHING))
+def test_whatever_a_handler_returns_is_sent_plainly_or_refused(schema, content):
+    filled = {}
+    with contextlib.suppress(LocalProtocolError):
+        filled = fill_form(decode(RequestedSchema, schema), content, LATEST)
+    assert {type(value) for value in filled.values()} <= {str, int, float, bool, list}

@@ -1,0 +1,74 @@
+"""Content-Type and Accept, as they are met."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.protocol.request_validation import EVENT_STREAM, JSON, accepts, is_json
+
+
+@pytest.mark.case("D02")
+@pytest.mark.parametrize(
+    ("content_type", "is_right"),
+    [
+        ("application/json", True),
+        ("application/json; charset=utf-8", True),
+        ("Application/JSON;Charset=UTF-8", True),
+        ('application/json; charset="utf-8"', True),
+        ("application/json; charset=utf8", True),
+        ("application/json; foo=bar", True),
+        ("application/json; charset=latin-1", False),
+        ("application/json; charset=utf-16", False),
+        ("application/json; charset=", False),
+        ("application/jsonp", False),
+        ("application/problem+json", False),
+        ("text/plain", False),
+        ("text/plain; application/json", False),
+        ("application/x-www-form-urlencoded", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_only_json_in_utf_8_is_json(content_type, is_right):
+    assert is_json(content_type) is is_right
+
+
+@pytest.mark.system("O50")
+@pytest.mark.case("D01")
+@pytest.mark.parametrize(
+    ("accept", "is_enough"),
+    [
+        ("application/json, text/event-stream", True),
+        ("text/event-stream,application/json", True),
+        ("Application/JSON , TEXT/event-stream", True),
+        ("application/json;q=0.5, text/event-stream;q=1.0", True),
+        ("application/json; charset=utf-8, text/event-stream", True),
+        ("*/*", True),
+        ("*/*;q=0.1", True),
+        ("application/*, text/*", True),
+        ("application/json, */*;q=0.1", True),
+        (None, True),
+        ("application/json", False),
+        ("text/event-stream", False),
+        ("text/html, application/*", False),
+        ("application/json;q=0, text/event-stream", False),
+        ("*/*, application/json;q=0", False),
+        ("*/*, text/*;q=0", False),
+        ("*/*;q=much", False),
+        ("application/json text/event-stream", False),
+        ("", False),
+    ],
+)
+def test_both_formats_must_be_accepted(accept, is_enough):
+    assert accepts(accept, JSON, EVENT_STREAM) is is_enough
+
+
+def test_one_format_may_be_enough():
+    assert accepts("application/json", JSON)
+    assert not accepts("application/json", EVENT_STREAM)
+
+
+@given(st.text(max_size=60))
+def test_no_text_is_too_strange(text):
+    assert accepts(text, JSON) in {True, False}
+    assert is_json(text) in {True, False}

@@ -1,0 +1,203 @@
+"""Host and Origin: who may speak to a server from a browser."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.protocol.request_validation import OriginPolicy
+
+DEFAULT = OriginPolicy()
+
+
+@pytest.mark.case("D06")
+@pytest.mark.attack("S11")
+@pytest.mark.rule("TR-HTTP-02")
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "localhost:8000",
+        "LOCALHOST:8000",
+        "127.0.0.1:1",
+        "[::1]",
+        "[::1]:8000",
+        "127.0.0.2",
+    ],
+)
+def test_the_names_of_the_machine_itself_are_allowed(host):
+    assert DEFAULT.refusal(host, None) is None
+
+
+@pytest.mark.case("D06")
+@pytest.mark.attack("S11")
+@pytest.mark.rule("TR-HTTP-02")
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.com",
+        "localhost@evil.com",
+        "evil.com/localhost",
+        "127.0.0.1.nip.io",
+        "0.0.0.0",
+        "10.0.0.7",
+        "localhost:99999",
+        "localhost#",
+        "localhost?",
+        "[::1",
+        "",
+        " ",
+    ],
+)
+def test_other_names_are_refused_with_the_option_that_allows_them(host):
+    reason = DEFAULT.refusal(host, None)
+    assert reason is not None
+    assert repr(host) in reason
+    assert "allowed_hosts" in reason
+
+
+def test_a_request_without_a_host_is_refused():
+    reason = "the Host is missing; the server's allowed_hosts says which are"
+    assert DEFAULT.refusal(None, None) == reason
+
+
+def test_the_address_that_the_request_came_to_is_allowed():
+    assert DEFAULT.refusal("10.0.0.7:8000", None, "10.0.0.7") is None
+    assert DEFAULT.refusal("10.0.0.8:8000", None, "10.0.0.7") is not None
+    assert DEFAULT.refusal("10.0.0.7:8000", None) is not None
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host", "is_in"),
+    [
+        ("example.com", "example.com", True),
+        ("example.com", "EXAMPLE.com:8443", True),
+        ("example.com", "www.example.com", False),
+        ("example.com", "localhost", False),
+        ("example.com:8000", "example.com:8000", True),
+        ("example.com:8000", "example.com", False),
+        ("example.com:80", "example.com", True),
+        ("example.com:*", "example.com:1", True),
+        ("*.example.com", "a.example.com", True),
+        ("*.example.com", "a.b.example.com:1", True),
+        ("*.example.com", "example.com", False),
+        ("*.example.com", "badexample.com", False),
+        ("::1", "[::1]:8000", True),
+        ("[::1]:8000", "[::1]:8000", True),
+        ("[::1]:8000", "[::1]:8001", False),
+        ("*", "whatever.example", True),
+        ("*", "", True),
+        ("*", None, True),
+    ],
+)
+def test_hosts_can_be_given(allowed, host, is_in):
+    assert (OriginPolicy([allowed]).refusal(host, None) is None) is is_in
+
+
+@pytest.mark.case("D06")
+@pytest.mark.attack("S11")
+@pytest.mark.rule("TR-HTTP-02")
+@pytest.mark.parametrize(
+    ("host", "origin", "is_in"),
+    [
+        ("localhost:8000", "http://localhost:8000", True),
+        ("localhost:8000", "http://localhost:5173", True),
+        ("localhost:8000", "HTTP://LOCALHOST:8000", True),
+        ("127.0.0.1:8000", "http://[::1]:3000", True),
+        ("localhost:8000", "https://localhost", True),
+        ("localhost:8000", "http://localhost.evil.com", False),
+        ("localhost:8000", "http://evil.com", False),
+        ("localhost:8000", "http://localhost:8000/path", False),
+        ("localhost:8000", "http://user@localhost:8000", False),
+        ("localhost:8000", "null", False),
+        ("localhost:8000", "", False),
+        ("localhost:8000", "localhost", False),
+        ("localhost:8000", "file://", False),
+        ("localhost:8000", "http://127.0.0.1.nip.io", False),
+        ("10.0.0.7:8000", "http://10.0.0.7:8000", True),
+        ("10.0.0.7:8000", "http://10.0.0.7:8001", False),
+        ("10.0.0.7:8000", "http://localhost:8000", False),
+        ("10.0.0.7", "https://10.0.0.7", True),
+        ("10.0.0.7", "https://10.0.0.7:444", False),
+    ],
+)
+def test_pages_of_the_machine_itself_and_of_the_host_are_allowed(host, origin, is_in):
+    reason = DEFAULT.refusal(host, origin, "10.0.0.7")
+    assert (reason is None) is is_in
+    if reason is not None:
+        assert repr(origin) in reason
+        assert "allowed_origins" in reason
+
+
+@pytest.mark.parametrize(
+    ("allowed", "origin", "is_in"),
+    [
+        ("https://example.com", "https://example.com", True),
+        ("https://example.com", "https://EXAMPLE.com:443", True),
+        ("https://example.com", "http://example.com", False),
+        ("https://example.com", "https://example.com:8443", False),
+        ("https://example.com:*", "https://example.com:8443", True),
+        ("https://example.com:*", "http://example.com:8443", False),
+        ("https://example.com", "http://localhost", False),
+        ("https://example.com", "null", False),
+        ("null", "null", True),
+        ("null", "http://localhost", False),
+        ("*", "https://whatever.example", True),
+        ("*", "null", True),
+    ],
+)
+def test_origins_can_be_given(allowed, origin, is_in):
+    admission = OriginPolicy(origins=[allowed])
+    assert (admission.refusal("localhost", origin) is None) is is_in
+    assert admission.allows_origin(origin) is is_in
+
+
+def test_no_origin_is_given_by_default():
+    assert not DEFAULT.allows_origin("http://localhost")
+
+
+@pytest.mark.case("D06")
+def test_the_host_is_checked_whatever_the_origin():
+    admission = OriginPolicy(origins=["*"])
+    assert admission.refusal("evil.example", "http://localhost") is not None
+    hosts = OriginPolicy(["*"])
+    assert hosts.refusal("a.example", "http://b.example") is not None
+    assert hosts.refusal(None, "http://b.example") is not None
+    assert hosts.refusal("a.example", "http://a.example") is None
+    assert hosts.refusal("not a host", "http://a.example") is not None
+
+
+@pytest.mark.parametrize("host", ["http://a.example", "a b", "", "a/b", "a:b"])
+def test_what_is_no_host_cannot_be_allowed(host):
+    with pytest.raises(ValueError, match="no host"):
+        OriginPolicy([host])
+
+
+@pytest.mark.parametrize("origin", ["a.example", "https://a.example/", "ftp://a", ""])
+def test_what_is_no_origin_cannot_be_allowed(origin):
+    with pytest.raises(ValueError, match="no origin"):
+        OriginPolicy(origins=[origin])
+
+
+@given(st.lists(st.sampled_from(range(600)), max_size=30))
+def test_what_is_remembered_is_bounded_and_changes_nothing(ports):
+    admission = OriginPolicy()
+    admission._known.update(("x", None, str(n)) for n in range(250))
+    for port in ports:
+        assert admission.refusal(f"localhost:{port + 1}", None) is None
+        assert admission.refusal(f"evil.example:{port + 1}", None) is not None
+        assert len(admission._known) <= 256
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_no_text_is_too_strange_to_be_judged(host, origin):
+    reason = DEFAULT.refusal(host, origin)
+    assert reason is None or len(reason) < 1000
+
+
+def test_what_is_remembered_of_who_came_in_is_bounded():
+    admission = OriginPolicy(["*"])
+    for number in range(300):
+        assert admission.refusal(f"host{number}.example", None) is None
+    assert len(admission._known) < 300
+    assert admission.refusal("host0.example", None) is None

@@ -1,0 +1,413 @@
+"""Structured output against the schema of its tool: right, and never at any price."""
+
+import resource
+import socket
+import sys
+from time import process_time
+
+import pytest
+
+from mcpwire.errors import LocalProtocolError, RemoteProtocolError
+from mcpwire.protocol import output_validation as output_schema
+from mcpwire.protocol.output_validation import OutputValidator
+from mcpwire.protocol.results import schema_fault
+
+DRAFT_07 = "http://json-schema.org/draft-07/schema#"
+DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
+ROWS = {
+    "type": "object",
+    "properties": {
+        "rows": {"type": "array", "items": {"$ref": "#/$defs/row"}},
+        "unit": {"enum": ["m", "km"]},
+    },
+    "required": ["rows"],
+    "additionalProperties": False,
+    "$defs": {
+        "row": {
+            "type": "object",
+            "properties": {"id": {"type": "integer", "maximum": 10}},
+            "required": ["id"],
+        }
+    },
+}
+TOO_MUCH = (
+    "structuredContent: too large, or nested too deeply, to be checked against the "
+    "output schema"
+)
+
+
+@pytest.fixture
+def quick():
+    """Fail a test that takes long, or much memory."""
+    started, before = process_time(), resource.getrusage(resource.RUSAGE_SELF)
+    yield
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    assert process_time() - started < 10
+    kib = 1024 if sys.platform == "darwin" else 1
+    assert (after.ru_maxrss - before.ru_maxrss) / kib < 300 * 1024
+
+
+@pytest.mark.rule("TOOL-12")
+@pytest.mark.parametrize("value", [{"rows": []}, {"rows": [{"id": 1}], "unit": "km"}])
+def test_what_conforms_has_no_problem(value):
+    assert OutputValidator(ROWS).check(value) is None
+
+
+@pytest.mark.rule("TOOL-12")
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (7, ": expected type 'object', got int"),
+        ({}, ": lacks 'rows'"),
+        ({"rows": [{"id": 1}, {"id": 11}]}, ".rows[1].id: breaks maximum: 10"),
+        ({"rows": [{"id": "1"}]}, ".rows[0].id: expected type 'integer', got str"),
+        ({"rows": [{"id": 1}, {}]}, ".rows[1]: lacks 'id'"),
+        ({"rows": [], "unit": "mi"}, ".unit: breaks enum: ['m', 'km']"),
+        ({"rows": [], "x\n y": 1}, r"['x\n y']: is not allowed"),
+    ],
+)
+def test_a_problem_names_the_place_and_the_rule(value, problem):
+    assert OutputValidator(ROWS).check(value) == f"structuredContent{problem}"
+
+
+@pytest.mark.parametrize("value", [None, 0, "", [], False])
+def test_a_value_that_is_false_is_a_value(value):
+    assert OutputValidator({"const": value}).check(value) is None
+    assert OutputValidator({"type": "object"}).check(value) is not None
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "problem"),
+    [
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, 1, ": breaks anyOf"),
+        ({"not": {}, "if": True}, 1, ": breaks not or if"),
+        ({"allOf": [{}, {"minimum": 3}]}, 1, ": breaks minimum: 3"),
+        ({"$ref": "#/$defs/a%20b", "$defs": {"a b": {"minimum": 3}}}, 1, None),
+        (
+            {"$ref": "#/$defs/a", "items": {"minimum": 3}, "$defs": {"a": {}}},
+            [1],
+            "[0]: breaks minimum: 3",
+        ),
+        ({"unevaluatedItems": {"minimum": 3}}, [1], ": breaks unevaluatedItems"),
+        (
+            {
+                "$schema": "http://json-schema.org/draft-04/schema#",
+                "maximum": 1,
+                "exclusiveMaximum": True,
+            },
+            1,
+            ": breaks its output schema",
+        ),
+        (
+            {"prefixItems": [{"type": "null"}]},
+            [1],
+            "[0]: expected type 'null', got int",
+        ),
+        ({"prefixItems": [{}], "items": {"minimum": 3}}, [1, 3, 2], None),
+        ({"prefixItems": [{}], "items": False}, [1, 2], "[1]: is not allowed"),
+        ({"prefixItems": [{}, {"minimum": 3}], "minItems": 2}, [1], None),
+        ({"additionalProperties": {"minimum": 3}}, {"a": 1}, ".a: breaks minimum: 3"),
+        (
+            {"additionalProperties": False, "patternProperties": {"^b": {}}},
+            {"a": 1},
+            ": breaks patternProperties or additionalProperties",
+        ),
+        (
+            {"allOf": [{"properties": {"a": True}}], "unevaluatedProperties": False},
+            {"b": 1},
+            ": breaks unevaluatedProperties",
+        ),
+        ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, ": breaks propertyNames"),
+        ({"contains": {"const": 1}}, [2], ": breaks contains"),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, None),
+        (
+            {"properties": {"a": False, "b": True}},
+            {"a": 1, "b": 2},
+            ".a: is not allowed",
+        ),
+        (
+            {"$schema": DRAFT_07, "items": [{}], "additionalItems": {"minimum": 3}},
+            [1, 2],
+            "[1]: breaks minimum: 3",
+        ),
+        (
+            {
+                "$schema": DRAFT_07,
+                "definitions": {"a": {"type": "object"}},
+                "properties": {
+                    "x": {"$ref": "#/definitions/a", "type": "string", "minimum": 7}
+                },
+            },
+            {"x": 1},
+            ".x: expected type 'object', got int",
+        ),
+        (
+            {
+                "$id": "https://h/s",
+                "properties": {"q": {"$ref": "e"}},
+                "$defs": {
+                    "e": {
+                        "$id": "e",
+                        "items": {"$ref": "#/$defs/w"},
+                        "$defs": {"w": {"minimum": 3}},
+                    }
+                },
+            },
+            {"q": [3, 2]},
+            ".q[1]: breaks minimum: 3",
+        ),
+        (
+            {"$schema": DRAFT_2019, "$recursiveAnchor": True, "type": "array"}
+            | {"items": {"$recursiveRef": "#"}},
+            [[[1]]],
+            "[0]: breaks $recursiveRef",
+        ),
+    ],
+)
+def test_every_way_into_a_schema_leads_to_a_problem(schema, value, problem):
+    told = OutputValidator(schema).check(value)
+    if problem is None:
+        assert told.startswith("structuredContent")
+        assert "breaks m" in told or "breaks dependentRequired" in told
+    else:
+        assert told == f"structuredContent{problem}"
+
+
+@pytest.mark.rule("SCH-01")
+def test_without_a_word_a_schema_is_read_as_2020_12():
+    validator = OutputValidator({"prefixItems": [{"type": "string"}]})
+    assert validator.check([1]) is not None
+
+
+@pytest.mark.rule("SCH-02", "SCH-04")
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"$schema": DRAFT_07, "items": [{"type": "string"}]}, [1]),
+        ({"$schema": DRAFT_07, "dependencies": {"a": ["b"]}}, {"a": 1}),
+        ({"$schema": DRAFT_2019, "dependentRequired": {"a": ["b"]}}, {"a": 1}),
+        ({"$schema": "http://json-schema.org/draft-06/schema#", "const": 1}, 2),
+        (
+            {
+                "$schema": "http://json-schema.org/draft-04/schema#",
+                "maximum": 1,
+                "exclusiveMaximum": True,
+            },
+            1,
+        ),
+    ],
+)
+def test_a_schema_is_read_in_its_declared_dialect(schema, value):
+    assert OutputValidator(schema).check(value) is not None
+    for dialect in ("2020-12", "2019-09", "draft-07", "draft-06", "draft-04"):
+        assert dialect in output_schema.__doc__
+
+
+@pytest.mark.rule("SCH-02")
+def test_what_another_dialect_calls_a_rule_is_none_here():
+    schema = {"$schema": DRAFT_07, "prefixItems": [{"type": "string"}]}
+    assert OutputValidator(schema).check([1]) is None
+
+
+@pytest.mark.rule("SCH-06", "SCH-07", "TOOL-20")
+@pytest.mark.attack("S03")
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
+def test_nothing_is_fetched(keyword):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host, port = listener.getsockname()
+        listener.setblocking(False)
+        with pytest.raises(RemoteProtocolError, match="leads out of it"):
+            OutputValidator({"properties": {"a": {keyword: f"http://{host}:{port}/"}}})
+        data = {"$ref": f"http://{host}:{port}/"}
+        validator = OutputValidator({"enum": [data], "default": data, "$comment": ""})
+        assert validator.check(data) is None
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+@pytest.mark.parametrize("schema", [{"type": 7}, {"properties": []}, {"minimum": "x"}])
+def test_a_schema_against_its_own_rules_is_refused(schema):
+    with pytest.raises(RemoteProtocolError, match=r"^the schema cannot be used: "):
+        OutputValidator(schema)
+
+
+def test_formats_are_annotations():
+    for dialect in ({}, {"$schema": DRAFT_07}):
+        assert OutputValidator({**dialect, "format": "ipv4"}).check("x") is None
+
+
+def test_a_missing_extra_is_one_sentence_that_names_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    with pytest.raises(LocalProtocolError, match=r"pip install jsonschema-rs$"):
+        OutputValidator({})
+
+
+def test_a_value_that_is_no_json_is_a_problem_and_no_crash():
+    validator = OutputValidator({"type": "string"})
+    assert validator.check("\ud800").startswith("structuredContent: cannot be checked")
+    assert validator.check(object()).startswith("structuredContent: cannot be checked")
+    told = OutputValidator(ROWS).check({"rows": [{"id": "\ud800"}]})
+    assert told == "structuredContent.rows[0]: breaks its output schema"
+
+
+# --- patterns
+
+
+@pytest.mark.rule("SCH-10")
+@pytest.mark.attack("S17")
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?=a)b",
+        "(?<!a)b",
+        r"(a)\1",
+        "a{1000}{1000}",
+        "(",
+        "x" * 2_049,
+    ],
+)
+def test_a_pattern_that_needs_more_than_linear_time_or_little_memory_is_refused(
+    pattern,
+):
+    for schema in ({"pattern": pattern}, {"patternProperties": {pattern: {}}}):
+        with pytest.raises(RemoteProtocolError) as caught:
+            OutputValidator({"not": schema})
+        assert "is not supported" in str(caught.value)
+        assert "linear time" in caught.value.hint
+
+
+@pytest.mark.rule("SCH-10")
+def test_the_number_and_the_size_of_patterns_are_bounded():
+    OutputValidator({"anyOf": [{"pattern": f"^{n}$"} for n in range(200)]})
+    with pytest.raises(RemoteProtocolError, match="more than 200 patterns"):
+        OutputValidator({"anyOf": [{"pattern": f"^{n}$"} for n in range(201)]})
+    with pytest.raises(RemoteProtocolError, match="patterns need more than"):
+        OutputValidator({"anyOf": [{"pattern": f"^.{{{900 + n}}}"} for n in range(9)]})
+
+
+@pytest.mark.rule("SCH-10")
+@pytest.mark.attack("S17")
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("^(a+)+$", "a" * 100_000 + "!"),
+        ("(x+x+)+y", "x" * 100_000),
+        ("^(([a-z])+.)+[A-Z]([a-z])+$", "a" * 100_000),
+        (r"(.*)*,(.*)*,(.*)*;", "," * 100_000),
+    ],
+)
+@pytest.mark.usefixtures("quick")
+def test_an_evil_pattern_takes_linear_time(pattern, text):
+    told = OutputValidator({"pattern": pattern}).check(text)
+    assert told == "structuredContent: breaks its output schema somewhere"
+    names = OutputValidator({"patternProperties": {pattern: False}})
+    assert names.check({text: 1}) is None
+
+
+@pytest.mark.rule("SCH-10")
+@pytest.mark.usefixtures("quick")
+def test_the_larger_a_pattern_the_less_text_it_is_tried_on():
+    text = "ab" * 8_000
+    for count, is_checked in ((100, True), (900, True), (999, False)):
+        validator = OutputValidator({"pattern": f"[ab]*a[ab]{{{count}}}c"})
+        assert (validator.check(text) != TOO_MUCH) is is_checked
+
+
+# --- too much work
+
+
+def doubled(levels):
+    """Return a schema whose cost for one value doubles with each level."""
+    schemas = {"d0": {"type": "string"}}
+    for level in range(levels):
+        inner = {"$ref": f"#/$defs/d{level}"}
+        schemas[f"d{level + 1}"] = {"anyOf": [inner, inner.copy()]}
+    return {"$ref": f"#/$defs/d{levels}", "$defs": schemas}
+
+
+@pytest.mark.rule("SCH-10")
+@pytest.mark.attack("S14")
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (doubled(30), 7),
+        (
+            {"anyOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}, "not": {}}]},
+            [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]],
+        ),
+        (
+            {"$dynamicAnchor": "a", "items": {"anyOf": [{"$dynamicRef": "#a"}] * 3}},
+            [[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]],
+        ),
+        ({"items": {"enum": [{"a": n} for n in range(3_000)]}}, [{"a": 1}] * 3_000),
+        ({"items": {"anyOf": [{"const": n} for n in range(2_000)]}}, [-1] * 10_000),
+        ({"type": "integer"}, [0] * 2_000_001),
+    ],
+)
+@pytest.mark.usefixtures("quick")
+def test_a_value_that_would_take_too_long_is_reported_and_not_checked(schema, value):
+    assert OutputValidator(schema).check(value) == TOO_MUCH
+
+
+@pytest.mark.rule("SCH-10")
+@pytest.mark.usefixtures("quick")
+def test_unevaluated_within_unevaluated_is_known_to_be_expensive():
+    schema = {"properties": {"a": {"type": "integer"}}}
+    for _ in range(20):
+        schema = {"allOf": [schema], "unevaluatedProperties": {"type": "integer"}}
+    assert OutputValidator(schema).check({"a": 1, "b": 2}) == TOO_MUCH
+
+
+@pytest.mark.rule("SCH-10")
+@pytest.mark.usefixtures("quick")
+def test_a_fault_in_a_large_value_costs_no_copies_of_it():
+    validator = OutputValidator({"anyOf": [{"type": "string"}] * 1_000})
+    assert validator.check(list(range(100_000))) == "structuredContent: breaks anyOf"
+    deep = OutputValidator({"items": {"$ref": "#"}, "type": "array"})
+    value = 7
+    for _ in range(200):
+        value = [value]
+    told = deep.check(value)
+    assert told.startswith("structuredContent[0][0]")
+    assert len(told) < 300
+    names = {"properties": {"n" * 150: {"$ref": "#"}}, "maximum": 1}
+    assert OutputValidator(names).check({"n" * 150: {"n" * 150: 2}}) == (
+        f"structuredContent.{'n' * 150}.{'n' * 48}...: breaks maximum: 1"
+    )
+
+
+def test_a_problem_is_short_whatever_is_in_value_and_schema():
+    name, text = "n" * 100_000, "\x1b]0;x\x07\n" * 1_000
+    schema = {"properties": {name: {"const": text}}, "required": [name]}
+    validator = OutputValidator(schema, budget=10**9)
+    for value in ({}, {name: text + "x"}):
+        told = validator.check(value)
+        assert len(told) < 500
+        assert told.isprintable()
+
+
+def test_the_search_for_a_fault_ends_with_what_it_may_ask(monkeypatch):
+    monkeypatch.setattr(schema_fault, "MAX_PARTS", 3)
+    schema = {"allOf": [{}, {}, {}, {}, {"minimum": 3}]}
+    told = "structuredContent: breaks its output schema"
+    assert OutputValidator(schema).check(1) == told
+    monkeypatch.setattr(schema_fault, "MAX_PARTS", 0)
+    referring = {"$ref": "#/definitions/a", "definitions": {"a": {"minimum": 3}}}
+    for dialect in ({}, {"$schema": DRAFT_07}):
+        assert OutputValidator({**dialect, **referring}).check(1) == told
+
+
+def test_a_part_that_cannot_be_asked_alone_is_passed_over(monkeypatch):
+    def refuse(*_):
+        raise ValueError("a rule that needs another one beside it")
+
+    monkeypatch.setattr(schema_fault.Engine, "rule", refuse)
+    told = OutputValidator({"items": {"minimum": 3}}).check([1])
+    assert told == "structuredContent[0]: breaks its output schema"
+
+
+def test_a_larger_budget_checks_more():
+    value = list(range(1_000))
+    schema = {"items": {"type": "integer"}}
+    assert OutputValidator(schema, budget=500).check(value) == TOO_MUCH
+    assert OutputValidator(schema, budget=5_000).check(value) is None

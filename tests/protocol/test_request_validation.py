@@ -1,0 +1,401 @@
+"""What of a POST is looked at, and what each fault is answered with."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.errors import (
+    HeaderMismatch,
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    MissingCapability,
+    ParseError,
+    ResourceNotFound,
+    UnsupportedVersion,
+)
+from mcpwire.protocol.request_validation import (
+    UnreadableMessage,
+    check_formats,
+    check_head,
+    check_mirrored,
+    head_agrees,
+    http_status,
+    is_stateless,
+    read_json,
+    read_message,
+)
+from mcpwire.versions import REVISIONS
+from mcpwire.wire.headers import ParamHeader, encode_value
+from mcpwire.wire.jsonrpc import Notification, Request, Success
+
+KEY = "io.modelcontextprotocol/protocolVersion"
+NEW = "2026-07-28"
+
+
+class Fields:
+    """Header fields; a list as value stands for a field that came several times."""
+
+    def __init__(self, **fields):
+        self.fields = {name.replace("_", "-"): value for name, value in fields.items()}
+
+    def get(self, name):
+        value = self.fields.get(name)
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def repeats(self, name):
+        return isinstance(self.fields.get(name), list)
+
+
+def head(version=NEW, method="tools/call", name="echo", **params):
+    fields = Fields(**params)
+    fields.fields["mcp-protocol-version"] = version
+    fields.fields["mcp-method"] = method
+    fields.fields["mcp-name"] = name
+    return fields
+
+
+def test_formats_that_fit_are_not_spoken_of():
+    fields = Fields(content_type="application/json", content_encoding="identity")
+    assert check_formats(fields, is_json_only=False) is None
+
+
+@pytest.mark.case("D01", "D02")
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"content_type": "text/plain"}, 415),
+        ({}, 415),
+        ({"content_type": "application/json", "content_encoding": "gzip"}, 415),
+        ({"content_type": "application/json", "accept": "application/json"}, 406),
+        ({"content_type": "application/json", "accept": "text/html"}, 406),
+    ],
+)
+def test_formats_that_do_not_fit_are_refused(fields, status):
+    refused = check_formats(Fields(**fields), is_json_only=False)
+    assert refused is not None
+    assert refused[0] == status
+
+
+def test_who_answers_json_only_asks_for_no_more():
+    fields = Fields(content_type="application/json", accept="application/json")
+    assert check_formats(fields, is_json_only=True) is None
+
+
+@pytest.mark.case("B01")
+@pytest.mark.attack("S14")
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"nope",
+        b'{"a": NaN}',
+        b"\xff",
+        b"{} {}",
+        b'"\\ud800"',
+        b"[" * 100_000,
+        b"\xef\xbb\xbf{}",
+    ],
+)
+def test_what_is_no_json_is_a_parse_error_without_an_id(body):
+    with pytest.raises(UnreadableMessage) as caught:
+        read_json(body, 100)
+    assert type(caught.value.error) is ParseError
+    assert caught.value.id is None
+
+
+def test_json_is_read():
+    assert read_json(b'{"a": [1, null]}', 100) == {"a": [1, None]}
+
+
+@pytest.mark.attack("X12")
+@pytest.mark.parametrize(
+    ("head", "id"),
+    [
+        (b'"id": 7, "method": "x", "params"', 7),
+        (b'"method": "x", "params"', None),
+        (b'"id": 7, "result"', None),
+    ],
+)
+def test_json_of_too_many_values_is_refused_before_it_is_decoded(head, id):
+    body = b'{"jsonrpc": "2.0", ' + head + b": [" + b"{}," * 400_000 + b"{}]}"
+    assert type(read_json(body, 900_000)) is dict
+    with pytest.raises(UnreadableMessage) as caught:
+        read_json(body, 600_000)
+    assert type(caught.value.error) is InvalidRequest
+    assert caught.value.error.message == (
+        f"a message of {len(body)} bytes holds more than 600000 values (Limits.values)"
+    )
+    assert caught.value.id == id
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"jsonrpc": "2.0", "id": 1, "method": "a"}, Request(1, "a")),
+        ({"jsonrpc": "2.0", "id": "", "method": "a"}, Request("", "a")),
+        (
+            {"jsonrpc": "2.0", "id": 2**53 + 1, "method": "a"},
+            Request(2**53 + 1, "a"),
+        ),
+        ({"jsonrpc": "2.0", "method": "a"}, Notification("a")),
+        ({"jsonrpc": "2.0", "id": 1, "result": {}}, Success(1, {})),
+    ],
+)
+def test_messages_are_read(value, message):
+    assert read_message(value) == message
+
+
+@pytest.mark.case("B02", "B03")
+@pytest.mark.attack("S12", "S18")
+@pytest.mark.parametrize(
+    ("value", "id"),
+    [
+        ({}, None),
+        ([], None),
+        (42, None),
+        ("x", None),
+        (None, None),
+        ({"id": 1, "method": "a"}, 1),
+        ({"jsonrpc": "1.0", "id": "1", "method": "a"}, "1"),
+        ({"jsonrpc": 2.0, "id": 1, "method": "a"}, 1),
+        ({"jsonrpc": "2.0", "id": 1, "method": 5}, 1),
+        ({"jsonrpc": "2.0", "id": 1, "method": "a", "params": "b"}, 1),
+        ({"jsonrpc": "2.0", "id": 1, "method": "a", "params": None}, 1),
+        ({"jsonrpc": "2.0", "id": 1, "method": "a", "params": []}, 1),
+        ({"jsonrpc": "2.0", "id": 1, "method": "a", "result": {}}, 1),
+        ({"jsonrpc": "2.0", "id": 1, "Method": "a"}, None),
+        ({"jsonrpc": "2.0", "id": None, "method": "a"}, None),
+        ({"jsonrpc": "2.0", "id": True, "method": "a"}, None),
+        ({"jsonrpc": "2.0", "id": 1.0, "method": "a"}, None),
+        ({"jsonrpc": "2.0", "id": {}, "method": "a"}, None),
+        ({"jsonrpc": "2.0", "id": [], "method": "a"}, None),
+        ({"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}}, None),
+    ],
+)
+def test_what_is_no_message_is_an_invalid_request(value, id):
+    with pytest.raises(UnreadableMessage) as caught:
+        read_message(value)
+    assert type(caught.value.error) is InvalidRequest
+    assert caught.value.id == id
+    assert type(caught.value.id) is type(id)
+
+
+@pytest.mark.parametrize(
+    ("version", "opens_alone", "spoken", "alone"),
+    [
+        (None, True, REVISIONS, True),
+        (NEW, False, REVISIONS, True),
+        (NEW, True, REVISIONS, True),
+        ("v999.0.0", True, REVISIONS, True),
+        ("2025-11-25", True, REVISIONS, True),
+        (None, False, REVISIONS, False),
+        ("2025-11-25", False, REVISIONS, False),
+        ("v999.0.0", False, REVISIONS, False),
+        (None, False, REVISIONS[-1:], True),
+        ("2025-11-25", False, REVISIONS[-1:], True),
+        (NEW, False, REVISIONS[:-1], False),
+        (None, False, REVISIONS[:-1], False),
+    ],
+)
+def test_either_place_shows_that_a_message_stands_alone(
+    version, opens_alone, spoken, alone
+):
+    fields = Fields(**({"mcp_protocol_version": version} if version else {}))
+    found = is_stateless(fields, opens_alone=opens_alone, spoken=spoken)
+    assert found is alone
+
+
+def test_a_head_that_says_what_the_body_says_passes():
+    check_head(head(), "tools/call", {"_meta": {KEY: NEW}})
+
+
+@pytest.mark.case("D13")
+@pytest.mark.rule("TR-HTTP-26", "HDR-21", "HDR-22", "HDR-27")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        head(version=None),
+        head(version="2025-11-25"),
+        head(version=[NEW, NEW]),
+        head(method=None),
+        head(method="tools/list"),
+        head(method="TOOLS/CALL"),
+        head(method=""),
+        head(method=["tools/call", "tools/call"]),
+    ],
+)
+def test_a_head_that_says_something_else_is_a_mismatch(fields):
+    with pytest.raises(HeaderMismatch):
+        check_head(fields, "tools/call", {"_meta": {KEY: NEW}})
+
+
+@pytest.mark.parametrize("version", [NEW, "2025-11-25", "", None])
+@pytest.mark.parametrize("named", ["tools/call", "tools/list", None])
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"_meta": None}, {"_meta": {}}, {"_meta": {KEY: 5}}, {"_meta": {KEY: NEW}}],
+)
+def test_a_head_agrees_exactly_where_nothing_would_be_said_of_it(
+    version, named, params
+):
+    fields = head(version=version, method=named)
+    try:
+        check_head(fields, "tools/call", params)
+    except (HeaderMismatch, InvalidParams):
+        assert not head_agrees(version, named, "tools/call", params)
+    else:
+        assert head_agrees(version, named, "tools/call", params)
+
+
+@pytest.mark.rule("META-08")
+@pytest.mark.parametrize(
+    "params",
+    [None, {}, {"_meta": None}, {"_meta": []}, {"_meta": {}}, {"_meta": {KEY: 5}}],
+)
+def test_a_body_that_names_no_version_lacks_a_parameter(params):
+    with pytest.raises(InvalidParams):
+        check_head(head(), "tools/call", params)
+
+
+def test_a_head_without_a_version_is_the_first_fault():
+    with pytest.raises(HeaderMismatch):
+        check_head(head(version=None), "tools/call", None)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "name"),
+    [
+        ("tools/call", {"name": "echo"}, "echo"),
+        ("prompts/get", {"name": "p"}, "p"),
+        ("resources/read", {"uri": "file:///a b"}, "file:///a b"),
+        ("tasks/get", {"taskId": "1"}, "1"),
+        ("tools/list", {"name": "ignored"}, None),
+        ("tools/list", {}, "ignored"),
+        ("tools/call", {}, None),
+    ],
+)
+def test_a_name_that_the_head_repeats_passes(method, params, name):
+    check_mirrored(head(name=name), method, params)
+
+
+@pytest.mark.case("D13")
+@pytest.mark.rule("HDR-20", "HDR-21", "HDR-22", "HDR-23")
+@pytest.mark.parametrize(
+    ("said", "name", "passes"),
+    [
+        ("=?base64?w6k=?=", "é", True),
+        ("=?base64?ZWNobw==?=", "echo", True),
+        ("=?base64?PT9iYXNlNjQ/eD89?=", "=?base64?x?=", True),
+        ("", "", True),
+        ("=", "=", True),
+        ("=?base64?x?=", "=?base64?x?=", False),
+        ("=?base64?w6k?=", "é", False),
+        ("=?BASE64?ZWNobw==?=", "echo", False),
+        ("=?BASE64?ZWNobw==?=", "=?BASE64?ZWNobw==?=", True),
+        ("\xe9", "\xe9", False),
+        ("a\x7f", "a\x7f", False),
+        ("Echo", "echo", False),
+        (None, "echo", False),
+        ("echo", None, False),
+        (["a", "b"], "a, b", False),
+        (["a", "a"], "a", False),
+        ("x" * 500, "y" * 500, False),
+        ("echo", {"a": 1}, False),
+    ],
+)
+def test_a_name_is_compared_as_it_is_meant(said, name, passes):
+    params = {} if name is None else {"name": name}
+    if passes:
+        check_mirrored(head(name=said), "tools/call", params)
+        return
+    with pytest.raises(HeaderMismatch) as caught:
+        check_mirrored(head(name=said), "tools/call", params)
+    assert len(caught.value.message) < 400
+    assert "Mcp-Name" in caught.value.message
+
+
+CITY = (ParamHeader("Mcp-Param-City", ("where", "city")),)
+COUNT = (ParamHeader("Mcp-Param-Count", ("count",)),)
+
+
+@pytest.mark.case("D13")
+@pytest.mark.rule("HDR-20", "HDR-21", "HDR-23", "HDR-24", "HDR-25", "HDR-26", "HDR-28")
+@pytest.mark.parametrize(
+    ("headers", "said", "arguments", "passes"),
+    [
+        (CITY, "Bonn", {"where": {"city": "Bonn"}}, True),
+        (CITY, "=?base64?Qm9ubg==?=", {"where": {"city": "Bonn"}}, True),
+        (CITY, "=?base64?Qm9ubg?=", {"where": {"city": "Bonn"}}, False),
+        (CITY, "=?base64?Qm9!!!ubg==?=", {"where": {"city": "Bonn"}}, False),
+        (CITY, "Qm9ubg==", {"where": {"city": "Qm9ubg=="}}, True),
+        (CITY, "=?base64?Qm9ubg==", {"where": {"city": "=?base64?Qm9ubg=="}}, True),
+        (CITY, None, {"where": {"city": "Bonn"}}, False),
+        (CITY, "Köln".encode().decode("latin-1"), {"where": {"city": "Köln"}}, False),
+        (CITY, None, {"where": {"city": None}}, True),
+        (CITY, None, {"where": None}, True),
+        (CITY, None, {"where": "Bonn"}, True),
+        (CITY, None, {}, True),
+        (CITY, None, None, True),
+        (CITY, None, [], True),
+        (CITY, "Bonn", {"where": {"city": None}}, False),
+        (CITY, "Bonn", {}, False),
+        (COUNT, "42", {"count": 42}, True),
+        (COUNT, "42.0", {"count": 42}, True),
+        (COUNT, "42", {"count": 42.0}, True),
+        (COUNT, "43", {"count": 42}, False),
+        (COUNT, "4e1", {"count": 40}, False),
+        (COUNT, "true", {"count": True}, True),
+        (COUNT, "True", {"count": True}, False),
+        (COUNT, "1", {"count": True}, False),
+        (COUNT, ["1", "1"], {"count": 1}, False),
+    ],
+)
+def test_arguments_are_compared_as_they_are_meant(headers, said, arguments, passes):
+    fields = head()
+    fields.fields[headers[0].name.lower()] = said
+    params = {"name": "echo", "arguments": arguments}
+    if passes:
+        check_mirrored(fields, "tools/call", params, headers)
+    else:
+        with pytest.raises(HeaderMismatch):
+            check_mirrored(fields, "tools/call", params, headers)
+
+
+@given(st.text(max_size=30))
+def test_whatever_a_client_encodes_is_what_the_server_reads(name):
+    said = encode_value(name)
+    check_mirrored(head(name=said), "tools/call", {"name": name})
+
+
+@given(st.text(st.characters(max_codepoint=255), max_size=30), st.text(max_size=30))
+def test_no_field_is_too_strange_to_be_compared(said, name):
+    with contextlib.suppress(HeaderMismatch):
+        check_mirrored(head(name=said), "tools/call", {"name": name})
+
+
+@pytest.mark.rule("TR-HTTP-27", "TR-HTTP-28")
+@pytest.mark.parametrize(
+    ("error", "is_admitted", "status"),
+    [
+        (ParseError(""), False, 400),
+        (InvalidRequest(""), False, 400),
+        (MethodNotFound(""), False, 404),
+        (InvalidParams(""), False, 400),
+        (HeaderMismatch(""), False, 400),
+        (MissingCapability(""), False, 400),
+        (UnsupportedVersion(""), False, 400),
+        (MethodNotFound(""), True, 200),
+        (InvalidParams(""), True, 200),
+        (InternalError(""), True, 200),
+        (ResourceNotFound(""), True, 200),
+        (MissingCapability(""), True, 400),
+        (HeaderMismatch(""), True, 400),
+    ],
+)
+def test_errors_have_the_status_of_who_found_them(error, is_admitted, status):
+    assert http_status(error, is_admitted=is_admitted) == status

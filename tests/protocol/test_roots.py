@@ -1,0 +1,318 @@
+"""Roots: which URIs and paths are one, and how they are answered."""
+
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import pytest
+import wirecheck
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.protocol.client_features import ClientFeatures, as_roots
+from mcpwire.types import Root
+from mcpwire.versions import LATEST, REVISIONS
+
+each_revision = pytest.mark.parametrize("revision", REVISIONS, ids=str)
+
+
+def ask(roots, revision=LATEST, params=None):
+    return ClientFeatures(roots=roots).prepare("roots/list", params, revision)
+
+
+def uris(*values):
+    return [root.uri for root in as_roots(values)]
+
+
+# URIs
+
+GOOD = [
+    "file:///",
+    "file:///home/ada",
+    "file:///home/ada/",
+    "file:///home//ada",
+    "file://localhost/home",
+    "file:///C:/Users/ada",
+    "file:///a%20b/%C3%BC",
+    "file:///a/.hidden/..b/c../...",
+    "file:///a/%252e%252e/%252F",
+    "file:///!$&'()*+,;=:@-._~",
+]
+
+BAD = [
+    ("file:/home", "must begin with file://"),
+    ("File:///home", "must begin with file://"),
+    ("https://example.com/", "must begin with file://"),
+    ("git+file:///home", "must begin with file://"),
+    ("file://", "must be absolute"),
+    ("file://localhost", "must be absolute"),
+    ("file://home/ada", "must not name another machine"),
+    ("file://server", "must not name another machine"),
+    ("file://LOCALHOST/a", "must not name another machine"),
+    ("file://127.0.0.1/a", "must not name another machine"),
+    ("file://user@localhost/a", "must not name another machine"),
+    ("file://localhost:80/a", "must not name another machine"),
+    ("file://../a", "must not name another machine"),
+    ("file:///a?b", "must have neither query nor fragment"),
+    ("file:///a#b", "must have neither query nor fragment"),
+    ("file:///a b", "must be percent-encoded"),
+    ("file:///\u00fc", "must be percent-encoded"),
+    ("file:///a\\b", "must be percent-encoded"),
+    ("file:///a\n", "must be percent-encoded"),
+    ("file:///a\0", "must be percent-encoded"),
+    ("file:///a%", "must be percent-encoded"),
+    ("file:///a%2", "must be percent-encoded"),
+    ("file:///a%zz", "must be percent-encoded"),
+    ("file:///[a]", "must be percent-encoded"),
+    ("file:///..", "segments . and .."),
+    ("file:///../etc", "segments . and .."),
+    ("file:///a/../b", "segments . and .."),
+    ("file:///a/..", "segments . and .."),
+    ("file:///a/./b", "segments . and .."),
+    ("file:///a/%2e%2e/b", "segments . and .."),
+    ("file:///a/%2E%2e", "segments . and .."),
+    ("file:///a/.%2e/b", "segments . and .."),
+    ("file:///a/%2e./b", "segments . and .."),
+    ("file:///a/%2e/b", "segments . and .."),
+    ("file:///a%2fb", "encoded separator"),
+    ("file:///a%2F..%2Fb", "encoded separator"),
+    ("file:///a%5cb", "encoded separator"),
+    ("file:///a%5C..", "encoded separator"),
+    ("file:///a%00", "encoded separator or NUL"),
+]
+
+
+@pytest.mark.rule("ROOT-04")
+@pytest.mark.parametrize("uri", GOOD)
+def test_a_file_uri_is_a_root_as_it_is(uri):
+    assert uris(uri) == [uri]
+    root = Root(uri, name="A", meta={"k": 1})
+    assert as_roots([root]) == [root]
+
+
+@pytest.mark.rule("ROOT-04", "ROOT-06")
+@pytest.mark.parametrize(("uri", "reason"), BAD)
+@pytest.mark.parametrize("wrap", [str, Root])
+def test_what_is_no_plain_file_uri_is_refused(wrap, uri, reason):
+    with pytest.raises(ValueError, match=r"^roots\[1\]: ") as caught:
+        as_roots(["file:///home", wrap(uri)])
+    assert reason in str(caught.value)
+
+
+def test_a_long_uri_is_not_repeated_in_full():
+    with pytest.raises(ValueError) as caught:
+        as_roots(["https://" + "a" * 10**6])
+    assert len(str(caught.value)) < 200
+
+
+# Paths
+
+
+class Named:
+    def __init__(self, path):
+        self.path = path
+
+    def __fspath__(self):
+        return self.path
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        (PurePosixPath("/"), "file:///"),
+        (PurePosixPath("/home/ada lovelace"), "file:///home/ada%20lovelace"),
+        (PurePosixPath("/a/\u00fc%?#"), "file:///a/%C3%BC%25%3F%23"),
+        (PureWindowsPath("C:\\Users\\ada b"), "file:///C:/Users/ada%20b"),
+        (PureWindowsPath("c:/"), "file:///c:/"),
+        (Path("/nowhere/at/all"), "file:///nowhere/at/all"),
+        (Named("/a"), "file:///a"),
+        ("/home/ada lovelace", "file:///home/ada%20lovelace"),
+        ("/a:b/%20", "file:///a%3Ab/%2520"),
+        ("C:\\Users\\ada b", "file:///C:/Users/ada%20b"),
+        (Named(b"/a\xff"), "file:///a%FF"),
+        (Named("/a\udcff"), "file:///a%FF"),
+    ],
+)
+def test_an_absolute_path_is_spelled_as_a_uri(path, uri):
+    assert uris(path) == [uri]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        ".",
+        "home",
+        "~/x",
+        "a/b",
+        "C:x",
+        " file:///a",
+        Path("x"),
+        PureWindowsPath("\\\\s\\h\\x"),
+    ],
+)
+def test_a_relative_path_is_refused(path):
+    for given_path in [path, Named(path)] if isinstance(path, str) else [path]:
+        with pytest.raises(ValueError, match=r"^roots\[0\]: .* is a relative path"):
+            as_roots([given_path])
+
+
+@pytest.mark.rule("ROOT-04")
+@pytest.mark.parametrize("uri", ["", "/home/ada", "home"])
+def test_the_uri_of_a_root_is_no_path(uri):
+    with pytest.raises(ValueError, match="must begin with file://"):
+        as_roots([Root(uri)])
+
+
+@pytest.mark.rule("ROOT-06")
+@pytest.mark.parametrize(
+    "path",
+    [Path("/a/../b"), Named("/a/./b"), Named("/.."), Named("/a\0"), Named("/a\\b")],
+)
+def test_a_path_that_leads_elsewhere_is_refused(path):
+    with pytest.raises(ValueError, match=r"^roots\[0\]: "):
+        as_roots([path])
+
+
+def test_a_path_that_no_file_can_have_is_refused():
+    with pytest.raises(ValueError, match=r"^roots\[0\]: .* is no path"):
+        as_roots([Named("/a\ud800")])
+
+
+NAMES = st.text(st.characters(exclude_characters="/\0\\", exclude_categories=["Cs"]))
+
+
+@given(st.lists(NAMES, max_size=4))
+def test_paths_are_spelled_as_pathlib_spells_them(names):
+    path = PurePosixPath("/", *names)
+    assume(".." not in path.parts)
+    assert uris(path, str(path)) == [path.as_uri()] * 2
+
+
+@given(st.text("file:/.%2eEFf5cC\\abü?#", max_size=20).map("file:///".__add__))
+def test_a_root_that_passes_leads_nowhere_else_however_it_is_decoded(uri):
+    try:
+        (passed,) = uris(uri)
+    except ValueError:
+        return
+    path = passed.removeprefix("file://")
+    once = path.replace("%2e", ".").replace("%2E", ".").replace("%5C", "\\")
+    assert "\\" not in once
+    assert ".." not in once.split("/")
+    assert path.startswith("/")
+    assert uri == passed
+
+
+# What was given
+
+
+@pytest.mark.parametrize(
+    "values", ["file:///home", b"/home", Path("/home"), {"a": 1}, 3, True, Root("x")]
+)
+def test_roots_are_several(values):
+    with pytest.raises(ValueError, match=r"^roots must be a list or a function, got "):
+        as_roots(values)
+
+
+@pytest.mark.parametrize("value", [None, 3, b"/home", ["/home"], {"uri": "file:///"}])
+def test_an_entry_that_is_no_root_is_refused(value):
+    with pytest.raises(
+        ValueError, match=r"^roots\[0\]: expected a Root, a file:// URI"
+    ):
+        as_roots([value])
+
+
+@pytest.mark.parametrize("root", [Root(None), Root(3), Root("file:///", name=4)])
+def test_a_malformed_root_is_refused(root):
+    with pytest.raises(ValueError, match=r"^roots\[0\]: "):
+        as_roots([root])
+
+
+@pytest.mark.rule("ROOT-06")
+def test_bad_roots_are_refused_when_they_are_given():
+    with pytest.raises(ValueError, match=r"^roots\[0\]: "):
+        ClientFeatures(roots=["home"])
+
+
+# What is answered
+
+ROOTS = [Root("file:///a", name="A", meta={"k": 1}), "file:///b", PurePosixPath("/c")]
+
+
+@pytest.mark.rule("ROOT-04")
+@each_revision
+@pytest.mark.parametrize("make", [list, tuple, iter])
+def test_given_roots_are_answered_without_asking_anybody(make, revision, spec_dir):
+    question = ask(make(ROOTS), revision)
+    assert question.handler is None
+    answers = [question.finish(None), question.finish(None)]
+    assert answers[0] == answers[1]
+    assert [root["uri"] for root in answers[0]["roots"]] == [
+        "file:///a",
+        "file:///b",
+        "file:///c",
+    ]
+    has_meta = "_meta" in answers[0]["roots"][0]
+    assert has_meta == (REVISIONS.index(revision) >= 2)
+    schema = wirecheck.load(spec_dir)[revision.name]
+    assert list(schema.errors("ListRootsResult", answers[0])) == []
+
+
+def test_no_roots_are_an_answer_too():
+    assert ask([]).finish(None) == {"roots": []}
+
+
+def test_a_list_that_changes_is_answered_as_it_is_then():
+    roots = []
+    question = ask(roots)
+    roots.append("file:///a")
+    assert question.finish(None) == {"roots": [{"uri": "file:///a"}]}
+    roots.append("b")
+    with pytest.raises(
+        LocalProtocolError, match=r"^roots\[1\]: 'b' is a relative path"
+    ):
+        question.finish(None)
+
+
+@each_revision
+def test_a_function_is_asked_each_time(revision):
+    calls = []
+
+    def roots():
+        calls.append(1)
+        return [f"file:///{len(calls)}"]
+
+    features = ClientFeatures(roots=roots)
+    assert calls == []
+    for number in (1, 2):
+        question = features.prepare("roots/list", {}, revision)
+        raw = question.finish(question.handler(question.argument))
+        assert raw == {"roots": [{"uri": f"file:///{number}"}]}
+
+
+@pytest.mark.anyio
+async def test_an_async_function_is_handed_on_to_be_awaited():
+    async def roots():
+        return (PurePosixPath("/a"),)
+
+    question = ask(roots)
+    raw = question.finish(await question.handler(question.argument))
+    assert raw == {"roots": [{"uri": "file:///a"}]}
+
+
+@pytest.mark.system("A51")
+@pytest.mark.rule("ROOT-04", "ROOT-06")
+@pytest.mark.parametrize("value", [None, "file:///a", ["a"], [Path("a")], [3], {}])
+def test_what_a_function_must_not_return_is_refused(value):
+    with pytest.raises(LocalProtocolError, match=r"^roots"):
+        ask(lambda: value).finish(value)
+
+
+def test_a_root_with_malformed_meta_is_refused_with_its_path():
+    with pytest.raises(LocalProtocolError, match=r"roots\[0\]\._meta: expected object"):
+        ask([Root("file:///a", meta=3)]).finish(None)
+
+
+@each_revision
+def test_params_may_be_absent_or_hold_meta_only(revision):
+    for params in (None, {}, {"_meta": {"k": 1}}):
+        assert ask([], revision, params).finish(None) == {"roots": []}

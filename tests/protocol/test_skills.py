@@ -1,0 +1,345 @@
+"""What a server says of a skill, and whether its files are that (SEP-2640)."""
+
+import copy
+import pickle
+from hashlib import sha256
+
+import pytest
+
+from mcpwire.errors import RemoteProtocolError
+from mcpwire.protocol.skills import (
+    MAX_BYTES,
+    MAX_FILES,
+    SkillError,
+    check_entry,
+    check_file,
+    file_bytes,
+    locate,
+    split_document,
+)
+from mcpwire.types import ReadResourceResult, Skill, decode
+
+ROOT = "skill://pdf"
+URI = f"{ROOT}/SKILL.md"
+FORMS = f"{ROOT}/references/FORMS.md"
+DOCUMENT = b"---\nname: pdf\ndescription: Fills forms\n---\n\nDo it.\n"
+FORM = b"A form.\n"
+
+
+def listed(uri, data):
+    return {
+        "uri": uri,
+        "digest": f"sha256:{sha256(data).hexdigest()}",
+        "size": len(data),
+    }
+
+
+ENTRY = {
+    "uri": URI,
+    "frontmatter": {"name": "pdf", "description": "Fills forms"},
+    "resources": [listed(URI, DOCUMENT), listed(FORMS, FORM)],
+}
+
+
+def skill(**members):
+    return decode(Skill, {**copy.deepcopy(ENTRY), **members})
+
+
+def files(*more):
+    return [*ENTRY["resources"], *more]
+
+
+def at(root, name="pdf"):
+    """Return the entry of a skill in another place."""
+    return skill(
+        uri=f"{root}/SKILL.md",
+        frontmatter={"name": name, "description": "x"},
+        resources=[listed(f"{root}/SKILL.md", DOCUMENT)],
+    )
+
+
+def refused(function, *arguments):
+    with pytest.raises(SkillError) as caught:
+        function(*arguments)
+    return caught.value
+
+
+# --- the entry
+
+
+@pytest.mark.parametrize(
+    ("root", "name"),
+    [
+        ("skill://pdf", "pdf"),
+        ("skill://a/b/pdf", "pdf"),
+        ("https://example.com:8000/skills/pdf", "pdf"),
+        ("skill://x/" + "a" * 64, "a" * 64),
+        ("skill://a-1-b", "a-1-b"),
+        ("skill://7", "7"),
+    ],
+)
+def test_an_entry_that_keeps_the_rules_is_taken(root, name):
+    check_entry(at(root, name))
+
+
+def test_a_dynamic_skill_names_no_files():
+    check_entry(skill(resources="dynamic"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "PDF", "p_f", "-pdf", "pdf-", "p--f", "a" * 65, "pdf\n", "pdé", "p f", "."],
+)
+def test_a_name_keeps_the_rules_of_names(name):
+    error = refused(check_entry, at(f"skill://{name}", name))
+    assert error.rule in {"name", "uri"}
+
+
+@pytest.mark.parametrize("frontmatter", [{}, {"name": None}, {"name": ["pdf"]}])
+def test_a_skill_has_a_name(frontmatter):
+    assert refused(check_entry, skill(frontmatter=frontmatter)).rule == "name"
+
+
+@pytest.mark.parametrize("root", ["skill://other", "skill://pdf/x", "skill://pdf2"])
+def test_a_skill_is_in_the_folder_of_its_name(root):
+    error = refused(check_entry, at(root))
+    assert (error.rule, error.uri) == ("name", f"{root}/SKILL.md")
+
+
+@pytest.mark.parametrize("description", [None, "", " \n", 7])
+def test_a_skill_says_what_it_is_for(description):
+    frontmatter = {"name": "pdf", "description": description}
+    error = refused(check_entry, skill(frontmatter=frontmatter))
+    assert error.rule == "description"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "",
+        "SKILL.md",
+        "pdf/SKILL.md",
+        "skill:pdf/SKILL.md",
+        "skill:///SKILL.md",
+        "skill://pdf/skill.md",
+        "skill://pdf/SKILL.md/",
+        "skill://pdf/SKILL.md?x",
+        "skill://pdf/SKILL.md#x",
+        "skill://pdf",
+        "skill://a/../pdf/SKILL.md",
+        "skill://a/%2e%2E/pdf/SKILL.md",
+        "skill://a//pdf/SKILL.md",
+        "skill://a\\pdf/SKILL.md",
+        "skill://a b/pdf/SKILL.md",
+        "skill://pdf/SKILL.md\n",
+    ],
+)
+def test_a_skill_is_named_by_a_document_in_a_folder(uri):
+    error = refused(check_entry, skill(uri=uri))
+    assert (error.rule, error.skill) == ("uri", uri)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "skill://other/x",
+        "skill://pdf",
+        "skill://pdf/",
+        "skill://pdf2/x",
+        "file:///etc/passwd",
+        "references/FORMS.md",
+        f"{ROOT}/../x",
+        f"{ROOT}/a/./x",
+        f"{ROOT}/%2e%2e/x",
+        f"{ROOT}/..%2fx",
+        f"{ROOT}/..%5Cx",
+        f"{ROOT}/a//x",
+        f"{ROOT}/a%00b",
+        f"{ROOT}/a\\b",
+        f"{ROOT}/a b",
+        f"{ROOT}/a?b",
+        f"{ROOT}/a#b",
+        f"{ROOT}/é",
+    ],
+)
+def test_a_file_lies_within_its_skill(uri):
+    error = refused(check_entry, skill(resources=files(listed(uri, FORM))))
+    assert (error.rule, error.uri, error.skill) == ("files", uri, URI)
+
+
+@pytest.mark.parametrize("uri", [FORMS, URI, f"{ROOT}/references/%46ORMS.md"])
+def test_a_file_is_named_once(uri):
+    error = refused(check_entry, skill(resources=files(listed(uri, FORM))))
+    assert (error.rule, error.uri) == ("files", uri)
+
+
+def test_the_document_is_one_of_the_files():
+    for resources in ([], [listed(FORMS, FORM)]):
+        assert refused(check_entry, skill(resources=resources)).rule == "files"
+
+
+@pytest.mark.parametrize(
+    "digest",
+    [
+        "",
+        "0" * 64,
+        "sha256:" + "0" * 63,
+        "sha256:" + "0" * 65,
+        "sha256:" + "A" * 64,
+        "sha256:" + "0" * 64 + "\n",
+        "sha512:" + "0" * 64,
+    ],
+)
+def test_a_digest_is_one_of_sha_256(digest):
+    bad = {**listed(f"{ROOT}/x", FORM), "digest": digest}
+    error = refused(check_entry, skill(resources=files(bad)))
+    assert (error.rule, error.uri) == ("format", f"{ROOT}/x")
+
+
+def test_a_size_is_not_negative():
+    bad = {**listed(f"{ROOT}/x", FORM), "size": -1}
+    assert refused(check_entry, skill(resources=files(bad))).rule == "format"
+
+
+def test_a_skill_has_so_many_files_and_no_more():
+    many = [listed(f"{ROOT}/{i}", b"") for i in range(MAX_FILES - 2)]
+    check_entry(skill(resources=files(*many)))
+    error = refused(check_entry, skill(resources=files(*many, listed("skill://", b""))))
+    assert error.rule == "limit"
+
+
+def test_a_skill_has_so_many_bytes_and_no_more():
+    big = listed(f"{ROOT}/big", b"")
+    big["size"] = MAX_BYTES - len(DOCUMENT) - len(FORM)
+    check_entry(skill(resources=files(big)))
+    big["size"] += 1
+    assert refused(check_entry, skill(resources=files(big))).rule == "limit"
+
+
+# --- its files
+
+
+@pytest.mark.parametrize(
+    "path", [FORMS, "references/FORMS.md", "./references/FORMS.md"]
+)
+@pytest.mark.parametrize("resources", [ENTRY["resources"], "dynamic"])
+def test_a_file_is_found_by_its_path(path, resources):
+    assert locate(skill(resources=resources), path) == FORMS
+
+
+@pytest.mark.parametrize("path", ["a b/é.md", "a%20b/%C3%A9.md"])
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_a_path_may_be_written_as_people_write_it(path, is_dynamic):
+    uri = f"{ROOT}/a%20b/%C3%A9.md"
+    entry = skill(resources="dynamic" if is_dynamic else files(listed(uri, FORM)))
+    assert locate(entry, path) == uri
+
+
+@pytest.mark.parametrize("resources", [ENTRY["resources"], "dynamic"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "../other/SKILL.md",
+        "a/../../x",
+        "%2e%2e/x",
+        "..%2fx",
+        "/etc/passwd",
+        "file:///etc/passwd",
+        "skill://pdf2/x",
+        "skill://pdf/../x",
+        "x?y",
+    ],
+)
+def test_what_is_no_file_of_the_skill_is_not_asked_for(path, resources):
+    entry = skill(resources=resources)
+    if path == "x?y" and resources == "dynamic":
+        assert locate(entry, path) == f"{ROOT}/x%3Fy"
+        return
+    error = refused(locate, entry, path)
+    assert (error.rule, error.skill, error.uri) == ("files", URI, path)
+
+
+def read(*contents):
+    return decode(ReadResourceResult, {"contents": list(contents)})
+
+
+def test_a_file_is_one_content_of_text_or_bytes():
+    text, blob = {"uri": URI, "text": "é"}, {"uri": URI, "blob": "/w=="}
+    assert file_bytes(skill(), URI, read(text)) == "é".encode()
+    assert file_bytes(skill(), URI, read(blob)) == b"\xff"
+    for contents in ((), (text, text)):
+        error = refused(file_bytes, skill(), FORMS, read(*contents))
+        assert (error.rule, error.uri) == ("contents", FORMS)
+
+
+def test_files_that_are_what_was_said_are_taken():
+    check_file(skill(), URI, DOCUMENT)
+    check_file(skill(), FORMS, FORM)
+    assert split_document(DOCUMENT) == (
+        "name: pdf\ndescription: Fills forms\n",
+        "\nDo it.\n",
+    )
+
+
+@pytest.mark.rule("EXT-05")
+@pytest.mark.parametrize(
+    ("data", "rule"),
+    [
+        (FORM + b"x", "size"),
+        (FORM[:-1], "size"),
+        (b"", "size"),
+        (b"B form.\n", "digest"),
+    ],
+)
+def test_another_file_is_refused_by_size_and_then_by_digest(data, rule):
+    error = refused(check_file, skill(), FORMS, data)
+    assert (error.rule, error.uri, error.skill) == (rule, FORMS, URI)
+
+
+def documented(data):
+    """Return an entry whose document has these bytes."""
+    return skill(resources=[listed(URI, data)])
+
+
+@pytest.mark.rule("EXT-05")
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (DOCUMENT.replace(b"Fills forms", b"Sends secrets"), "another 'description'"),
+        (DOCUMENT.replace(b"---\n\n", b"license: x\n---\n\n"), "another 'license'"),
+        (DOCUMENT.replace(b"pdf", b"PDF"), "another 'name'"),
+        (b"Do it.\n", "frontmatter is not there"),
+        (DOCUMENT.replace(b"pdf", b"*x"), "frontmatter"),
+        (DOCUMENT + b"\xff", "not UTF-8"),
+    ],
+)
+def test_a_document_with_another_frontmatter_is_refused(data, why):
+    for entry in (documented(data), skill(resources="dynamic")):
+        error = refused(check_file, entry, URI, data)
+        assert (error.rule, error.uri) == ("frontmatter", URI)
+        assert why in str(error)
+
+
+def test_a_digest_is_checked_before_the_frontmatter():
+    data = DOCUMENT.replace(b"Fills forms", b"Sends forms")
+    assert refused(check_file, skill(), URI, data).rule == "digest"
+
+
+def test_files_of_a_dynamic_skill_have_a_limit_and_nothing_else():
+    entry = skill(resources="dynamic")
+    check_file(entry, URI, DOCUMENT)
+    check_file(entry, FORMS, b"anything")
+    check_file(entry, FORMS, bytes(MAX_BYTES))
+    error = refused(check_file, entry, FORMS, bytes(MAX_BYTES + 1))
+    assert (error.rule, error.uri) == ("limit", FORMS)
+
+
+def test_an_error_says_which_file_and_which_rule_and_travels():
+    error = refused(check_file, skill(), FORMS, b"")
+    assert isinstance(error, RemoteProtocolError)
+    assert str(error) == (
+        f"'{FORMS}' is refused: it has 0 bytes, and should have {len(FORM)}"
+    )
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.rule, again.uri, again.skill) == ("size", FORMS, URI)
