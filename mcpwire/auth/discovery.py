@@ -362,7 +362,7 @@ def check_pkce(metadata: ServerMetadata) -> None:
     if not metadata.is_assumed and "S256" not in methods:
         raise DiscoveryError(
             f"the authorization server '{mask_url(metadata.issuer)}' does not support "
-            "PKCE by S256: without it anybody who sees a code can use it"
+            "PKCE by S256: without it a stolen code can be used"
         )
 
 
@@ -406,7 +406,7 @@ def _read_endpoint(document: Mapping[str, Any], name: str) -> str | None:
     value = document.get(name)
     if value is None or isinstance(value, str):
         return value
-    raise DiscoveryError(f"{_SERVER} has {name} that is no text")
+    raise DiscoveryError(f"{_SERVER} has {name} that is not text")
 
 
 # The search...
@@ -560,5 +560,7 @@ class _Search:
         if metadata is not None:
             return metadata
         if not self.is_empty:
-            raise self.failure(f"cannot find out who gives tokens for '{self.server}'")
+            raise self.failure(
+                f"cannot find the authorization server of '{self.server}'"
+            )
         return assumed_metadata(self.server)

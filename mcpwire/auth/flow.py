@@ -246,7 +246,7 @@ def _granted(record: Record) -> tuple[str, ...] | None:
 
 def _changing(of: object) -> AuthTemporarilyUnavailable:
     return AuthTemporarilyUnavailable(
-        f"{of}: what is stored for it changes all the time"
+        f"{of}: the stored credentials change all the time"
     )
 
 
@@ -847,7 +847,7 @@ def _check_issuer(given: str | None, metadata: ServerMetadata) -> None:
     elif metadata.authorization_response_iss_parameter_supported:
         raise ResponseRefused(
             f"the issuer '{mask_url(metadata.issuer)}' promises to name itself in its "
-            "responses, and this one names nobody",
+            "responses, and this one does not",
             parameter="iss",
         )
 

@@ -189,9 +189,9 @@ class Prover:
     def __init__(self, key: Mapping[str, Any]) -> None:
         self._key = _import(_load().ECKey, dict(key))
         if self._key is None:
-            raise ValueError("the key is no elliptic curve key")
+            raise ValueError("the key is not an elliptic curve key")
         if not self._key.is_private or self._key.curve_name != "P-256":
-            raise ValueError("the key is no private key of the curve P-256")
+            raise ValueError("the key is not a private key of the curve P-256")
         public = self._key.as_dict(private=False)
         self._header = {
             "typ": "dpop+jwt",
@@ -267,7 +267,7 @@ def import_checking_jwk(jwk: Mapping[str, Any]) -> CheckingKey:
         # Private halves may stand where public ones should.
         or not {"verify", "sign"} & {str(name) for name in operations}
     ):
-        raise ValueError("the key is none that checks signatures")
+        raise ValueError("the key is not for checking signatures")
     loaded = _load(_CHECKING)
     if kind == "RSA":
         # Before it is imported: joserfc warns of short ones, and long ones take long.
@@ -281,7 +281,7 @@ def import_checking_jwk(jwk: Mapping[str, Any]) -> CheckingKey:
     public = {name: jwk[name] for name in members if name in jwk}
     key = _import(loaded.JWKRegistry, {"kty": kind, **public})
     if key is None:
-        raise ValueError(f"the key is no valid key of type {kind}")
+        raise ValueError(f"the key is not a valid key of type {kind}")
     kid, algorithm = jwk.get("kid"), jwk.get("alg")
     return CheckingKey(
         getattr(key, "curve_name", kind),

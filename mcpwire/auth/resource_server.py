@@ -160,7 +160,7 @@ def read_signed(token: str) -> SignedToken:
     """Return the parts of a signed token; raise `UnsoundToken` if it is none."""
     match = _COMPACT.fullmatch(token)
     if match is None:
-        raise UnsoundToken("it is no signed token")
+        raise UnsoundToken("it is not a signed token")
     header = read_object(_decode(match[1]), "header")
     # RFC 7515, 4.1.11: an extension that is critical and unknown makes a token invalid,
     # and we know none.
@@ -184,7 +184,7 @@ def read_object(data: bytes, what: str) -> dict[str, Any]:
     except JSONDecodeError:
         raise UnsoundToken(f"its {what} is not JSON") from None
     if type(found) is not dict:
-        raise UnsoundToken(f"its {what} is no object")
+        raise UnsoundToken(f"its {what} is not an object")
     return found
 
 
@@ -193,7 +193,7 @@ def _decode(part: str) -> bytes:
     try:
         return binascii.a2b_base64(padded, strict_mode=True)
     except binascii.Error:
-        raise UnsoundToken("a part of it is no Base64") from None
+        raise UnsoundToken("a part of it is not Base64") from None
 
 
 # Claims, of a token or of introspection: those of RFC 7519, RFC 9068 and RFC 7662 are
@@ -245,7 +245,7 @@ def check_times(claims: Mapping[str, Any], *, now: float, leeway: float) -> None
 def _text(claims: Mapping[str, Any], name: str) -> str | None:
     value = claims.get(name)
     if value is not None and not isinstance(value, str):
-        raise ClaimsError(f"its {name} is no text")
+        raise ClaimsError(f"its {name} is not text")
     return value
 
 
@@ -262,7 +262,7 @@ def _date(claims: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if type(value) not in {int, float} or not isfinite(value):
-        raise ClaimsError(f"its {name} is no time")
+        raise ClaimsError(f"its {name} is not a time")
     return float(value)
 
 
@@ -347,7 +347,7 @@ def check_proof(
         replays: The accepted proofs.
     """
     if len(values) != 1 or len(values[0]) > LONGEST_PROOF:
-        raise UnsoundToken("there is no proof, or more than one")
+        raise UnsoundToken("it must have exactly one proof")
     proof = read_signed(values[0].strip(" \t"))
     key = _key_of(proof)
     if not is_signed(key, proof.algorithm, proof.signed, proof.signature):
@@ -364,7 +364,7 @@ def check_proof(
     if not isinstance(issued_at, (int, float)) or abs(now - issued_at) > MAX_AGE_S:
         raise UnsoundToken("it is not of this moment")
     if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
-        raise UnsoundToken("it cannot be told from others")
+        raise UnsoundToken("it has no usable id")
     until = issued_at + MAX_AGE_S + 1  # whole seconds, on both sides
     if not replays.is_first(id, thumbprint, now=now, until=until):
         raise UnsoundToken("it has been here before")
@@ -378,7 +378,7 @@ def _key_of(proof: SignedToken) -> CheckingKey:
         or type(jwk) is not dict
         or _PRIVATE & jwk.keys()
     ):
-        raise UnsoundToken("it is no proof")
+        raise UnsoundToken("it is not a proof")
     try:
         return import_checking_jwk(jwk)
     except ValueError:

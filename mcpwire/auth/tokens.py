@@ -218,9 +218,7 @@ def request_tokens(
         try:
             prover = Prover(dpop_key)
         except ValueError as error:
-            raise TokenError(
-                f"what tokens are bound to cannot be used: {error}"
-            ) from error
+            raise TokenError(f"the stored proof key cannot be used: {error}") from error
     nonce: str | None = None
     while True:
         now = yield Now()

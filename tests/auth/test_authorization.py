@@ -210,7 +210,7 @@ def test_a_response_of_another_issuer_says_nothing(issuer, announced, outcome):
 @pytest.mark.rule("FLOW-05", "FLOW-07")
 @pytest.mark.parametrize("outcome", [{"code": "c"}, {"error": "access_denied"}])
 def test_who_promised_to_name_itself_must(outcome):
-    with pytest.raises(ResponseRefused, match="names nobody") as refused:
+    with pytest.raises(ResponseRefused, match="this one does not") as refused:
         read_response(
             {"state": STATE, **outcome}, state=STATE, metadata=server(**ADVERTISED)
         )

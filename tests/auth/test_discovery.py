@@ -399,7 +399,7 @@ def test_a_server_that_says_nothing_is_taken_for_one_of_old():
 @pytest.mark.parametrize("answer", [PAGE, ABSENT["a redirect elsewhere"]])
 def test_nobody_is_sent_to_a_page_because_everything_is_a_page(place, answer):
     _, error = fail({place: answer})
-    assert "cannot find out who gives tokens for 'https://h/mcp'" in str(error)
+    assert "cannot find the authorization server of 'https://h/mcp'" in str(error)
 
 
 def test_a_page_does_not_hide_what_a_server_of_old_says_of_itself():

@@ -107,7 +107,7 @@ def test_a_key_is_new_each_time_and_survives_being_stored():
     "key", [{}, PUBLIC, {**KEY, "d": "!"}], ids=["empty", "public", "no number"]
 )
 def test_what_is_no_private_key_is_refused(key):
-    with pytest.raises(ValueError, match="the key is no"):
+    with pytest.raises(ValueError, match="the key is not"):
         Prover(key)
 
 

@@ -140,11 +140,11 @@ USELESS = {
     "no token endpoint": ({"token_endpoint": None}, "names no token endpoint"),
     "a token endpoint that is none": (
         {"token_endpoint": {"url": "https://as"}},
-        "has token_endpoint that is no text",
+        "has token_endpoint that is not text",
     ),
     "a registration endpoint that is none": (
         {"registration_endpoint": True},
-        "has registration_endpoint that is no text",
+        "has registration_endpoint that is not text",
     ),
 }
 

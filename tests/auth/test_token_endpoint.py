@@ -376,7 +376,7 @@ def test_nothing_else_is_sent_twice(answers):
 
 
 def test_a_key_that_is_none_is_refused_before_anything_is_sent():
-    with pytest.raises(TokenError, match="what tokens are bound to"):
+    with pytest.raises(TokenError, match="the stored proof key"):
         request(dpop_key={"kty": "EC", "d": "secret"}, answers=[])
 
 

@@ -538,7 +538,7 @@ def test_time_that_a_user_may_take_is_bounded(cli, monkeypatch, seen, server, is
     done = cli("auth", "login", server.url, "--timeout", "0.1")
     assert done.code == 3
     assert ("no browser opens here" in done.err) is not is_open
-    assert "nobody came back from logging in within 0.1 s" in done.err
+    assert "the login was not finished within 0.1 s" in done.err
 
 
 def test_a_header_of_ones_own_takes_the_place_of_a_login(

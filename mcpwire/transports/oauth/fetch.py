@@ -328,7 +328,7 @@ def _redirection(step: Fetch, url: Url, answer: Answer) -> Url | None:
         shown = mask_url(location)
         raise UrlRefused(
             f"{step.what} '{mask_url(step.url)}' redirects to '{shown}', which is "
-            "refused: what holds credentials is sent to nobody else",
+            "refused: credentials are sent to no other place",
             url=shown,
             rule="a request with credentials is never redirected",
         )

@@ -96,7 +96,7 @@ class InteractiveLogin:
                 return await self._callbacks.wait(step.state)
         except TimeoutError as error:
             raise ConsentDenied(
-                f"nobody came back from logging in within {grant.timeout:g} s",
+                f"the login was not finished within {grant.timeout:g} s",
                 error="timeout",
             ) from error
 

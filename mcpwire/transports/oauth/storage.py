@@ -553,7 +553,7 @@ def _check_own(path: Path, is_kind: Any) -> os.stat_result:
         raise PermissionError(f"{str(path)!r} is a symbolic link")
     if not is_kind(found.st_mode):
         kind = "folder" if is_kind is stat.S_ISDIR else "file"
-        raise PermissionError(f"{str(path)!r} is no {kind}")
+        raise PermissionError(f"{str(path)!r} is not a {kind}")
     if found.st_uid != os.geteuid():
         raise PermissionError(f"{str(path)!r} belongs to another user")
     return found
