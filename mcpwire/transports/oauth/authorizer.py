@@ -60,31 +60,19 @@ __all__ = [
     "PausableDeadline",
 ]
 
-SETTLE_S: Final = 2.0
-"""How long closing waits for an operation that has posted something."""
-
-SKEW_S: Final = 60.0
-"""How long before its end a token is renewed."""
-
-RETRY_S: Final = 10.0
-"""How long after a failed renewal the next one waits, while the token is good."""
-
-TRIES: Final = 5
-"""The most tries of one request, beside its step-ups."""
-
-EARLY_S: Final = 1.0
-"""How long a request waits for the next token while its own is good."""
-
+SETTLE_S: Final = 2.0  # closing waits for an operation that has posted something
+SKEW_S: Final = 60.0  # before its end a token is renewed
+RETRY_S: Final = 10.0  # between two renewals that fail while the token is good
+EARLY_S: Final = 1.0  # a request waits for the next token while its own is good
+TRIES: Final = 5  # of one request at most, beside its step-ups
+# Step-ups and logins in a row without success, after which no user is asked.
 FUTILE_MAX: Final = 10
-"""The most step-ups in a row without success; no user is asked after them."""
-
 FUTILE_LOGINS: Final = 3
-"""The most logins in a row without success, likewise."""
 
+# Steps between an answer and its place in the store, where other processes read it.
 _UNTIL_STORED: Final = frozenset(
     {steps.RandomBytes, steps.Load, steps.Now, steps.Release, steps.Save}
 )
-"""Steps between an answer and its place in the store, where other processes read it."""
 
 
 class Authorizer:
@@ -107,8 +95,8 @@ class Authorizer:
         current = session.current
         if session.is_ready or current is None:
             return current
-        if not session.can_renew():
-            return session.usable()
+        if not current.can_refresh and isinstance(self._grant, OAuth):
+            return session.usable()  # only a user could renew it
         if session.usable() is None:
             return await self.obtain(
                 session.token_request(used=current.token, asks_nobody=asks_nobody)
@@ -119,7 +107,7 @@ class Authorizer:
                     session.token_request(used=current.token, asks_nobody=True)
                 )
         except (AuthError, TimeoutError):
-            session.postpone_renewal()
+            current.renew_at = min(monotonic() + RETRY_S, current.expires_at)
             return session.usable()
 
     async def obtain(self, wanted: TokenRequest) -> Credential:
@@ -308,7 +296,7 @@ class _Operation:
         """
         before = self.must_finish
         if type(step) is steps.Fetch:
-            self.must_finish = step.form is not None or step.document is not None
+            self.must_finish = step.is_post
         else:
             self.must_finish = before and type(step) in _UNTIL_STORED
         return self.waiters > 0 or (before and self.must_finish)
@@ -409,13 +397,6 @@ class AuthSession:
             return self.is_loaded  # most servers without authorization never say so
         return monotonic() < current.renew_at
 
-    def can_renew(self) -> bool:
-        """Return whether another token can be had without asking a user."""
-        current = self.current
-        if current is None:
-            return False
-        return current.can_refresh or not isinstance(self.grant, OAuth)
-
     def usable(self) -> Credential | None:
         """Return the token in use, if it has not expired."""
         current = self.current
@@ -423,20 +404,12 @@ class AuthSession:
             return current
         return None
 
-    def postpone_renewal(self) -> None:
-        """Renew the token later, because it cannot be renewed now."""
-        current = self.current
-        if current is not None:
-            current.renew_at = min(monotonic() + RETRY_S, current.expires_at)
-
     def load(self, record: Record | None) -> None:
         """Begin with the stored record, if it fits."""
         if self.is_loaded:  # by another request, which may have a newer one since
             return
         self.is_loaded = True
-        if record is None or record.tokens is None:
-            return
-        if fits(self.grant, record):
+        if record is not None and record.tokens and fits(self.grant, record):
             self.current = Credential(record, "stored")
 
     def find(self, wanted: TokenRequest) -> Credential | None:

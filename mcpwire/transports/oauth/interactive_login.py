@@ -47,22 +47,16 @@ __all__ = [
     "returned_parameters",
 ]
 
+# Some programs return only when their window is closed: by then it has started.
 STARTED_S: Final = 2.0
-"""Some programs return only when their window is closed: by then it has started."""
 
 PATH: Final = "/callback"
 
+# Codes of some servers are several KiB long, and browsers send cookies along.
 LONGEST_REQUEST: Final = 32 * 1024
-"""Codes of some servers are several KiB long, and browsers send cookies along."""
-
-CONNECTION_S: Final = 10.0
-"""How long a connection may take to send its request; browsers open spare ones."""
-
-LEAVE_S: Final = 1.0
-"""How long a browser may take to read the page and close."""
-
-CONNECTIONS: Final = 16
-"""The most connections at once; one more replaces the oldest."""
+CONNECTION_S: Final = 10.0  # to send a request; browsers open spare connections
+LEAVE_S: Final = 1.0  # for a browser to read the page and close
+CONNECTIONS: Final = 16  # at once; one more replaces the oldest
 
 _MOST_PARAMETERS: Final = 64
 
