@@ -21,7 +21,7 @@ import attrs
 from mcpwire.auth.errors import DiscoveryError, UrlRefused
 from mcpwire.auth.records import ResourceMetadata, ServerMetadata, each_scope_once
 from mcpwire.auth.steps import Answer, Fetch, Now, check_available
-from mcpwire.auth.url_policy import refused
+from mcpwire.auth.url_policy import parse_identifier, refused
 from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.urls import Url, mask_url, parse_url, same_origin
 
@@ -329,12 +329,9 @@ _CLAIMS: Final = (
 def server_metadata_urls(issuer: str) -> list[str]:
     """Return the URLs of an issuer's metadata, in the order to ask."""
     try:
-        url = parse_url(issuer)
+        url = parse_identifier(issuer, "issuer", allow_insecure=True)
     except ValueError as error:
         raise DiscoveryError(str(error)) from None
-    # RFC 8414, 2.
-    if (url.query, url.fragment) != (None, None):
-        raise DiscoveryError(f"the issuer '{url}' has a query or a fragment")
     # 2026-07-28 basic/authorization, "Authorization Server Metadata Discovery".
     path = url.path.rstrip("/")
     urls = [url.origin + _OAUTH + path, url.origin + _OPENID + path]

@@ -36,7 +36,6 @@ __all__ = [
     "check_times",
     "close_scopes",
     "format_challenge",
-    "parse_resource",
     "read_claims",
     "read_object",
     "read_signed",
@@ -47,22 +46,6 @@ __all__ = [
 # Metadata (RFC 9728)...
 
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
-
-
-def parse_resource(
-    text: str, *, allow_insecure: bool = False, what: str = "resource"
-) -> Url:
-    """Return the parts of the URI of a resource, or of an issuer, or `ValueError`."""
-    url = parse_url(text)
-    # RFC 9728, 1.2 and RFC 8414, 2; 2026-07-28 basic/authorization, "Canonical Server
-    # URI".
-    if (url.query, url.fragment) != (None, None):
-        raise ValueError(f"the {what} '{url}' must have no query and no fragment")
-    if not (url.is_secure or allow_insecure):
-        raise ValueError(
-            f"the {what} '{url}' must be https: tokens would travel unencrypted"
-        )
-    return url
 
 
 def well_known_paths(resource: Url) -> tuple[str, ...]:

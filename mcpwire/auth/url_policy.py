@@ -33,6 +33,7 @@ __all__ = [
     "check_authorization_url",
     "check_server_url",
     "class_of_server",
+    "parse_identifier",
     "parse_named",
     "refused",
 ]
@@ -92,6 +93,20 @@ class UrlPolicy(NamedTuple):
             raise refused(what, text, "it must be https")
         _check_network(url, self.server, what, text)
         return url
+
+
+def parse_identifier(text: str, what: str, *, allow_insecure: bool = False) -> Url:
+    """Return the parts of the URI of a resource or of an issuer, or `ValueError`."""
+    url = parse_url(text)
+    # RFC 9728, 1.2 and RFC 8414, 2; 2026-07-28 basic/authorization, "Canonical Server
+    # URI".
+    if (url.query, url.fragment) != (None, None):
+        raise ValueError(f"the {what} '{url}' must have no query and no fragment")
+    if not (url.is_secure or allow_insecure):
+        raise ValueError(
+            f"the {what} '{url}' must be https: tokens would travel unencrypted"
+        )
+    return url
 
 
 def check_address(

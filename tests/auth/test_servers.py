@@ -50,8 +50,8 @@ def test_an_issuer_is_asked_about_itself_in_order(issuer, urls):
 
 
 NO_ISSUER = {
-    "a query": ("https://as?a=s3cret", "has a query or a fragment"),
-    "a fragment": ("https://as#", "has a query or a fragment"),
+    "a query": ("https://as?a=s3cret", "must have no query and no fragment"),
+    "a fragment": ("https://as#", "must have no query and no fragment"),
     "a path alone": ("/t1", "it must be absolute"),
     "a user": ("https://me:s3cret@as", "user name or password"),
     "nothing": ("", "it must be absolute"),
