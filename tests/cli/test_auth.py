@@ -406,7 +406,11 @@ def test_a_token_that_lacks_a_scope_is_not_blamed(cli, auth, server, monkeypatch
             ["--client-secret-env", "TOKEN"],
             "--client-secret-env goes with a --client-id",
         ),
-        (None, ["--issuer", "http://as.example"], "cannot use --issuer 'http://as"),
+        (
+            None,
+            ["--issuer", "http://as.example"],
+            "the --issuer 'http://as.example/' must be https",
+        ),
         (None, ["--scope", 'a"b'], "scope"),
     ],
 )
