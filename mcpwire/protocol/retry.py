@@ -12,19 +12,18 @@ to below 1, is drawn by the caller:
   more slowly;
 - a redirect (`redirect_target`): none is followed unless asked for, and never off the
   origin, as it would send credentials and body to another server;
-- `Retry-After` (`parse_retry_after`).
+- `Retry-After` (`wire.headers`).
 """
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import ConnectError, ConnectionClosed, HTTPError
 from mcpwire.protocol.http_headers import can_resume_from
 from mcpwire.protocol.methods import METHODS
+from mcpwire.wire.headers import parse_retry_after
 from mcpwire.wire.urls import Url, mask_url, resolve_url, same_origin
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ __all__ = [
     "declined",
     "full_jitter",
     "may_repeat",
-    "parse_retry_after",
     "redirect_refusal",
     "redirect_target",
     "retry_floor",
@@ -60,17 +58,8 @@ STABLE_S: Final = 30.0
 WINDOW_S: Final = 60.0
 OPENINGS_PER_WINDOW: Final = 8
 
-RETRY_AFTER_MAX_S: Final = 1e9
-"""Some thirty years: a harmless number in place of a larger one."""
-
 # 2.0 ** 1024 is an OverflowError; by then any first delay is over the longest one.
 _MOST_DOUBLINGS: Final = 100
-
-_SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?")
-_MORE_SECONDS: Final = re.compile(r"[0-9]{10,}(?:\.[0-9]*)?")
-# RFC 9110, 5.6.7, in its three forms: a date, and a time in hours, minutes, seconds.
-_DATE: Final = re.compile(r"[A-Z][a-z]{2}[A-Za-z0-9,: -]*:[0-9]{2}:[A-Za-z0-9 ]*")
-_DATE_LENGTH: Final = 40
 
 
 def full_jitter(recovery: Recovery, in_vain: int, chance: float) -> float:
@@ -92,30 +81,6 @@ def retry_floor(retry_ms: int | None) -> float:
     if retry_ms is None:
         return RETRY_MIN_S
     return min(max(retry_ms / 1000, RETRY_MIN_S), RETRY_MAX_S)
-
-
-def parse_retry_after(value: str | None, now_wall: float) -> float | None:
-    """Return the seconds that a `Retry-After` asks to wait, or ``None``: it says none.
-
-    It holds seconds or a date (RFC 9110, 10.2.3), which `now_wall`, a Unix time, makes
-    seconds of; a date in the past is no wait. A fraction of a second is forgiven.
-    """
-    text = (value or "").strip(" \t")
-    if _SECONDS.fullmatch(text):
-        return min(float(text), RETRY_AFTER_MAX_S)
-    if _MORE_SECONDS.fullmatch(text):
-        return RETRY_AFTER_MAX_S
-    if len(text) > _DATE_LENGTH or not _DATE.fullmatch(text):
-        return None
-    from email.utils import parsedate_to_datetime
-
-    try:
-        date = parsedate_to_datetime(text)
-    except (IndexError, TypeError, ValueError):  # its parser is not sure how to fail
-        return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return min(max(date.timestamp() - now_wall, 0.0), RETRY_AFTER_MAX_S)
 
 
 class StreamBackoff:

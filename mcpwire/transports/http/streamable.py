@@ -55,7 +55,6 @@ from mcpwire.protocol.retry import (
     MAX_REDIRECTS,
     PASSING_STATUSES,
     StreamBackoff,
-    parse_retry_after,
     redirect_refusal,
     redirect_target,
 )
@@ -65,6 +64,7 @@ from mcpwire.transports.http.shell import Opening, Shell
 from mcpwire.transports.http.told import describe_request, describe_response
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
+from mcpwire.wire.headers import parse_retry_after
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
