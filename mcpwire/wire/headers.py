@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import binascii
 import re
-from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -304,6 +303,7 @@ def parse_retry_after(value: str | None, now_wall: float) -> float | None:
         return RETRY_AFTER_MAX_S
     if len(text) > _DATE_LENGTH or not _DATE.fullmatch(text):
         return None
+    from datetime import UTC
     from email.utils import parsedate_to_datetime
 
     try:
