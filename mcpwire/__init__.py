@@ -13,387 +13,176 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire._version import __version__
+from mcpwire._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from mcpwire import config, sync, types
-    from mcpwire.auth.config import (
-        ClientCredentials,
-        EnterpriseManaged,
-        OAuth,
-        WorkloadIdentity,
+    from mcpwire import config as config
+    from mcpwire import sync as sync
+    from mcpwire import types as types
+    from mcpwire.auth.config import ClientCredentials as ClientCredentials
+    from mcpwire.auth.config import EnterpriseManaged as EnterpriseManaged
+    from mcpwire.auth.config import OAuth as OAuth
+    from mcpwire.auth.config import WorkloadIdentity as WorkloadIdentity
+    from mcpwire.auth.errors import *
+    from mcpwire.auth.records import Login as Login
+    from mcpwire.auth.records import LoginStatus as LoginStatus
+    from mcpwire.client import CallOptions as CallOptions
+    from mcpwire.client import Client as Client
+    from mcpwire.client.client import resolve_links as resolve_links
+    from mcpwire.client.connection import ClientStats as ClientStats
+    from mcpwire.client.login import begin_login as begin_login
+    from mcpwire.client.login import finish_login as finish_login
+    from mcpwire.client.login import login as login
+    from mcpwire.client.login import login_status as login_status
+    from mcpwire.client.login import logout as logout
+    from mcpwire.client.requests import PendingCall as PendingCall
+    from mcpwire.client.skills import LoadedSkill as LoadedSkill
+    from mcpwire.client.streams import EventStream as EventStream
+    from mcpwire.client.streams import ResourceWatch as ResourceWatch
+    from mcpwire.client.streams import Subscription as Subscription
+    from mcpwire.client.tasks import cancel_task as cancel_task
+    from mcpwire.client.tasks import get_task as get_task
+    from mcpwire.client.tasks import list_tasks as list_tasks
+    from mcpwire.client.tasks import start_task as start_task
+    from mcpwire.client.tasks import update_task as update_task
+    from mcpwire.client.tasks import wait_for_task as wait_for_task
+    from mcpwire.errors import *
+    from mcpwire.gateway import Gateway as Gateway
+    from mcpwire.group import Backoff as Backoff
+    from mcpwire.group import Group as Group
+    from mcpwire.group import GroupEvent as GroupEvent
+    from mcpwire.group import Member as Member
+    from mcpwire.group import NotConnected as NotConnected
+    from mcpwire.limits import Limits as Limits
+    from mcpwire.limits import Recovery as Recovery
+    from mcpwire.protocol.cache import ResponseCache as ResponseCache
+    from mcpwire.protocol.client_features import Elicitation as Elicitation
+    from mcpwire.protocol.client_features import Sampling as Sampling
+    from mcpwire.protocol.negotiation import Negotiation as Negotiation
+    from mcpwire.protocol.skills import SkillError as SkillError
+    from mcpwire.protocol.subscriptions import Filter as Filter
+    from mcpwire.protocol.subscriptions import Notification as Notification
+    from mcpwire.server.app import Server as Server
+    from mcpwire.server.asking.context import Context as Context
+    from mcpwire.server.asking.context import current_context as current_context
+    from mcpwire.server.asking.elicited import Elicited as Elicited
+    from mcpwire.server.asking.state import MemorySingleUse as MemorySingleUse
+    from mcpwire.server.auth.introspection import (
+        IntrospectionVerifier as IntrospectionVerifier,
     )
-    from mcpwire.auth.errors import (
-        AuthRequired,
-        AuthTemporarilyUnavailable,
-        ConsentDenied,
-        DiscoveryError,
-        InsufficientScope,
-        RegistrationError,
-        ResponseRefused,
-        TokenError,
-        UrlRefused,
-    )
-    from mcpwire.auth.records import Login, LoginStatus
-    from mcpwire.client import CallOptions, Client
-    from mcpwire.client.client import resolve_links
-    from mcpwire.client.connection import ClientStats
-    from mcpwire.client.login import (
-        begin_login,
-        finish_login,
-        login,
-        login_status,
-        logout,
-    )
-    from mcpwire.client.requests import PendingCall
-    from mcpwire.client.skills import LoadedSkill
-    from mcpwire.client.streams import (
-        EventStream,
-        ResourceWatch,
-        Subscription,
-    )
-    from mcpwire.client.tasks import (
-        cancel_task,
-        get_task,
-        list_tasks,
-        start_task,
-        update_task,
-        wait_for_task,
-    )
-    from mcpwire.errors import (
-        AuthError,
-        CallCancelled,
-        ConfigError,
-        ConnectError,
-        ConnectionClosed,
-        GroupError,
-        HeaderMismatch,
-        HTTPError,
-        InternalError,
-        InvalidMessage,
-        InvalidParams,
-        InvalidRequest,
-        LocalProtocolError,
-        MCPError,
-        MessageTooLarge,
-        MethodNotFound,
-        MissingCapability,
-        NameCollision,
-        NeedsConfirmation,
-        NegotiationError,
-        NotAllowed,
-        ParseError,
-        ProtocolError,
-        RemoteProtocolError,
-        RequestTimeout,
-        ResourceNotFound,
-        RPCError,
-        SessionExpired,
-        ToolError,
-        TooManyQuestions,
-        TransportError,
-        UnknownServer,
-        UnknownTool,
-        UnsupportedVersion,
-        UrlElicitationRequired,
-    )
-    from mcpwire.gateway import Gateway
-    from mcpwire.group import Backoff, Group, GroupEvent, Member, NotConnected
-    from mcpwire.limits import Limits, Recovery
-    from mcpwire.protocol.cache import ResponseCache
-    from mcpwire.protocol.client_features import Elicitation, Sampling
-    from mcpwire.protocol.negotiation import Negotiation
-    from mcpwire.protocol.skills import SkillError
-    from mcpwire.protocol.subscriptions import Filter, Notification
-    from mcpwire.server.app import Server
-    from mcpwire.server.asking.context import Context, current_context
-    from mcpwire.server.asking.elicited import Elicited
-    from mcpwire.server.asking.state import MemorySingleUse
-    from mcpwire.server.auth.introspection import IntrospectionVerifier
-    from mcpwire.server.auth.jwt import JwtVerifier
-    from mcpwire.server.auth.principal import Principal
-    from mcpwire.server.auth.resource import ResourceServer
-    from mcpwire.server.auth.verifiers import ApiKeys, StaticTokens
-    from mcpwire.server.authoring.content import Audio, File, Image
-    from mcpwire.server.authoring.fields import Arg
-    from mcpwire.server.authoring.injection import Depends
-    from mcpwire.server.extensions.skills import Skills
-    from mcpwire.server.extensions.tasks import Tasks
-    from mcpwire.tools import ToolCall, ToolLock, ToolSet, ToolTransform, ToolView
-    from mcpwire.tools.names import NamePolicy
-    from mcpwire.transports.custom import Messages, Reverse, Stream
-    from mcpwire.transports.http.target import Http
-    from mcpwire.transports.oauth.storage import (
-        FileStorage,
-        MemoryStorage,
-        Storage,
-        StorageError,
-    )
-    from mcpwire.transports.targets import Stdio
-    from mcpwire.versions import REVISIONS, Era, Revision
+    from mcpwire.server.auth.jwt import JwtVerifier as JwtVerifier
+    from mcpwire.server.auth.principal import Principal as Principal
+    from mcpwire.server.auth.resource import ResourceServer as ResourceServer
+    from mcpwire.server.auth.verifiers import ApiKeys as ApiKeys
+    from mcpwire.server.auth.verifiers import StaticTokens as StaticTokens
+    from mcpwire.server.authoring.content import Audio as Audio
+    from mcpwire.server.authoring.content import File as File
+    from mcpwire.server.authoring.content import Image as Image
+    from mcpwire.server.authoring.fields import Arg as Arg
+    from mcpwire.server.authoring.injection import Depends as Depends
+    from mcpwire.server.extensions.skills import Skills as Skills
+    from mcpwire.server.extensions.tasks import Tasks as Tasks
+    from mcpwire.tools import ToolCall as ToolCall
+    from mcpwire.tools import ToolLock as ToolLock
+    from mcpwire.tools import ToolSet as ToolSet
+    from mcpwire.tools import ToolTransform as ToolTransform
+    from mcpwire.tools import ToolView as ToolView
+    from mcpwire.tools.names import NamePolicy as NamePolicy
+    from mcpwire.transports.custom import Messages as Messages
+    from mcpwire.transports.custom import Reverse as Reverse
+    from mcpwire.transports.custom import Stream as Stream
+    from mcpwire.transports.http.target import Http as Http
+    from mcpwire.transports.oauth.storage import FileStorage as FileStorage
+    from mcpwire.transports.oauth.storage import MemoryStorage as MemoryStorage
+    from mcpwire.transports.oauth.storage import Storage as Storage
+    from mcpwire.transports.oauth.storage import StorageError as StorageError
+    from mcpwire.transports.targets import Stdio as Stdio
+    from mcpwire.versions import REVISIONS as REVISIONS
+    from mcpwire.versions import Era as Era
+    from mcpwire.versions import Revision as Revision
 
-_EXPORTS: Final = {
-    "mcpwire.auth.config": (
-        "ClientCredentials",
-        "EnterpriseManaged",
-        "OAuth",
-        "WorkloadIdentity",
-    ),
-    "mcpwire.auth.errors": (
-        "AuthRequired",
-        "AuthTemporarilyUnavailable",
-        "ConsentDenied",
-        "DiscoveryError",
-        "InsufficientScope",
-        "RegistrationError",
-        "ResponseRefused",
-        "TokenError",
-        "UrlRefused",
-    ),
-    "mcpwire.auth.records": ("Login", "LoginStatus"),
-    "mcpwire.client": ("CallOptions", "Client"),
-    "mcpwire.client.client": ("resolve_links",),
-    "mcpwire.client.login": (
-        "begin_login",
-        "finish_login",
-        "login",
-        "login_status",
-        "logout",
-    ),
-    "mcpwire.client.skills": ("LoadedSkill",),
-    "mcpwire.client.tasks": (
-        "cancel_task",
-        "get_task",
-        "list_tasks",
-        "start_task",
-        "update_task",
-        "wait_for_task",
-    ),
-    "mcpwire.errors": (
-        "AuthError",
-        "CallCancelled",
-        "ConfigError",
-        "ConnectError",
-        "ConnectionClosed",
-        "GroupError",
-        "HTTPError",
-        "HeaderMismatch",
-        "InternalError",
-        "InvalidMessage",
-        "InvalidParams",
-        "InvalidRequest",
-        "LocalProtocolError",
-        "MCPError",
-        "MessageTooLarge",
-        "MethodNotFound",
-        "MissingCapability",
-        "NameCollision",
-        "NeedsConfirmation",
-        "NegotiationError",
-        "NotAllowed",
-        "ParseError",
-        "ProtocolError",
-        "RPCError",
-        "RemoteProtocolError",
-        "RequestTimeout",
-        "ResourceNotFound",
-        "SessionExpired",
-        "TooManyQuestions",
-        "ToolError",
-        "TransportError",
-        "UnknownServer",
-        "UnknownTool",
-        "UnsupportedVersion",
-        "UrlElicitationRequired",
-    ),
-    "mcpwire.limits": ("Limits", "Recovery"),
-    "mcpwire.protocol.client_features": ("Elicitation", "Sampling"),
-    "mcpwire.protocol.negotiation": ("Negotiation",),
-    "mcpwire.protocol.subscriptions": ("Filter", "Notification"),
-    "mcpwire.protocol.cache": ("ResponseCache",),
-    "mcpwire.protocol.skills": ("SkillError",),
-    "mcpwire.server.app": ("Server",),
-    "mcpwire.server.asking.context": ("Context", "current_context"),
-    "mcpwire.server.asking.elicited": ("Elicited",),
-    "mcpwire.server.asking.state": ("MemorySingleUse",),
-    "mcpwire.server.auth.introspection": ("IntrospectionVerifier",),
-    "mcpwire.server.auth.jwt": ("JwtVerifier",),
-    "mcpwire.server.auth.principal": ("Principal",),
-    "mcpwire.server.auth.resource": ("ResourceServer",),
-    "mcpwire.server.auth.verifiers": ("ApiKeys", "StaticTokens"),
-    "mcpwire.server.authoring.content": ("Audio", "File", "Image"),
-    "mcpwire.server.authoring.fields": ("Arg",),
-    "mcpwire.server.authoring.injection": ("Depends",),
-    "mcpwire.server.extensions.skills": ("Skills",),
-    "mcpwire.server.extensions.tasks": ("Tasks",),
-    "mcpwire.client.requests": ("PendingCall",),
-    "mcpwire.client.connection": ("ClientStats",),
-    "mcpwire.client.streams": (
-        "EventStream",
-        "ResourceWatch",
-        "Subscription",
-    ),
-    "mcpwire.transports.http.target": ("Http",),
-    "mcpwire.transports.oauth.storage": (
-        "FileStorage",
-        "MemoryStorage",
-        "Storage",
-        "StorageError",
-    ),
-    "mcpwire.transports.targets": ("Stdio",),
-    "mcpwire.tools.names": ("NamePolicy",),
-    "mcpwire.tools": ("ToolCall", "ToolLock", "ToolSet", "ToolTransform", "ToolView"),
-    "mcpwire.gateway": ("Gateway",),
-    "mcpwire.group": ("Backoff", "Group", "GroupEvent", "Member", "NotConnected"),
-    "mcpwire.transports.custom": ("Messages", "Reverse", "Stream"),
-    "mcpwire.versions": ("REVISIONS", "Era", "Revision"),
+_SUBPACKAGES: Final = ("config", "sync", "types")
+
+_MODULES: Final = {
+    "auth.config": "ClientCredentials EnterpriseManaged OAuth WorkloadIdentity",
+    "auth.errors": """
+        AuthRequired AuthTemporarilyUnavailable ConsentDenied DiscoveryError
+        InsufficientScope RegistrationError ResponseRefused TokenError
+        UrlRefused
+    """,
+    "auth.records": "Login LoginStatus",
+    "client": "CallOptions Client",
+    "client.client": "resolve_links",
+    "client.connection": "ClientStats",
+    "client.login": "begin_login finish_login login login_status logout",
+    "client.requests": "PendingCall",
+    "client.skills": "LoadedSkill",
+    "client.streams": "EventStream ResourceWatch Subscription",
+    "client.tasks": """
+        cancel_task get_task list_tasks start_task update_task wait_for_task
+    """,
+    "errors": """
+        AuthError CallCancelled ConfigError ConnectError ConnectionClosed
+        GroupError HTTPError HeaderMismatch InternalError InvalidMessage
+        InvalidParams InvalidRequest LocalProtocolError MCPError MessageTooLarge
+        MethodNotFound MissingCapability NameCollision NeedsConfirmation
+        NegotiationError NotAllowed ParseError ProtocolError RPCError
+        RemoteProtocolError RequestTimeout ResourceNotFound SessionExpired
+        TooManyQuestions ToolError TransportError UnknownServer UnknownTool
+        UnsupportedVersion UrlElicitationRequired
+    """,
+    "gateway": "Gateway",
+    "group": "Backoff Group GroupEvent Member NotConnected",
+    "limits": "Limits Recovery",
+    "protocol.cache": "ResponseCache",
+    "protocol.client_features": "Elicitation Sampling",
+    "protocol.negotiation": "Negotiation",
+    "protocol.skills": "SkillError",
+    "protocol.subscriptions": "Filter Notification",
+    "server.app": "Server",
+    "server.asking.context": "Context current_context",
+    "server.asking.elicited": "Elicited",
+    "server.asking.state": "MemorySingleUse",
+    "server.auth.introspection": "IntrospectionVerifier",
+    "server.auth.jwt": "JwtVerifier",
+    "server.auth.principal": "Principal",
+    "server.auth.resource": "ResourceServer",
+    "server.auth.verifiers": "ApiKeys StaticTokens",
+    "server.authoring.content": "Audio File Image",
+    "server.authoring.fields": "Arg",
+    "server.authoring.injection": "Depends",
+    "server.extensions.skills": "Skills",
+    "server.extensions.tasks": "Tasks",
+    "tools": "ToolCall ToolLock ToolSet ToolTransform ToolView",
+    "tools.names": "NamePolicy",
+    "transports.custom": "Messages Reverse Stream",
+    "transports.http.target": "Http",
+    "transports.oauth.storage": "FileStorage MemoryStorage Storage StorageError",
+    "transports.targets": "Stdio",
+    "versions": "Era REVISIONS Revision",
+}
+"""The public names of each module."""
+
+_HOME: Final = {
+    name: f"mcpwire.{module}"
+    for module, names in _MODULES.items()
+    for name in names.split()
 }
 
-_MODULE_OF: Final = {
-    name: module for module, names in _EXPORTS.items() for name in names
-}
-
-__all__ = [
-    "REVISIONS",
-    "ApiKeys",
-    "Arg",
-    "Audio",
-    "AuthError",
-    "AuthRequired",
-    "AuthTemporarilyUnavailable",
-    "Backoff",
-    "CallCancelled",
-    "CallOptions",
-    "Client",
-    "ClientCredentials",
-    "ClientStats",
-    "ConfigError",
-    "ConnectError",
-    "ConnectionClosed",
-    "ConsentDenied",
-    "Context",
-    "Depends",
-    "DiscoveryError",
-    "Elicitation",
-    "Elicited",
-    "EnterpriseManaged",
-    "Era",
-    "EventStream",
-    "File",
-    "FileStorage",
-    "Filter",
-    "Gateway",
-    "Group",
-    "GroupError",
-    "GroupEvent",
-    "HTTPError",
-    "HeaderMismatch",
-    "Http",
-    "Image",
-    "InsufficientScope",
-    "InternalError",
-    "IntrospectionVerifier",
-    "InvalidMessage",
-    "InvalidParams",
-    "InvalidRequest",
-    "JwtVerifier",
-    "Limits",
-    "LoadedSkill",
-    "LocalProtocolError",
-    "Login",
-    "LoginStatus",
-    "MCPError",
-    "Member",
-    "MemorySingleUse",
-    "MemoryStorage",
-    "MessageTooLarge",
-    "Messages",
-    "MethodNotFound",
-    "MissingCapability",
-    "NameCollision",
-    "NamePolicy",
-    "NeedsConfirmation",
-    "Negotiation",
-    "NegotiationError",
-    "NotAllowed",
-    "NotConnected",
-    "Notification",
-    "OAuth",
-    "ParseError",
-    "PendingCall",
-    "Principal",
-    "ProtocolError",
-    "RPCError",
-    "Recovery",
-    "RegistrationError",
-    "RemoteProtocolError",
-    "RequestTimeout",
-    "ResourceNotFound",
-    "ResourceServer",
-    "ResourceWatch",
-    "ResponseCache",
-    "ResponseRefused",
-    "Reverse",
-    "Revision",
-    "Sampling",
-    "Server",
-    "SessionExpired",
-    "SkillError",
-    "Skills",
-    "StaticTokens",
-    "Stdio",
-    "Storage",
-    "StorageError",
-    "Stream",
-    "Subscription",
-    "Tasks",
-    "TokenError",
-    "TooManyQuestions",
-    "ToolCall",
-    "ToolError",
-    "ToolLock",
-    "ToolSet",
-    "ToolTransform",
-    "ToolView",
-    "TransportError",
-    "UnknownServer",
-    "UnknownTool",
-    "UnsupportedVersion",
-    "UrlElicitationRequired",
-    "UrlRefused",
-    "WorkloadIdentity",
-    "__version__",
-    "begin_login",
-    "cancel_task",
-    "config",
-    "current_context",
-    "finish_login",
-    "get_task",
-    "list_tasks",
-    "login",
-    "login_status",
-    "logout",
-    "resolve_links",
-    "start_task",
-    "sync",
-    "types",
-    "update_task",
-    "wait_for_task",
-]
+__all__ = sorted((*_HOME, *_SUBPACKAGES, "__version__"))  # noqa: PLE0605 - type checkers see the imports above
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name with its first use."""
-    if name in {"config", "sync", "types"}:
+    if name in _SUBPACKAGES:
         return importlib.import_module(f"mcpwire.{name}")
-    module = _MODULE_OF.get(name)
-    if module is None:
+    if name not in _HOME:
         raise AttributeError(f"module 'mcpwire' has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
+    value = getattr(importlib.import_module(_HOME[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     """List what is public."""
-    return sorted(__all__)
+    return __all__

@@ -114,16 +114,11 @@ class MCPError(Exception):
     # would pass the finished text by position.
     def __reduce__(self) -> tuple[Any, ...]:
         """Support pickling and copying with every attribute."""
-        return _rebuild, (type(self), self.args, self.__dict__.copy())
+        return _remade, (type(self), *self.args), self.__dict__.copy()
 
 
-def _rebuild(
-    cls: type[MCPError], args: tuple[Any, ...], attributes: dict[str, Any]
-) -> MCPError:
-    error = cls.__new__(cls)
-    error.args = args
-    error.__dict__.update(attributes)
-    return error
+def _remade(cls: type[MCPError], *args: Any) -> MCPError:
+    return cls.__new__(cls, *args)
 
 
 class TransportError(MCPError):
@@ -139,20 +134,16 @@ class TransportError(MCPError):
 
 
 def _with_stderr(message: str, stderr_tail: str) -> str:
-    last = _last_line(stderr_tail)
-    if len(last) > QUOTED_CHARACTERS:
-        last = f"...{last[-QUOTED_CHARACTERS:]}"
-    return f"{message}; last line of stderr: {last!r}" if last else message
-
-
-def _last_line(text: str) -> str:
-    """Return the last line that says something, or the last one there is.
+    """Add the last line of stderr that says something, or the last one there is.
 
     The traceback of an `ExceptionGroup` ends with a rule, and each line has a bar.
     """
-    lines = [line.strip() for line in text.strip().splitlines()]
+    lines = [line.strip() for line in stderr_tail.strip().splitlines()]
     said = [line for line in lines if any(map(str.isalpha, line))]
-    return said[-1].lstrip("|+ ") if said else "".join(lines[-1:])
+    last = said[-1].lstrip("|+ ") if said else "".join(lines[-1:])
+    if len(last) > QUOTED_CHARACTERS:
+        last = f"...{last[-QUOTED_CHARACTERS:]}"
+    return f"{message}; last line of stderr: {last!r}" if last else message
 
 
 class ConnectError(TransportError):
@@ -442,21 +433,7 @@ class UrlElicitationRequired(RPCError):
     default_code = -32042
 
 
-_BY_CODE: Final[dict[int, type[RPCError]]] = {
-    cls.default_code: cls
-    for cls in (
-        ParseError,
-        InvalidRequest,
-        MethodNotFound,
-        InvalidParams,
-        InternalError,
-        ResourceNotFound,
-        HeaderMismatch,
-        MissingCapability,
-        UnsupportedVersion,
-        UrlElicitationRequired,
-    )
-}
+_BY_CODE: Final = {cls.default_code: cls for cls in RPCError.__subclasses__()}
 
 
 def rpc_error(

@@ -140,7 +140,7 @@ EXTRAS: Final[Mapping[str, str]] = {
     "joserfc": "mcpwire.auth.jwt",
     "jsonschema_rs": "mcpwire.protocol.output_validation",
     "uvicorn": "mcpwire.server.http.serving",
-    "yaml": "mcpwire.protocol.frontmatter",
+    "yaml": "mcpwire.protocol.skills",
 }
 """Import name of an optional distribution -> the only place that may use it."""
 

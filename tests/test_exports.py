@@ -22,13 +22,24 @@ def typing_imports():
     """Return each name that `__init__` imports for type checkers, and its module."""
     module = Module.parse("mcpwire", SOURCE.read_text(), is_package=True)
     return {
-        alias.asname or alias.name: node.module
+        name: node.module
         for guard in module.tree.body
         if isinstance(guard, ast.If)
         for node in guard.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
+        for name in names_of(node.module, alias.name)
     }
+
+
+def names_of(module, name):
+    if name == "*":
+        return [
+            each
+            for each in importlib.import_module(module).__all__
+            if each != "rpc_error"
+        ]
+    return [name]
 
 
 EXPORTS = typing_imports()

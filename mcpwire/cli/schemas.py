@@ -10,6 +10,13 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from mcpwire.protocol.json_schema import (
+    branches_of,
+    pointed,
+    properties_of,
+    required_of,
+)
+
 __all__ = ["KINDS", "Json", "Schema", "SchemaReader", "literal", "members"]
 
 Json = Any
@@ -47,10 +54,10 @@ class SchemaReader:
             self._steps += 1
             if self._steps > MAX_STEPS or not isinstance(schema, dict):
                 return {}
-            wrapped = schema.get("allOf")
+            wrapped = branches_of(schema, "allOf")
             if isinstance(schema.get("$ref"), str):
-                target, keyword = _lookup(schema["$ref"], self.root), "$ref"
-            elif isinstance(wrapped, list) and len(wrapped) == 1:
+                target, keyword = pointed(self.root, schema["$ref"]), "$ref"
+            elif len(wrapped) == 1:
                 target, keyword = wrapped[0], "allOf"
             else:
                 return schema
@@ -82,8 +89,7 @@ class SchemaReader:
         schema = self.resolve(schema)
         if "const" in schema:
             return [schema["const"]]
-        listed = schema.get("enum")
-        if isinstance(listed, list) and listed:
+        if listed := branches_of(schema, "enum"):
             return listed
         if schema.get("type") == "null":
             return [None]
@@ -101,20 +107,15 @@ class SchemaReader:
         pending: list[tuple[Json, int]] = [(self.root, 0)]
         for schema, depth in pending:
             part = self.resolve(schema)
-            named = part.get("properties")
-            if isinstance(named, dict):
-                found = {**named, **found}
-            parts = part.get("allOf")
-            inner = members(part) + (parts if isinstance(parts, list) else [])
+            found = {**properties_of(part), **found}
+            inner = members(part) + branches_of(part, "allOf")
             if depth < MAX_DEPTH and len(pending) < MAX_STEPS:
                 pending += [(schema, depth + 1) for schema in inner]
         return found
 
     def required(self) -> list[str]:
         """Return the names that the object must have."""
-        found = self.resolve(self.root).get("required")
-        names = found if isinstance(found, list) else []
-        return [name for name in names if isinstance(name, str)]
+        return required_of(self.resolve(self.root))
 
     def is_open(self) -> bool:
         """Tell whether the object may have members that nothing names.
@@ -135,24 +136,7 @@ class SchemaReader:
 
 def members(schema: Schema) -> list[Json]:
     """Return the alternatives of a union, or nothing where it is none."""
-    for keyword in ("anyOf", "oneOf"):
-        found = schema.get(keyword)
-        if isinstance(found, list) and found:
-            return found
-    return []
-
-
-def _lookup(reference: str, root: Json) -> Json:
-    """Return what a JSON pointer (RFC 6901) points to, or None."""
-    if not reference.startswith("#"):
-        return None
-    found = root
-    for part in reference[1:].split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, dict) or key not in found:
-            return None
-        found = found[key]
-    return found
+    return branches_of(schema, "anyOf") or branches_of(schema, "oneOf")
 
 
 def literal(value: Json) -> str:

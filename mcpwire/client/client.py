@@ -17,7 +17,7 @@ import attrs
 
 from mcpwire._version import __version__
 from mcpwire.client.connection import Connection, Settings
-from mcpwire.client.requests import PendingCall, Requests, as_object
+from mcpwire.client.requests import Options, PendingCall, Requests, as_object
 from mcpwire.client.subscriptions import Subscriptions
 from mcpwire.errors import (
     InvalidMessage,
@@ -34,12 +34,10 @@ from mcpwire.limits import (
     Recovery,
     check_timeout,
 )
-from mcpwire.protocol.client_features import (
-    ClientFeatures,
-)
-from mcpwire.protocol.known_tools import KnownTools
+from mcpwire.protocol.client_features import ClientFeatures
 from mcpwire.protocol.methods import LEVELS, find
 from mcpwire.protocol.negotiation import Identity, parse_mode
+from mcpwire.protocol.output_validation import KnownTools
 from mcpwire.protocol.retry import tool_allows_repeat
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.transports.targets import opener
@@ -110,7 +108,6 @@ logger = logging.getLogger("mcpwire")
 _decode_tool_result: Final = decoder(CallToolResult)
 
 _MCPWIRE: Final = {"name": "mcpwire", "version": __version__}
-_NONE: Final[Mapping[str, Any]] = {}
 
 
 class CallOptions(TypedDict, total=False):
@@ -258,7 +255,7 @@ class Client:
             cache=_cache(cache, connection),
         )
         self._subscriptions = Subscriptions(connection, self._requests)
-        self._known_tools = KnownTools()
+        self._known_tools = KnownTools(_warn_of_patterns)
         connection.inbound.changes.append(self._known_tools.hear)
         connection.renewed.append(self._known_tools.forget)
 
@@ -515,32 +512,17 @@ class Client:
             self._connection.inbound.features.url_elicitations.add_required(error)
             raise
         except (TransportError, RPCError) as error:
-            options = self._options(meta, on_progress, headers, name, idempotent)
-            raw = await requests.perform_again(
-                error, "tools/call", params, deadline, options
-            )
+            may_repeat = self._may_repeat(name, idempotent)
+            options = Options(deadline, meta, on_progress, headers, None, may_repeat)
+            raw = await requests.perform_again(error, "tools/call", params, options)
         if raw.get("resultType", "complete") != "complete":
-            options = self._options(meta, on_progress, headers, name, idempotent)
-            raw = await requests.finish("tools/call", params, raw, deadline, options)
+            may_repeat = self._may_repeat(name, idempotent)
+            options = Options(deadline, meta, on_progress, headers, None, may_repeat)
+            raw = await requests.finish("tools/call", params, raw, options)
         result = _decode_tool_result(raw)
         if validate != "off":
             await self._validate(name, result, validate)
         return result.raise_for_error() if check else result
-
-    def _options(
-        self,
-        meta: Mapping[str, Any] | None,
-        on_progress: ProgressFn | None,
-        headers: Mapping[str, str] | None,
-        name: str,
-        idempotent: bool | None,  # noqa: FBT001 - as it came
-    ) -> dict[str, Any]:
-        return {
-            "meta": meta,
-            "on_progress": on_progress,
-            "headers": headers,
-            "idempotent": self._may_repeat(name, idempotent),
-        }
 
     def _may_repeat(self, name: str, said: bool | None) -> bool | None:  # noqa: FBT001 - as it came
         """Return what the caller said, else what the tool's hints say."""
@@ -598,7 +580,7 @@ class Client:
 
         async def call(handle: CallHandle) -> CallToolResult:
             raw = await self._requests.request(
-                "tools/call", params, {**options, "handle": handle}
+                "tools/call", params, options, handle=handle
             )
             result = _decode_tool_result(raw)
             if validate != "off":
@@ -703,8 +685,7 @@ class Client:
         is_stateless = connection.profile.era is Era.STATELESS
         method = "server/discover" if is_stateless else "ping"
         # Past the cache, which would answer for a server that does not.
-        deadline = self._requests.deadline(options.get("timeout", UNSET))
-        await self._requests.perform(method, None, deadline, options)
+        await self._requests.perform(method, None, self._requests.options(options))
         return connection.time() - started
 
     async def discover(self, **options: Unpack[CallOptions]) -> DiscoverResult:
@@ -739,10 +720,8 @@ class Client:
         if not isinstance(own, Mapping):
             raise LocalProtocolError(f"params._meta must be an object, got {own!r}")
         meta = {**own, **(options.get("meta") or {})}
-        deadline = self._requests.deadline(options.get("timeout", UNSET))
-        return await self._requests.perform(
-            method, fields, deadline, {**options, "meta": meta or None}
-        )
+        carried = self._requests.options(options)._replace(meta=meta or None)
+        return await self._requests.perform(method, fields, carried)
 
     async def notify(
         self,
@@ -842,9 +821,9 @@ class Client:
         return result
 
     async def _iterate(
-        self, method: str, options: CallOptions, params: Mapping[str, Any] = _NONE
+        self, method: str, options: CallOptions, params: JsonObject | None = None
     ) -> AsyncIterator[Any]:
-        async for page in self._requests.walk(method, params, options):
+        async for page in self._requests.walk(method, params or {}, options):
             for item in self._items(method, page):
                 yield item
 
@@ -919,7 +898,7 @@ class Client:
                 sent.
         """
         from mcpwire.client.skills import load
-        from mcpwire.protocol.frontmatter import load_yaml
+        from mcpwire.protocol.skills import load_yaml
 
         load_yaml()
         profile = self._connection.profile
@@ -1169,6 +1148,15 @@ async def resolve_links(
         else:
             content.append(block)
     return attrs.evolve(result, content=content)
+
+
+def _warn_of_patterns(tool: str, patterns: tuple[str, ...]) -> None:
+    logger.warning(
+        "the output schema of %r has patterns that are not checked, as they need "
+        "look-around, back-references or too much memory: %.200r",
+        tool,
+        patterns,
+    )
 
 
 def _check_validate(validate: str) -> None:

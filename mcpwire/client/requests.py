@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from time import time as wall_time
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from mcpwire.errors import (
     CallCancelled,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     ProgressFn = Callable[[float, float | None, str | None], Any]
 
-__all__ = ["PendingCall", "Requests", "as_object"]
+__all__ = ["Options", "PendingCall", "Requests", "as_object"]
 
 T = TypeVar("T")
 
@@ -59,6 +59,25 @@ LONGEST_PAUSE_S: Final = 3600.0
 
 PROGRESS_EXTENDS_TIMES: Final = 10.0
 """How many timeouts a call may take that reports progress, unless told otherwise."""
+
+
+class Options(NamedTuple):
+    """What one public call carries through all the requests that it makes."""
+
+    deadline: Deadline | None = None
+    meta: Mapping[str, Any] | None = None
+    on_progress: ProgressFn | None = None
+    headers: Mapping[str, str] | None = None
+    handle: CallHandle | None = None
+    idempotent: bool | None = None
+    is_followed: bool = True
+    """Whether a call that becomes a task is followed to its result."""
+
+    serial: int | None = None
+    """The connection that gave the cursor of a page, by `Connection.serial`."""
+
+    has_new_headers: bool = False
+    """Whether the tools were listed anew for its headers."""
 
 
 class Requests:
@@ -91,9 +110,20 @@ class Requests:
             return None
         now = self._connection.time()
         if not self._progress_extends:
-            return Deadline.of(now, seconds)
+            return Deadline(now, seconds)
         maximum = self._max_timeout or seconds * PROGRESS_EXTENDS_TIMES
         return Deadline(now, seconds, maximum=maximum)
+
+    def options(self, given: Mapping[str, Any], **internal: Any) -> Options:
+        """Start the clock of one public call, which was given these `CallOptions`."""
+        return Options(
+            self.deadline(given.get("timeout", UNSET)),
+            given.get("meta"),
+            given.get("on_progress"),
+            given.get("headers"),
+            idempotent=given.get("idempotent"),
+            **internal,
+        )
 
     def begin(  # noqa: PLR0917 - the hot path passes no keywords
         self,
@@ -170,29 +200,35 @@ class Requests:
     ) -> dict[str, Any]:
         """Perform a request as soon as the connection is open again."""
         await self._connection.revive(method, deadline)
-        # A `_meta` that an earlier connection stamped says what is no longer true.
-        if params is not None and "_meta" in params:
-            params = {key: value for key, value in params.items() if key != "_meta"}
-        return await self.begin(method, params, deadline, *options)
+        return await self.begin(method, _unstamped(params), deadline, *options)
+
+    def _begin(
+        self, method: str, params: dict[str, Any] | None, options: Options
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        deadline, meta, on_progress, headers, handle, *_ = options
+        return self.begin(method, params, deadline, meta, on_progress, headers, handle)
 
     # Whole operations...
 
     async def request(
-        self, method: str, params: dict[str, Any] | None, options: Mapping[str, Any]
+        self,
+        method: str,
+        params: dict[str, Any] | None,
+        given: Mapping[str, Any],
+        **internal: Any,
     ) -> dict[str, Any]:
         """Perform a request to its complete result, whatever rounds it takes."""
-        deadline = self.deadline(options.get("timeout", UNSET))
+        options = self.options(given, **internal)
         profile = self._connection.profile
         if method in profile.refused:
             raise profile.refusal(method)
-        return await self._complete(method, params or {}, deadline, options)
+        return await self._complete(method, params or {}, options)
 
     async def _complete(
         self,
         method: str,
         params: dict[str, Any],
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
+        options: Options,
     ) -> dict[str, Any]:
         cache, generation = self._cache, None
         if cache is not None:
@@ -204,13 +240,13 @@ class Requests:
                 return kept
             generation = cache.generation(method, params)
         try:
-            raw = await self.perform(method, dict(params), deadline, options)
+            raw = await self.perform(method, dict(params), options)
         except RPCError:
             if cache is not None and params.get("cursor") is not None:
                 cache.drop_list(method)
             raise
         if raw.get("resultType", "complete") != "complete":
-            return await self.finish(method, params, raw, deadline, options)
+            return await self.finish(method, params, raw, options)
         if cache is not None and generation is not None:
             cache.put(method, params, raw, self._connection.time(), generation)
         return raw
@@ -220,8 +256,7 @@ class Requests:
         method: str,
         params: dict[str, Any],
         raw: dict[str, Any],
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
+        options: Options,
     ) -> dict[str, Any]:
         """Carry a result that is not complete through its input rounds, to its end."""
         from mcpwire.protocol.multistep import input_rounds, is_task
@@ -230,7 +265,7 @@ class Requests:
         assert profile.agreement is not None
         steps = input_rounds(
             method,
-            {key: value for key, value in params.items() if key != "_meta"},
+            _unstamped(params) or {},
             raw,
             revision=profile.agreement.revision,
             extensions=profile.extensions,
@@ -238,15 +273,15 @@ class Requests:
             most=self._limits.questions,
             recovery=self._connection.settings.recovery,
         )
-        result: dict[str, Any] = await self.drive(method, steps, deadline, options)
-        if is_task(result, profile.agreement.revision) and options.get("follow", True):
+        result: dict[str, Any] = await self.drive(method, steps, options)
+        if is_task(result, profile.agreement.revision) and options.is_followed:
             from mcpwire.client.tasks import follow
 
-            return await follow(self._connection, self, result, deadline, options)
+            return await follow(self._connection, self, result, options)
         return result
 
     async def pages(
-        self, method: str, options: Mapping[str, Any]
+        self, method: str, given: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
         """Fetch all pages of a list within one deadline; return their raw results."""
         from mcpwire.protocol.multistep import pages
@@ -254,20 +289,20 @@ class Requests:
         profile = self._connection.profile
         if method in profile.refused:
             raise profile.refusal(method)
-        deadline = self.deadline(options.get("timeout", UNSET))
         steps = pages(method, {}, limit=self._limits.pages)
-        found: list[dict[str, Any]] = await self.drive(method, steps, deadline, options)
+        found: list[dict[str, Any]]
+        found = await self.drive(method, steps, self.options(given))
         return found
 
     async def walk(
-        self, method: str, params: Mapping[str, Any], options: Mapping[str, Any]
+        self, method: str, params: Mapping[str, Any], given: Mapping[str, Any]
     ) -> AsyncIterator[dict[str, Any]]:
         """Fetch page after page as they are asked for, each within its own deadline."""
         from mcpwire.protocol.multistep import PageWalk
 
         walk = PageWalk(method, params, limit=self._limits.pages)
         while walk.params is not None:
-            page = await self.request(method, dict(walk.params), options)
+            page = await self.request(method, dict(walk.params), given)
             walk.receive(page)
             yield page
 
@@ -277,8 +312,7 @@ class Requests:
         self,
         method: str,
         steps: Steps[Any],
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
+        options: Options,
     ) -> Any:
         """Perform an operation of the protocol's, step by step, within one deadline."""
         serial = self._connection.serial
@@ -287,9 +321,9 @@ class Requests:
             while True:
                 try:
                     if type(step) is Call and "cursor" in step.params:
-                        options = {**options, "serial": serial}
+                        options = options._replace(serial=serial)
                         self.check_cursor(options)
-                    outcome = await self._take(method, step, deadline, options)
+                    outcome = await self._take(method, step, options)
                     if type(step) is Call and "cursor" not in step.params:
                         serial = self._connection.serial
                 except MCPError as error:
@@ -303,18 +337,17 @@ class Requests:
         self,
         method: str,
         step: Step,
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
+        options: Options,
     ) -> Any:
         if type(step) is Sleep:
-            await self._sleep(method, step.seconds, deadline)
+            await self._sleep(method, step.seconds, options.deadline)
             return None
         if type(step) is Ask:
-            return await self._ask(method, step, deadline)
+            return await self._ask(method, step, options.deadline)
         assert type(step) is Call
         if self._cache is not None and is_list(step.method):
-            return await self._complete(step.method, step.params, deadline, options)
-        return await self.perform(step.method, dict(step.params), deadline, options)
+            return await self._complete(step.method, step.params, options)
+        return await self.perform(step.method, dict(step.params), options)
 
     async def _ask(
         self, method: str, step: Ask, deadline: Deadline | None
@@ -366,22 +399,20 @@ class Requests:
         self,
         method: str,
         params: dict[str, Any] | None,
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
+        options: Options,
     ) -> dict[str, Any]:
         """Perform one request, again where its transport failed and that is safe."""
         try:
-            return await self.begin(method, params, deadline, *positional(options))
+            return await self._begin(method, params, options)
         except (TransportError, RPCError) as error:
-            return await self.perform_again(error, method, params, deadline, options)
+            return await self.perform_again(error, method, params, options)
 
     async def perform_again(
         self,
         error: TransportError | RPCError,
         method: str,
         params: dict[str, Any] | None,
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
+        options: Options,
     ) -> dict[str, Any]:
         """Perform a request again, if what ended the first attempt allows it.
 
@@ -392,13 +423,13 @@ class Requests:
             failure = _failure(error)
             if failure is None:
                 raise error
-            return await self.begin_again(failure, method, params, deadline, options)
+            return await self.begin_again(failure, method, params, options)
         except HeaderMismatch as refused:
-            if method != "tools/call" or options.get("has_new_headers"):
+            if method != "tools/call" or options.has_new_headers:
                 raise
-            await self._list_tools_anew(refused, deadline)
-            options = {**options, "has_new_headers": True}
-        return await self.perform(method, params, deadline, options)
+            await self._list_tools_anew(refused, options.deadline)
+            options = options._replace(has_new_headers=True)
+        return await self.perform(method, params, options)
 
     async def _list_tools_anew(
         self, error: HeaderMismatch, deadline: Deadline | None
@@ -411,15 +442,14 @@ class Requests:
         from mcpwire.protocol.multistep import pages
 
         steps = pages("tools/list", {}, limit=self._limits.pages)
-        await self.drive("tools/list", steps, deadline, {})
+        await self.drive("tools/list", steps, Options(deadline))
 
     async def begin_again(
         self,
         error: TransportError,
         method: str,
         params: dict[str, Any] | None,
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
+        options: Options,
     ) -> dict[str, Any]:
         """Perform a request again that the transport failed, if that may be."""
         attempt, is_renewed = 1, False
@@ -431,7 +461,7 @@ class Requests:
                 is_renewed = True
             else:
                 seconds = self._pause_before(error, method, attempt, options)
-            left = self._connection.left(deadline)
+            left = self._connection.left(options.deadline)
             longest = LONGEST_PAUSE_S if left is None else left
             if seconds is None or seconds >= longest:
                 break
@@ -441,12 +471,10 @@ class Requests:
                 if not self._connection.is_wanted:  # closed meanwhile
                     break
             try:
-                await self._connection.revive(method, deadline)
+                await self._connection.revive(method, options.deadline)
                 self.check_cursor(options)
                 channel = self._connection.channel
-                return await self._begin_later(
-                    method, params, deadline, *positional(options)
-                )
+                return await self._begin(method, _unstamped(params), options)
             except (TransportError, RPCError) as raised:
                 another = _failure(raised)
                 if another is None:
@@ -481,11 +509,10 @@ class Requests:
             return said if isinstance(said, MCPError) else error
         return error
 
-    def check_cursor(self, options: Mapping[str, Any]) -> None:
+    def check_cursor(self, options: Options) -> None:
         """Refuse to ask a session for a page of another one's list."""
-        serial = options.get("serial", self._connection.serial)
         if (
-            serial != self._connection.serial
+            options.serial not in {None, self._connection.serial}
             and self._connection.profile.era is Era.SESSION
         ):
             from mcpwire.protocol.multistep import CursorGoneError
@@ -508,14 +535,14 @@ class Requests:
         error: TransportError,
         method: str,
         attempt: int,
-        options: Mapping[str, Any],
+        options: Options,
     ) -> float | None:
         """Return the seconds to wait before another attempt; ``None``: none."""
         recovery = self._connection.settings.recovery
-        idempotent = options.get("idempotent")
+        idempotent = options.idempotent
         if isinstance(error, ConnectionClosed) and not self._connection.is_open:
             # Opening it again takes the time that it needs.
-            may = may_repeat(method, error, idempotent=idempotent)
+            may = may_repeat(method, sent=error.sent, idempotent=idempotent)
             return 0.0 if may and attempt <= recovery.attempts else None
         from random import random
 
@@ -541,6 +568,13 @@ def as_object(arguments: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
+def _unstamped(params: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return params without the `_meta` that an earlier connection stamped."""
+    if params is None or "_meta" not in params:
+        return params
+    return {key: value for key, value in params.items() if key != "_meta"}
+
+
 def is_list(method: str) -> bool:
     """Tell whether a request is one for a page of a list."""
     spec = find(method)
@@ -560,16 +594,6 @@ def _failure(error: TransportError | RPCError) -> TransportError | None:
 
 def _may_have_run(error: TransportError) -> bool:
     return isinstance(error, ConnectionClosed) and error.sent
-
-
-def positional(options: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the options of a call in the order that `begin` takes them."""
-    return (
-        options.get("meta"),
-        options.get("on_progress"),
-        options.get("headers"),
-        options.get("handle"),
-    )
 
 
 class StartedHandle(CallHandle):

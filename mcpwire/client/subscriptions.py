@@ -19,7 +19,7 @@ from mcpwire.errors import (
     RPCError,
     TransportError,
 )
-from mcpwire.protocol.subscriptions import Filter, Interests
+from mcpwire.protocol.subscriptions import Filter, SubscriptionCounts
 from mcpwire.transports.base import CallHandle
 from mcpwire.types import UNSET
 from mcpwire.versions import Era
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from mcpwire.client.connection import Connection
-    from mcpwire.client.requests import Requests
+    from mcpwire.client.requests import Options, Requests
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.negotiation import Profile
     from mcpwire.transports.targets import OpenChannel
@@ -127,7 +127,7 @@ class Subscriptions:
         heard = connection.settings.on_notification is not None or requests.caches
         self._always = EVERY_LIST if heard else Filter()
         connection.hears_always = heard
-        self.counts = Interests()
+        self.counts = SubscriptionCounts()
         connection.replay = self.replay
         connection.forget = self.forget
         connection.is_kept = self.is_kept
@@ -163,7 +163,7 @@ class Subscriptions:
 
     def forget(self) -> None:
         """Want nothing any more: the client was closed."""
-        self.counts = Interests()
+        self.counts = SubscriptionCounts()
         self._changing = asyncio.Lock()  # the other may be of a loop that is closed
         self._subscribed.clear()
         self._listening = None
@@ -181,10 +181,10 @@ class Subscriptions:
 
     # Changing what is wanted...
 
-    async def add(self, wanted: Filter, options: Mapping[str, Any]) -> Filter:
+    async def add(self, wanted: Filter, given: Mapping[str, Any]) -> Filter:
         """Have the server tell of this too; return what of it it will tell."""
-        deadline = self._requests.deadline(options.get("timeout", UNSET))
-        connection = self._connection
+        options, connection = self._requests.options(given), self._connection
+        deadline = options.deadline
         if not connection.is_open:
             await connection.revive(LISTEN, deadline)
         await self.heard(deadline)
@@ -192,7 +192,7 @@ class Subscriptions:
         try:
             connection.hear()
             async with self._change(deadline):
-                return await self._apply(wanted, deadline, options)
+                return await self._apply(wanted, options)
         except BaseException:
             self.discard(wanted)
             raise
@@ -217,7 +217,7 @@ class Subscriptions:
         if seconds > 0.0:
             await connection.wait(known, seconds)
 
-    async def remove(self, wanted: Filter, options: Mapping[str, Any]) -> None:
+    async def remove(self, wanted: Filter, given: Mapping[str, Any]) -> None:
         """Want this no longer; the server is told where nobody else wants it."""
         try:
             self.counts.remove(wanted)
@@ -225,9 +225,9 @@ class Subscriptions:
             raise LocalProtocolError(f"not subscribed: {error}") from None
         if not self._connection.is_open:
             return
-        deadline = self._requests.deadline(options.get("timeout", UNSET))
-        async with self._change(deadline):
-            await self._apply(Filter(), deadline, options)
+        options = self._requests.options(given)
+        async with self._change(options.deadline):
+            await self._apply(Filter(), options)
 
     @contextlib.asynccontextmanager
     async def _change(self, deadline: Deadline | None) -> AsyncIterator[None]:
@@ -245,9 +245,7 @@ class Subscriptions:
         finally:
             changing.release()
 
-    async def _apply(
-        self, wanted: Filter, deadline: Deadline | None, options: Mapping[str, Any]
-    ) -> Filter:
+    async def _apply(self, wanted: Filter, options: Options) -> Filter:
         """Make the server's view that of `counts`; return what it told of `wanted`.
 
         It knows nothing of a connection lost meanwhile: `replay` tells the next one
@@ -257,17 +255,12 @@ class Subscriptions:
         assert profile.agreement is not None
         able = wanted.restricted(profile.agreement.capabilities)
         if not self._is_stateless:
-            await self._apply_in_session(wanted.uris, deadline, options)
+            await self._apply_in_session(wanted.uris, options)
             return able
-        told = await self._listen(deadline)
+        told = await self._listen(options.deadline)
         return able.minus(able.minus(told))
 
-    async def _apply_in_session(
-        self,
-        own: frozenset[str],
-        deadline: Deadline | None,
-        options: Mapping[str, Any],
-    ) -> None:
+    async def _apply_in_session(self, own: frozenset[str], options: Options) -> None:
         profile = self._connection.profile
         if profile.refused & {"resources/subscribe"}:
             return
@@ -275,7 +268,7 @@ class Subscriptions:
         for uri in sorted(wanted - self._subscribed):
             try:
                 await self._requests.perform(
-                    "resources/subscribe", {"uri": uri}, deadline, options
+                    "resources/subscribe", {"uri": uri}, options
                 )
             except RPCError as error:
                 if uri in own:
@@ -286,9 +279,7 @@ class Subscriptions:
                 self._subscribed.add(uri)
         for uri in sorted(self._subscribed - wanted):
             self._subscribed.discard(uri)
-            await self._requests.perform(
-                "resources/unsubscribe", {"uri": uri}, deadline, options
-            )
+            await self._requests.perform("resources/unsubscribe", {"uri": uri}, options)
 
     async def _listen(self, deadline: Deadline | None) -> Filter:
         connection = self._connection

@@ -17,7 +17,6 @@ from mcpwire.protocol import tasks
 from mcpwire.protocol.methods import available
 from mcpwire.transports.base import CallHandle
 from mcpwire.types import (
-    UNSET,
     CallToolResult,
     CreatedTask,
     DetailedTask,
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 
     from mcpwire.client import CallOptions, Client
     from mcpwire.client.connection import Connection
-    from mcpwire.client.requests import Requests
-    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.client.requests import Options, Requests
     from mcpwire.protocol.multistep import Steps
     from mcpwire.types import InputResponse, Tool
     from mcpwire.versions import Revision
@@ -86,8 +84,7 @@ async def start_task(
     tool = await _listed_tool(client, name) if offers else None
     if tasks.must_request_task(revision, tool, offers=offers):
         params["task"] = {} if seconds is None else {"ttl": round(seconds * 1_000)}
-    alone = {**options, "follow": False}
-    raw = await requests.request("tools/call", params, alone)
+    raw = await requests.request("tools/call", params, options, is_followed=False)
     return tasks.read_created(raw, revision) or decode(CallToolResult, raw)
 
 
@@ -196,8 +193,7 @@ async def wait_for_task(
         steps = tasks.follow_task(task_id, revision=revision, limit=limit)
     else:
         steps = tasks.follow_session_task(task_id)
-    deadline = requests.deadline(options.get("timeout", UNSET))
-    raw = await walk(connection, requests, steps, deadline, options)
+    raw = await walk(connection, requests, steps, requests.options(options))
     result = decode(CallToolResult, tasks.task_outcome(raw) if is_stateless else raw)
     return result.raise_for_error() if check else result
 
@@ -206,8 +202,7 @@ async def _perform(
     client: Client, method: str, params: dict[str, Any], options: CallOptions
 ) -> dict[str, Any]:
     requests = _requests(client)
-    deadline = requests.deadline(options.get("timeout", UNSET))
-    return await requests.perform(method, params, deadline, options)
+    return await requests.perform(method, params, requests.options(options))
 
 
 def _connection(client: Client) -> Connection:
@@ -276,8 +271,7 @@ async def follow(
     connection: Connection,
     requests: Requests,
     begun: dict[str, Any],
-    deadline: Deadline | None,
-    options: Mapping[str, Any],
+    options: Options,
 ) -> dict[str, Any]:
     """Carry a call that became a task to its raw result.
 
@@ -286,10 +280,8 @@ async def follow(
     """
     agreement = connection.profile.agreement
     assert agreement is not None
-    withdrawal = Withdrawal(
-        connection, tasks.read_task_id(begun), options.get("headers")
-    )
-    handle: CallHandle | None = options.get("handle")
+    withdrawal = Withdrawal(connection, tasks.read_task_id(begun), options.headers)
+    handle = options.handle
     if handle is not None:
         handle.on_cancel = withdrawal.send
     steps = tasks.follow_task(
@@ -299,7 +291,7 @@ async def follow(
         most=connection.settings.limits.questions,
     )
     try:
-        task = await walk(connection, requests, steps, deadline, options)
+        task = await walk(connection, requests, steps, options)
     except TransportError:
         raise
     except BaseException:
@@ -315,17 +307,14 @@ async def walk(
     connection: Connection,
     requests: Requests,
     steps: Steps[dict[str, Any]],
-    deadline: Deadline | None,
-    options: Mapping[str, Any],
+    options: Options,
 ) -> dict[str, Any]:
     """Perform what follows a task, within one deadline."""
     # Tasks have no progress, and what may be repeated of the call says nothing of
     # looking at its task.
-    options = {**options, "on_progress": None, "idempotent": None}
+    options = options._replace(on_progress=None, idempotent=None)
     try:
-        result: dict[str, Any] = await requests.drive(
-            "tools/call", steps, deadline, options
-        )
+        result: dict[str, Any] = await requests.drive("tools/call", steps, options)
     except LocalProtocolError as error:
         if connection.is_wanted:
             raise

@@ -16,13 +16,8 @@ from mcpwire.exporters.neutral import (
     parts_of,
     text_of,
 )
-from mcpwire.exporters.schemas import (
-    Inliner,
-    branches_of,
-    plain_root,
-    properties_of,
-    required_of,
-)
+from mcpwire.exporters.schemas import Inliner, plain_root
+from mcpwire.protocol.json_schema import branches_of, properties_of, required_of
 from mcpwire.tools.results import json_text
 
 if TYPE_CHECKING:

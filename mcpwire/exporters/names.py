@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from mcpwire.exporters.schemas import properties_of, required_of
+from mcpwire.protocol.json_schema import properties_of, required_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,8 +16,9 @@ from mcpwire.exporters.neutral import (
     parts_of,
     text_of,
 )
-from mcpwire.exporters.schemas import plain_root, walked
+from mcpwire.exporters.schemas import plain_root
 from mcpwire.exporters.strict import strict_schema
+from mcpwire.protocol.json_schema import mapped
 
 if TYPE_CHECKING:
     from mcpwire.exporters.neutral import ModelCall, Outcomes
@@ -79,7 +80,7 @@ def _function(
 
 def _accepted(schema: JsonObject) -> JsonObject:
     """Return a schema without what is refused even where nothing is strict."""
-    accepted: JsonObject = walked(schema, _with_items)
+    accepted: JsonObject = mapped(schema, _with_items)
     # "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not'
     # at the top level", and "object schema missing properties".
     for key in ("enum", "not"):

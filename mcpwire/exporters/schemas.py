@@ -6,127 +6,27 @@ when references are put in place. Everything here is bounded in depth and in siz
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.protocol.json_schema import (
+    MAX_DEPTH,
+    branches_of,
+    pointed,
+    properties_of,
+    rebuilt,
+    required_of,
+    resolved,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcpwire.types import JsonObject
 
-__all__ = [
-    "DEEPEST",
-    "Inliner",
-    "accepts_null",
-    "branches_of",
-    "plain_root",
-    "properties_of",
-    "required_of",
-    "resolved",
-    "walked",
-    "without_nulls",
-]
-
-Schema: TypeAlias = "JsonObject | bool"
-
-DEEPEST: Final = 64
-"""Levels that are looked at; what lies deeper may be anything."""
+__all__ = ["Inliner", "accepts_null", "plain_root", "without_nulls"]
 
 LARGEST: Final = 2_000
 """Schemas that may come of following references; what is beyond may be anything."""
 
-_MAPS: Final = (
-    "properties",
-    "patternProperties",
-    "$defs",
-    "definitions",
-    "dependentSchemas",
-)
-_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-_SINGLE: Final = (
-    "items",
-    "additionalProperties",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contains",
-    "propertyNames",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-)
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
-
-
-def properties_of(schema: JsonObject) -> JsonObject:
-    """Return the members that an object's schema names."""
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
-
-
-def required_of(schema: JsonObject) -> list[str]:
-    """Return the members that an object's schema requires."""
-    found = schema.get("required")
-    names = found if isinstance(found, list) else []
-    return list(dict.fromkeys(name for name in names if isinstance(name, str)))
-
-
-def branches_of(schema: JsonObject, key: str) -> list[Any]:
-    """Return the schemas under a keyword that holds a list of them."""
-    found = schema.get(key)
-    return found if isinstance(found, list) else []
-
-
-def walked(
-    schema: Any, visit: Callable[[JsonObject], JsonObject], depth: int = 0
-) -> Any:
-    """Return a copy in which each schema was visited, the inner ones first."""
-    if not isinstance(schema, dict):
-        return schema
-    if depth >= DEEPEST:
-        return {}
-    copy = dict(schema)
-    for key in _SINGLE:
-        if isinstance(copy.get(key), dict):
-            copy[key] = walked(copy[key], visit, depth + 1)
-    for key in _LISTS:
-        if isinstance(copy.get(key), list):
-            copy[key] = [walked(inner, visit, depth + 1) for inner in copy[key]]
-    for key in _MAPS:
-        if isinstance(copy.get(key), dict):
-            copy[key] = {
-                name: walked(inner, visit, depth + 1)
-                for name, inner in copy[key].items()
-            }
-    return visit(copy)
-
-
-def resolved(schema: Any, root: JsonObject) -> JsonObject:
-    """Return what a schema is, following references within the same document."""
-    seen: set[str] = set()
-    while isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
-        reference = schema["$ref"]
-        if reference in seen:
-            return {}
-        seen.add(reference)
-        schema = _pointed(reference, root)
-    return schema if isinstance(schema, dict) else {}
-
-
-def _pointed(reference: str, root: JsonObject) -> Any:
-    # RFC 6901, section 6: a JSON Pointer as the fragment of a URI. What stands in
-    # another document is not fetched, and anchors are not looked for.
-    if reference != "#" and not reference.startswith("#/"):
-        return None
-    found: Any = root
-    for part in reference.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-            found = found[int(key)]
-        elif isinstance(found, dict):
-            found = found.get(key)
-        else:
-            return None
-    return found
 
 
 class Inliner:
@@ -138,45 +38,23 @@ class Inliner:
 
     def inlined(self) -> JsonObject:
         """Return the schema without references; what refers to itself is an object."""
-        whole: JsonObject = self._inline(self._root, (), 0)
-        return {
-            key: value
-            for key, value in whole.items()
-            if key not in {"$defs", "definitions"}
-        }
+        return self._inline(self._root, (), 0)
 
-    def _inline(self, schema: Any, within: tuple[str, ...], depth: int) -> Any:
+    def _inline(
+        self, schema: JsonObject, within: tuple[str, ...], depth: int
+    ) -> JsonObject:
         self._left -= 1
-        if isinstance(schema, list):
-            return [self._inline(inner, within, depth + 1) for inner in schema]
-        if not isinstance(schema, dict):
-            return schema
         reference = schema.get("$ref")
-        if self._left < 0 or depth >= DEEPEST or reference in within:
+        if self._left < 0 or depth >= MAX_DEPTH or reference in within:
             return {"type": "object"}
-        beside = {
-            key: value
-            for key, value in schema.items()
-            if key not in {"$ref", "$defs", "definitions"}
-        }
+        dropped = {"$ref", "$defs", "definitions"}
+        beside = {key: value for key, value in schema.items() if key not in dropped}
         if isinstance(reference, str):
-            target = _pointed(reference, self._root)
-            inner = self._inline(target, (*within, reference), depth + 1)
-            return {**(inner if isinstance(inner, dict) else {}), **beside}
-        return {
-            key: self._inside(key, value, within, depth)
-            for key, value in beside.items()
-        }
-
-    def _inside(self, key: str, value: Any, within: tuple[str, ...], depth: int) -> Any:
-        if key in _SINGLE or key in _LISTS:
-            return self._inline(value, within, depth + 1)
-        if key in _MAPS and isinstance(value, dict):
-            return {
-                name: self._inline(inner, within, depth + 1)
-                for name, inner in value.items()
-            }
-        return value
+            target = pointed(self._root, reference)
+            if not isinstance(target, dict):
+                return beside
+            return {**self._inline(target, (*within, reference), depth + 1), **beside}
+        return rebuilt(beside, lambda inner: self._inline(inner, within, depth + 1))
 
 
 def plain_root(schema: JsonObject) -> JsonObject:
@@ -205,7 +83,7 @@ class _Union:
 
     def of(self, schema: JsonObject, depth: int) -> tuple[JsonObject, list[str]]:
         self._left -= 1
-        if depth >= DEEPEST or self._left < 0:
+        if depth >= MAX_DEPTH or self._left < 0:
             return {}, []
         properties = dict(properties_of(schema))
         required = required_of(schema)
@@ -248,7 +126,7 @@ def without_nulls(value: Any, schema: Any, root: JsonObject, depth: int = 0) -> 
     does not require the member, that is what was meant.
     """
     schema = resolved(schema, root)
-    if depth >= DEEPEST:
+    if depth >= MAX_DEPTH:
         return value
     if isinstance(value, list):
         inner = schema.get("items")

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.exporters.schemas import (
-    DEEPEST,
+from mcpwire.protocol.json_schema import (
+    MAX_DEPTH,
     branches_of,
     properties_of,
     required_of,
@@ -98,7 +98,7 @@ def strict_schema(schema: JsonObject) -> JsonObject | None:
 
 
 def _strict(schema: Any, depth: int) -> JsonObject:
-    if not isinstance(schema, dict) or depth >= DEEPEST:
+    if not isinstance(schema, dict) or depth >= MAX_DEPTH:
         raise _NotStrictError
     if any(key in schema for key in _BEYOND):
         raise _NotStrictError

@@ -27,7 +27,7 @@ from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
 from mcpwire.gateway.task_ids import TaskIds
 from mcpwire.gateway.upstreams import Upstreams
 from mcpwire.protocol.methods import available, declared_extensions
-from mcpwire.protocol.request_state import NOBODY
+from mcpwire.protocol.request_state import ANONYMOUS
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
 from mcpwire.server.request import IN_MEMORY, Facts, check_kept
 from mcpwire.server.routes import capabilities_at
@@ -239,7 +239,7 @@ class GatewayDispatcher(Dispatcher):
         def make() -> Upstreams:
             downstream = StandaloneDownstream(
                 asking.capabilities,
-                TaskIds(self._gateway.state_keys, asking.owner or NOBODY),
+                TaskIds(self._gateway.state_keys, asking.owner or ANONYMOUS),
                 parking=self._gateway.parking,
                 revision=asking.revision,
                 is_one=asking.owner is not None,
@@ -355,7 +355,7 @@ class GatewayDispatcher(Dispatcher):
             self._by_session[session] = upstreams
             return self._described(upstreams, session.revision)
         principal = session.principal
-        owner = NOBODY if principal is None else principal.key
+        owner = ANONYMOUS if principal is None else principal.key
         upstreams = Upstreams(
             gateway,
             plan,

@@ -1,15 +1,16 @@
 """What a server asks of its client, and how the client answers.
 
-Sampling (an answer of the model), elicitation (an answer of the user) and roots (the
-folders a server may work in). A request of a session and an entry of an input-required
-result are handled alike::
+Sampling (an answer of the model, deprecated in 2026-07-28), elicitation (an answer of
+the user) and roots (the folders a server may work in). A request of a session and an
+entry of an input-required result are handled alike::
 
     raw params ── decode_params ──> params ──> the handler ──> value
                                                                  │ finish
     raw answer <── encode_answer ────────────────────────────────┘
 
 Capabilities are declared by the handlers that are there, and a request is taken only
-where its capability is declared in the revision spoken, so the two never part.
+where its capability is declared in the revision spoken, so the two never part. This
+library shows no form, opens no URL and calls no model: the handlers do.
 """
 
 from __future__ import annotations
@@ -33,27 +34,25 @@ from mcpwire.protocol.methods import available, capability_declared, is_declared
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
-    from mcpwire.types import JsonObject, WireType
-    from mcpwire.versions import Revision
-
-    T = TypeVar("T", bound=WireType)
-
     from mcpwire.errors import RPCError
     from mcpwire.types import (
         CreateMessageRequestParams,
         CreateMessageResult,
         ElicitAction,
-        ElicitationCapability,
         ElicitRequestFormParams,
         ElicitRequestURLParams,
         ElicitResult,
+        JsonObject,
         Root,
-        SamplingCapability,
         SamplingMessage,
+        WireType,
     )
+    from mcpwire.versions import Revision
 
+    T = TypeVar("T", bound=WireType)
 
 __all__ = [
+    "SAMPLING_CONTENT",
     "USER_REJECTED",
     "ClientFeatures",
     "Elicitation",
@@ -66,125 +65,26 @@ __all__ = [
     "ServerRequest",
     "UrlElicitations",
     "UrlHandler",
-    "as_elicitation",
     "as_roots",
-    "as_sampling",
     "as_source",
+    "check_sampling",
     "decode_params",
     "encode_answer",
-    "prepare_sampling",
+    "finish_sampling",
 ]
 
+_NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, *_ = REVISIONS
 
-# === question
-
-
-@attrs.frozen
-class ServerRequest:
-    """What is left to do: call the handler, await what it returns, finish."""
-
-    handler: Callable[[Any], Any] | None
-    """Takes `argument`; plain or async. ``None``: nobody is asked."""
-
-    argument: Any = attrs.field(repr=False)
-    """The typed params, for the handler; what was asked belongs in no log."""
-
-    finish: Callable[[Any], dict[str, Any]] = attrs.field(repr=False)
-    """Makes the raw answer of what the handler returned.
-
-    Raises `LocalProtocolError`, naming field and rule, for what must not be sent.
-    """
+_SAMPLE: Final = "sampling/createMessage"
+_ELICIT: Final = "elicitation/create"
+_ROOTS: Final = "roots/list"
 
 
-def decode_params(cls: type[T], params: JsonObject | None, method: str) -> T:
-    """Make the typed params of a question.
-
-    Raises:
-        InvalidParams: They break the type's specification; says where.
-    """
-    from mcpwire.types import decode
-
-    try:
-        return decode(cls, params)
-    except InvalidMessage as error:
-        raise InvalidParams(str(error), method=method) from error
-
-
-def encode_answer(value: WireType, revision: Revision, what: str) -> JsonObject:
-    """Make the raw answer, and read it as the server will.
-
-    Encoding looks at structure only; a handler's ``model=None`` shows when the answer
-    is decoded again.
-
-    Raises:
-        LocalProtocolError: It breaks the type's specification; says where.
-    """
-    from mcpwire.types import decode, encode
-
-    answer = encode(value, revision)
-    try:
-        decode(type(value), answer)
-    except InvalidMessage as error:
-        raise LocalProtocolError(f"{what}: {error}") from error
-    return answer
-
-
-# === completions
-
-
-OPEN_MAX: Final = 1024
-"""How many elicitations may be open before the oldest is forgotten."""
-
-
-class UrlElicitations:
-    """The URL elicitations of one client whose end is still to come.
-
-    Only 2025-11-25 gives them ids and says when the user is done. What says so about
-    an id that is unknown or finished is ignored (client/elicitation, "Completion
-    Notifications": MUST).
-    """
-
-    def __init__(self, limit: int = OPEN_MAX) -> None:
-        self._limit = limit
-        # Changed by whoever reads and by whoever runs handlers, which may be two
-        # threads: each method changes it by one indivisible step at a time.
-        self._open: OrderedDict[str, None] = OrderedDict()
-
-    def __len__(self) -> int:
-        """Return how many are open."""
-        return len(self._open)
-
-    def add(self, id: str) -> None:
-        """Note an elicitation that reaches a handler."""
-        self._open[id] = None
-        if len(self._open) > self._limit:
-            self._open.popitem(last=False)
-
-    def add_required(self, error: RPCError) -> None:
-        """Note the elicitations that a call failed for (-32042)."""
-        data = error.data
-        elicitations = data.get("elicitations") if isinstance(data, Mapping) else None
-        for each in elicitations if isinstance(elicitations, list) else ():
-            id = each.get("elicitationId") if isinstance(each, Mapping) else None
-            if type(id) is str:
-                self.add(id)
-
-    def discard(self, id: str | None) -> None:
-        """Forget an elicitation that the user did not agree to."""
-        if id is not None:
-            self._open.pop(id, None)
-
-    def complete(self, params: Mapping[str, Any] | None) -> bool:
-        """Tell whether a completion notification ends one that is open; then it has."""
-        id = (params or {}).get("elicitationId")
-        return type(id) is str and self._open.pop(id, id) is None
-
-
-# === roots
+# --- what handlers are given as
 
 
 class PathLike(Protocol):
-    """What names a path: `pathlib.Path` and its kind."""
+    """An object that names a path: `pathlib.Path` and its kind."""
 
     def __fspath__(self) -> str | bytes:
         """Return the path."""
@@ -200,7 +100,355 @@ Roots: TypeAlias = (
 )
 """Roots, or a function, plain or async, that returns them."""
 
-_ROOTS: Final = "roots/list"
+SamplingHandler: TypeAlias = (
+    "Callable[[CreateMessageRequestParams], "
+    "CreateMessageResult | Awaitable[CreateMessageResult]]"
+)
+"""Answers with the client's model; plain or async."""
+
+FormAnswer: TypeAlias = "ElicitResult | Mapping[str, Any] | ElicitAction"
+FormHandler: TypeAlias = (
+    "Callable[[ElicitRequestFormParams], FormAnswer | Awaitable[FormAnswer]]"
+)
+"""Shows a form; plain or async."""
+
+UrlAnswer: TypeAlias = "ElicitResult | ElicitAction"
+UrlHandler: TypeAlias = (
+    "Callable[[ElicitRequestURLParams], UrlAnswer | Awaitable[UrlAnswer]]"
+)
+"""Offers a URL; plain or async."""
+
+USER_REJECTED: Final = -1
+"""The code of the `RPCError` to raise when the user rejects what a server asks.
+
+2025-11-25 client/sampling, "Error Handling".
+"""
+
+
+def _check_handler(feature: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if not callable(value) and not (value is None and attribute.default is None):
+        what = f"{type(feature).__name__.lower()}: {attribute.name}"
+        raise ValueError(f"{what} must be a function, got {excerpt(value)}")
+
+
+@attrs.frozen
+class Sampling:
+    """A handler for sampling, and what it can do beyond text and images.
+
+    The handler gets `CreateMessageRequestParams` and returns a `CreateMessageResult`.
+    It keeps to `max_tokens`, lets the user see and stop what is sent, and keeps
+    `meta` of tool uses and results when it hands them to the model. To reject a request
+    it raises ``RPCError("...", code=USER_REJECTED)``.
+
+    Raises:
+        ValueError: The handler is no function.
+    """
+
+    handler: SamplingHandler = attrs.field(validator=_check_handler)
+
+    tools: bool = attrs.field(default=False, kw_only=True)
+    """Whether it heeds `tools` and `tool_choice` (since 2025-11-25).
+
+    Without it a request that has them is refused before the handler sees it.
+    """
+
+    context: bool = attrs.field(default=False, kw_only=True)
+    """Whether it heeds `include_context` (declared since 2025-11-25)."""
+
+
+@attrs.frozen
+class Elicitation:
+    """The handlers that ask the user; each mode is declared by its handler.
+
+    The form handler gets `ElicitRequestFormParams`. It returns a mapping (accepted,
+    with that content), an `ElicitResult`, or the action's name. Fields that an accepted
+    form leaves out get their defaults; a field that is ``None`` stays out. The content
+    must fit the form.
+
+    The URL handler gets `ElicitRequestURLParams` whose URL is safe to be shown: https,
+    or http to this machine, without a user name. It shows the whole URL, asks, and
+    opens it only where the user agrees; `mcpwire.protocol.elicitation.describe_url`
+    says what to point out. It returns an `ElicitResult` or the action's name;
+    ``accept`` means consent and not that the user is done.
+
+    Raises:
+        ValueError: There is no handler, or one is no function.
+    """
+
+    form: FormHandler | None = attrs.field(default=None, validator=_check_handler)
+    url: UrlHandler | None = attrs.field(default=None, validator=_check_handler)
+
+    plain_http: bool = attrs.field(default=False, kw_only=True)
+    """Whether the URL handler also gets http URLs of other machines."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.form is None and self.url is None:
+            raise ValueError("elicitation needs a form handler or a url handler")
+
+
+def _as_sampling(given: SamplingHandler | Sampling | None) -> Sampling | None:
+    return given if given is None or isinstance(given, Sampling) else Sampling(given)
+
+
+def _as_elicitation(given: FormHandler | Elicitation | None) -> Elicitation | None:
+    if given is None or isinstance(given, Elicitation):
+        return given
+    return Elicitation(form=given)
+
+
+# --- the features of one client
+
+
+@attrs.frozen
+class ServerRequest:
+    """A checked request of a server: call the handler, await its value, finish."""
+
+    handler: Callable[[Any], Any] | None
+    """Takes `params`; plain or async. ``None``: `finish` needs no value."""
+
+    params: Any = attrs.field(repr=False)
+    """The typed params; what was asked belongs in no log."""
+
+    finish: Callable[[Any], dict[str, Any]] = attrs.field(repr=False)
+    """Makes the raw answer of the handler's value.
+
+    Raises `LocalProtocolError`, naming field and rule, for what must not be sent.
+    """
+
+
+class ClientFeatures:
+    """What a client does for its servers, by the handlers that it was given.
+
+    Args:
+        sampling: A function or a `Sampling`: answers with the client's model.
+        elicitation: A function (forms only) or an `Elicitation`: asks the user.
+        roots: A list of `Root`, ``file://`` URIs and path objects, or a function that
+            returns one. A list is read whenever a server asks, so it may change.
+        extensions: The ids of the extensions to switch on, or a mapping from ids to
+            settings. None is on by itself (SEP-2133, "SDK Implementation").
+        experimental: Capabilities of the user's own, by name, with their settings.
+
+    Attributes:
+        url_elicitations: The visits that a server may still report as done.
+
+    Raises:
+        ValueError: An argument is malformed; names it.
+    """
+
+    def __init__(
+        self,
+        *,
+        sampling: SamplingHandler | Sampling | None = None,
+        elicitation: FormHandler | Elicitation | None = None,
+        roots: Roots | None = None,
+        extensions: Mapping[str, JsonObject | None] | Iterable[str] | None = None,
+        experimental: Mapping[str, JsonObject | None] | None = None,
+    ) -> None:
+        self._sampling = _as_sampling(sampling)
+        self._elicitation = _as_elicitation(elicitation)
+        self._roots = as_source(roots)
+        self._extensions = _as_extensions(extensions)
+        self._experimental = _as_experimental(experimental)
+        self.url_elicitations = UrlElicitations()
+
+    def replace(self, given: Mapping[str, Any]) -> None:
+        """Replace the handlers of these arguments.
+
+        Raises:
+            ValueError: One of them is malformed; then nothing is replaced.
+        """
+        checks: Mapping[str, Callable[[Any], Any]] = {
+            "sampling": _as_sampling,
+            "elicitation": _as_elicitation,
+            "roots": as_source,
+        }
+        checked = {f"_{name}": checks[name](value) for name, value in given.items()}
+        for name, value in checked.items():
+            setattr(self, name, value)
+
+    @property
+    def extensions(self) -> frozenset[str]:
+        """The ids of the extensions that are switched on."""
+        return frozenset(self._extensions)
+
+    def capabilities(self, revision: Revision) -> JsonObject:
+        """Return the client capabilities that are declared at a revision."""
+        sampling, elicitation, roots = self._sampling, self._elicitation, self._roots
+        declared = self._extensions or self._experimental
+        if not declared and sampling is None and elicitation is None and roots is None:
+            return {}
+        from mcpwire import types
+
+        capabilities = types.ClientCapabilities(
+            roots=None if roots is None else types.RootsCapability(True),
+            sampling=None
+            if sampling is None
+            else types.SamplingCapability(
+                context={} if sampling.context else None,
+                tools={} if sampling.tools else None,
+            ),
+            elicitation=None
+            if elicitation is None
+            else types.ElicitationCapability(
+                form=None if elicitation.form is None else {},
+                url=None if elicitation.url is None else {},
+            ),
+            extensions={id: dict(given) for id, given in self._extensions.items()}
+            or None,
+            experimental=self._experimental or None,
+        )
+        raw = types.encode(capabilities, revision)
+        has_forms = elicitation is not None and elicitation.form is not None
+        if raw.get("elicitation") == {} and not has_forms:
+            # 2025-06-18 knows forms only, and an empty capability always means forms.
+            del raw["elicitation"]
+        return raw
+
+    def prepare(
+        self, method: str, params: JsonObject | None, revision: Revision
+    ) -> ServerRequest:
+        """Check a server's request; return its handler, params and finish.
+
+        Raises:
+            MethodNotFound: The revision has no such request, or there is no handler.
+            InvalidParams: The request breaks a rule; says which and where.
+        """
+        spec = available(method, revision, "server")
+        capabilities = self.capabilities(revision)
+        if spec is not None and is_declared(spec, capabilities):
+            if method == _SAMPLE and self._sampling is not None:
+                request = check_sampling(params, capabilities)
+                finish = partial(finish_sampling, request, revision)
+                return ServerRequest(self._sampling.handler, request, finish)
+            if method == _ELICIT and self._elicitation is not None:
+                return self._prepare_elicitation(
+                    self._elicitation, params, revision, capabilities
+                )
+            if method == _ROOTS:
+                return _prepare_roots(self._roots, params, revision)
+        raise MethodNotFound(
+            f"this client does not answer {excerpt(method)}", method=method
+        )
+
+    def _prepare_elicitation(
+        self,
+        handlers: Elicitation,
+        params: JsonObject | None,
+        revision: Revision,
+        capabilities: JsonObject,
+    ) -> ServerRequest:
+        mode = (params or {}).get("mode")
+        if mode is None:
+            # 2025-11-25 client/elicitation, "Elicitation Requests": no mode means form.
+            mode = "form"
+        if mode not in _MODES or not capability_declared(
+            capabilities, f"elicitation.{mode}"
+        ):
+            raise InvalidParams(
+                f"this client did not declare the elicitation mode {excerpt(mode)}",
+                method=_ELICIT,
+            )
+        if mode == "form":
+            form = _check_form(params)
+            return ServerRequest(
+                handlers.form, form, partial(_finish_form, form, revision)
+            )
+        page = _check_page(params, revision, plain_http=handlers.plain_http)
+        visits = self.url_elicitations
+        if page.elicitation_id is not None and _has_ids(revision):
+            visits.add(page.elicitation_id)
+        return ServerRequest(
+            handlers.url, page, partial(_finish_page, page, visits, revision)
+        )
+
+    def complete_elicitation(self, params: JsonObject | None) -> bool:
+        """Tell whether a completion notification ends an open elicitation.
+
+        2025-11-25 client/elicitation, "Completion Notifications": one about an id that
+        is unknown or finished MUST be ignored.
+        """
+        return self.url_elicitations.complete(params)
+
+
+def _as_extensions(
+    given: Mapping[str, JsonObject | None] | Iterable[str] | None,
+) -> dict[str, JsonObject]:
+    if given is None:
+        return {}
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ValueError(
+            "extensions must be ids, or a mapping from ids to settings, "
+            f"got {excerpt(given)}"
+        )
+    if not isinstance(given, Mapping):
+        return {_checked_id(id): {} for id in given}
+    return {_checked_id(id): _settings(id, given[id], "extensions") for id in given}
+
+
+def _checked_id(id: object) -> str:
+    from mcpwire.types.meta import is_meta_key
+
+    # 2026-07-28 basic/versioning, "Extension Negotiation": the rules of `_meta` keys,
+    # and the prefix is mandatory.
+    if not isinstance(id, str) or "/" not in id or not is_meta_key(id):
+        raise ValueError(
+            f"extensions: {excerpt(id)} is no extension's id, "
+            "which is spelled like 'com.example/name'"
+        )
+    return id
+
+
+def _as_experimental(
+    given: Mapping[str, JsonObject | None] | None,
+) -> dict[str, JsonObject]:
+    if given is not None and not isinstance(given, Mapping):
+        raise ValueError(
+            "experimental must be a mapping from names to settings, "
+            f"got {excerpt(given)}"
+        )
+    items = (given or {}).items()
+    return {name: _settings(name, value, "experimental") for name, value in items}
+
+
+def _settings(id: str, settings: Any, argument: str) -> JsonObject:
+    if settings is not None and not isinstance(settings, Mapping):
+        raise ValueError(
+            f"{argument}: the settings of {excerpt(id)} must be a mapping, "
+            f"got {excerpt(settings)}"
+        )
+    return dict(settings or {})
+
+
+def decode_params(cls: type[T], params: JsonObject | None, method: str) -> T:
+    """Return typed params, or raise `InvalidParams` that says where they are wrong."""
+    from mcpwire.types import decode
+
+    try:
+        return decode(cls, params)
+    except InvalidMessage as error:
+        raise InvalidParams(str(error), method=method) from error
+
+
+def encode_answer(value: WireType, revision: Revision, what: str) -> JsonObject:
+    """Return the raw answer, or raise `LocalProtocolError` that says where it is wrong.
+
+    Encoding looks at structure only; a handler's ``model=None`` shows when the answer
+    is decoded again.
+    """
+    from mcpwire.types import decode, encode
+
+    answer = encode(value, revision)
+    try:
+        decode(type(value), answer)
+    except InvalidMessage as error:
+        raise LocalProtocolError(f"{what}: {error}") from error
+    return answer
+
+
+# --- roots: `file://` URIs in their plainest form, so that no two programs can read one
+# differently (2026-07-28 client/roots, "Security Considerations": clients MUST validate
+# root URIs to prevent path traversal)
+
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
 
@@ -226,12 +474,10 @@ _RULES: Final = tuple(
 
 
 def as_source(given: Roots | None) -> Any:
-    """Return what the user gave for roots: a function, a list, a tuple or ``None``.
-
-    A list stays the user's own, so that it may change.
+    """Return the given roots: a function, the user's own list, a tuple or ``None``.
 
     Raises:
-        ValueError: It is neither roots nor a function; says which entry is wrong.
+        ValueError: They are neither roots nor a function; says which entry is wrong.
     """
     if given is None or callable(given):
         return given
@@ -241,11 +487,9 @@ def as_source(given: Roots | None) -> Any:
 
 
 def as_roots(values: Iterable[RootLike]) -> list[Root]:
-    """Return roots as the wire has them, each one checked.
+    """Return roots as the wire has them, each one checked; no path is looked up.
 
-    A path must be absolute; it is not looked up. A text with a scheme is a URI: it must
-    begin with ``file://``, name no other machine, have neither query nor fragment, and
-    hold no ``..``, however it is spelled.
+    A text with a scheme is a URI, another one an absolute path.
 
     Raises:
         ValueError: One of them is no root; says which and why.
@@ -276,7 +520,9 @@ def _as_root(value: Any, index: int) -> Root:
         )
     if root.name is not None and not isinstance(root.name, str):
         raise ValueError(f"{where}: its name must be a str, got {excerpt(root.name)}")
-    problem = _root_problem(root.uri)
+    problem: str | None = "is no str"
+    if isinstance(root.uri, str):
+        problem = next((why for rule, why in _RULES if rule.search(root.uri)), None)
     if problem is not None:
         raise ValueError(f"{where}: {excerpt(root.uri)} {problem}")
     return root
@@ -302,159 +548,60 @@ def _uri_of(path: str | bytes, where: str) -> str:
     return prefix + quote_from_bytes(data)
 
 
-def _root_problem(uri: object) -> str | None:
-    """Say what keeps a URI from being a root's, or return ``None``."""
-    if not isinstance(uri, str):
-        return "is no str"
-    return next((why for offence, why in _RULES if offence.search(uri)), None)
-
-
 def _prepare_roots(
-    source: Any, params: JsonObject | None, revision: Revision, _: JsonObject
+    source: Any, params: JsonObject | None, revision: Revision
 ) -> ServerRequest:
-    """Answer a server's question for the roots.
+    from mcpwire.types import ListRootsRequestParams, ListRootsResult
 
-    Raises:
-        InvalidParams: The params, which hold nothing, are malformed.
-    """
-    from mcpwire.types import ListRootsRequestParams
+    def finish(value: Any) -> JsonObject:
+        try:
+            roots = as_roots(value)
+        except ValueError as error:
+            raise LocalProtocolError(str(error)) from error
+        return encode_answer(ListRootsResult(roots), revision, "roots")
 
     request = decode_params(
         ListRootsRequestParams, {} if params is None else params, _ROOTS
     )
     if callable(source):
-        return ServerRequest(
-            lambda _: source(), request, partial(_finish_roots, revision)
-        )
-    return ServerRequest(None, request, lambda _: _finish_roots(revision, source))
+        return ServerRequest(lambda _: source(), request, finish)
+    return ServerRequest(None, request, lambda _: finish(source))
 
 
-def _finish_roots(revision: Revision, value: Any) -> JsonObject:
-    from mcpwire.types import ListRootsResult
-
-    try:
-        roots = as_roots(value)
-    except ValueError as error:
-        raise LocalProtocolError(str(error)) from error
-    return encode_answer(ListRootsResult(roots), revision, "roots")
+# --- sampling: the rules for the conversation and for the handler's answer
 
 
-# === sampling
-
-
-SamplingHandler: TypeAlias = (
-    "Callable[[CreateMessageRequestParams], "
-    "CreateMessageResult | Awaitable[CreateMessageResult]]"
-)
-"""Answers with the client's model; plain or async."""
-
-USER_REJECTED: Final = -1
-"""The code of the `RPCError` to raise when the user rejects what a server asks.
-
-2025-11-25 client/sampling, "Error Handling".
-"""
-
-_NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, *_ = REVISIONS
-
-_SAMPLING: Final = "sampling/createMessage"
-_SAMPLING_ANSWER: Final = "sampling answer"
-
-_BLOCKS: Final[Mapping[object, Revision]] = {
+SAMPLING_CONTENT: Final[Mapping[object, Revision]] = {
     "text": _NOV_2024,
     "image": _NOV_2024,
     "audio": _MAR_2025,
     "tool_use": _NOV_2025,
     "tool_result": _NOV_2025,
 }
-"""The kinds of content in sampling, and since when each is one."""
+"""The kinds of content in sampling, and the first revision of each."""
 
 
-def _check_sampling_handler(_: Any, __: Any, value: Any) -> None:
-    if not callable(value):
-        raise ValueError(f"sampling must be a function, got {excerpt(value)}")
-
-
-@attrs.frozen
-class Sampling:
-    """A handler for sampling, and what it can do beyond text and images.
-
-    The handler gets `CreateMessageRequestParams` and returns a `CreateMessageResult`.
-    It keeps to `max_tokens`, lets the user see and stop what is sent, and keeps
-    `meta` of tool uses and results when it hands them to the model. To reject a request
-    it raises ``RPCError("...", code=USER_REJECTED)``.
-
-    Raises:
-        ValueError: The handler is no function.
-    """
-
-    handler: SamplingHandler = attrs.field(validator=_check_sampling_handler)
-
-    tools: bool = attrs.field(default=False, kw_only=True)
-    """Whether it heeds `tools` and `tool_choice` (since 2025-11-25).
-
-    Without it a request that has them is refused before the handler sees it.
-    """
-
-    context: bool = attrs.field(default=False, kw_only=True)
-    """Whether it heeds `include_context` (declared since 2025-11-25)."""
-
-
-def as_sampling(given: SamplingHandler | Sampling | None) -> Sampling | None:
-    """Return what the user gave for sampling as a `Sampling`.
-
-    Raises:
-        ValueError: It is no function.
-    """
-    if given is None or isinstance(given, Sampling):
-        return given
-    return Sampling(given)
-
-
-def _sampling_capability(feature: Sampling | None) -> SamplingCapability | None:
-    """Return what is declared, as of the newest revision."""
-    if feature is None:
-        return None
-    from mcpwire.types import SamplingCapability
-
-    return SamplingCapability(
-        context={} if feature.context else None, tools={} if feature.tools else None
-    )
-
-
-def prepare_sampling(
-    feature: Sampling,
-    params: JsonObject | None,
-    revision: Revision,
-    capabilities: JsonObject,
-) -> ServerRequest:
-    """Check a server's request for an answer of the model.
+def check_sampling(
+    params: JsonObject | None, capabilities: JsonObject
+) -> CreateMessageRequestParams:
+    """Return the typed params of a server's request for an answer of the model.
 
     Raises:
         InvalidParams: It breaks a rule; says which and where.
     """
     from mcpwire.types import CreateMessageRequestParams
 
-    request = decode_params(CreateMessageRequestParams, params, _SAMPLING)
+    request = decode_params(CreateMessageRequestParams, params, _SAMPLE)
     # 2025-11-25 schema, CreateMessageRequestParams: MUST return an error.
     asks_for_tools = request.tools is not None or request.tool_choice is not None
     if asks_for_tools and not capability_declared(capabilities, "sampling.tools"):
         given = "tools" if request.tools is not None else "toolChoice"
-        raise InvalidParams(
-            f"CreateMessageRequestParams.{given}: this client did not declare "
-            "sampling.tools",
-            method=_SAMPLING,
-        )
-    problem = _find_imbalance(request.messages)
+        problem: str | None = f".{given}: this client did not declare sampling.tools"
+    else:
+        problem = _find_imbalance(request.messages)
     if problem is not None:
-        raise InvalidParams(
-            f"CreateMessageRequestParams.messages{problem}", method=_SAMPLING
-        )
-    return ServerRequest(
-        feature.handler, request, partial(_finish_sampling, request, revision)
-    )
-
-
-# --- the conversation: tool uses and their results
+        raise InvalidParams(f"CreateMessageRequestParams{problem}", method=_SAMPLE)
+    return request
 
 
 def _find_imbalance(messages: list[SamplingMessage]) -> str | None:
@@ -466,24 +613,22 @@ def _find_imbalance(messages: list[SamplingMessage]) -> str | None:
     open_uses: list[str] = []
     for index, message in enumerate(messages):
         uses, results = _tools_in(message)
-        problem = (
-            _misplaced(message, uses, results)
-            or _first_problem(
-                Counter(open_uses) - Counter(results),
-                "the tool use {} before it has no result here",
+        unanswered = Counter(open_uses) - Counter(results)
+        unasked = Counter(results) - Counter(open_uses)
+        problem = _misplaced(message, uses, results)
+        if problem is None and unanswered:
+            problem = f"the tool use {_first(unanswered)} before it has no result here"
+        if problem is None and unasked:
+            problem = (
+                f"the tool result {_first(unasked)} answers no tool use of the message "
+                "before"
             )
-            or _first_problem(
-                Counter(results) - Counter(open_uses),
-                "the tool result {} answers no tool use of the message before",
-            )
-        )
         if problem is not None:
-            return f"[{index}]: {problem}"
+            return f".messages[{index}]: {problem}"
         open_uses = uses
     if open_uses:
-        return (
-            f"[{len(messages) - 1}]: the tool use {excerpt(open_uses[0])} has no result"
-        )
+        last = len(messages) - 1
+        return f".messages[{last}]: the tool use {excerpt(open_uses[0])} has no result"
     return None
 
 
@@ -509,231 +654,137 @@ def _misplaced(
     return None
 
 
-def _first_problem(ids: Counter[str], sentence: str) -> str | None:
-    return next((sentence.format(excerpt(id)) for id in ids), None)
+def _first(ids: Counter[str]) -> str:
+    return excerpt(next(iter(ids)))
 
 
-# --- the answer
-
-
-def _finish_sampling(
+def finish_sampling(
     request: CreateMessageRequestParams, revision: Revision, value: Any
 ) -> JsonObject:
+    """Return the raw answer of a sampling handler's value.
+
+    Raises:
+        LocalProtocolError: It does not answer the request.
+    """
     from mcpwire.types import CreateMessageResult
 
+    what = "sampling answer"
     if not isinstance(value, CreateMessageResult):
         raise LocalProtocolError(
-            f"{_SAMPLING_ANSWER}: expected CreateMessageResult, "
-            f"got {type(value).__name__}"
+            f"{what}: expected CreateMessageResult, got {type(value).__name__}"
         )
     if isinstance(value.content, (list, tuple)):
-        content = list(value.content)
-        value = attrs.evolve(value, content=_unwrapped(content, revision))
-    answer = encode_answer(value, revision, _SAMPLING_ANSWER)
+        # SEP-1577: several blocks since 2025-11-25, exactly one before.
+        content: Any = list(value.content)
+        if revision < _NOV_2025:
+            if len(content) != 1:
+                raise LocalProtocolError(
+                    f"{what}: content must be one block at {revision}, "
+                    f"got {len(content)}"
+                )
+            content = content[0]
+        value = attrs.evolve(value, content=content)
+    answer = encode_answer(value, revision, what)
     blocks = answer["content"]
     for block in blocks if type(blocks) is list else [blocks]:
         problem = _block_problem(block.get("type"), request, revision)
         if problem is not None:
-            raise LocalProtocolError(f"{_SAMPLING_ANSWER}: {problem}")
+            raise LocalProtocolError(f"{what}: {problem}")
     return answer
-
-
-def _unwrapped(blocks: list[Any], revision: Revision) -> Any:
-    # SEP-1577: several blocks since 2025-11-25, exactly one before.
-    if revision >= _NOV_2025:
-        return blocks
-    if len(blocks) != 1:
-        raise LocalProtocolError(
-            f"{_SAMPLING_ANSWER}: content must be one block at {revision}, "
-            f"got {len(blocks)}"
-        )
-    return blocks[0]
 
 
 def _block_problem(
     kind: object, request: CreateMessageRequestParams, revision: Revision
 ) -> str | None:
-    since = _BLOCKS.get(kind)
+    since = SAMPLING_CONTENT.get(kind)
     if since is None:
-        return f"content of type {excerpt(kind)} is none that sampling knows"
+        return f"sampling has no content of type {excerpt(kind)}"
     if revision < since:
         return f"content of type {kind!r} exists since {since}, not at {revision}"
     if kind == "tool_use":
-        return _tool_use_problem(request)
+        if not request.tools:
+            return "a tool use where the server offers no tools"
+        choice = request.tool_choice
+        if choice is not None and choice.mode == "none":
+            # 2025-11-25 client/sampling, "Tool Choice Modes": MUST NOT use any tools.
+            return "a tool use where the server chose 'none'"
     # Each tool use of the conversation has its result already.
     return "a tool result answers no tool use" if kind == "tool_result" else None
 
 
-def _tool_use_problem(request: CreateMessageRequestParams) -> str | None:
-    if not request.tools:
-        return "a tool use where the server offers no tools"
-    choice = request.tool_choice
-    if choice is not None and choice.mode == "none":
-        # 2025-11-25 client/sampling, "Tool Choice Modes": MUST NOT use any tools.
-        return "a tool use where the server chose 'none'"
-    return None
+# --- elicitation
 
 
-# === elicitation
-
-
-FormAnswer: TypeAlias = "ElicitResult | Mapping[str, Any] | ElicitAction"
-FormHandler: TypeAlias = (
-    "Callable[[ElicitRequestFormParams], FormAnswer | Awaitable[FormAnswer]]"
-)
-"""Shows a form; plain or async."""
-
-UrlAnswer: TypeAlias = "ElicitResult | ElicitAction"
-UrlHandler: TypeAlias = (
-    "Callable[[ElicitRequestURLParams], UrlAnswer | Awaitable[UrlAnswer]]"
-)
-"""Offers a URL; plain or async."""
-
-_ELICITATION: Final = "elicitation/create"
-_ELICITATION_ANSWER: Final = "elicitation answer"
-_ACTIONS: Final = ("accept", "decline", "cancel")
 _MODES: Final = ("form", "url")
+_ACTIONS: Final = ("accept", "decline", "cancel")
+_ELICITED: Final = "elicitation answer"
+
+_OPEN_MAX: Final = 1024
 
 
-def _check_elicitation_handler(
-    _: Any, attribute: attrs.Attribute[Any], value: object
-) -> None:
-    if value is not None and not callable(value):
-        raise ValueError(
-            f"elicitation: {attribute.name} must be a function, got {excerpt(value)}"
-        )
+class UrlElicitations:
+    """The URL elicitations of one client whose completion may still come, bounded.
 
-
-@attrs.frozen
-class Elicitation:
-    """The handlers that ask the user; each mode is declared by its handler.
-
-    The form handler gets `ElicitRequestFormParams`. It returns a mapping (accepted,
-    with that content), an `ElicitResult`, or the action's name. Fields that an accepted
-    form leaves out get their defaults; a field that is ``None`` stays out. The content
-    must fit the form.
-
-    The URL handler gets `ElicitRequestURLParams` whose URL is safe to be shown: https,
-    or http to this machine, without a user name. It shows the whole URL, asks, and
-    opens it only where the user agrees; `mcpwire.protocol.elicitation.describe_url`
-    says what to point out. It returns an `ElicitResult` or the action's name;
-    ``accept`` means consent and not that the user is done.
-
-    Raises:
-        ValueError: There is no handler, or one is no function.
+    Only 2025-11-25 gives them ids and reports when the user is done.
     """
 
-    form: FormHandler | None = attrs.field(
-        default=None, validator=_check_elicitation_handler
-    )
-    url: UrlHandler | None = attrs.field(
-        default=None, validator=_check_elicitation_handler
-    )
+    def __init__(self) -> None:
+        self._open: OrderedDict[str, None] = OrderedDict()
 
-    plain_http: bool = attrs.field(default=False, kw_only=True)
-    """Whether the URL handler also gets http URLs of other machines."""
+    def __len__(self) -> int:
+        return len(self._open)
 
-    def __attrs_post_init__(self) -> None:
-        """Refuse to be empty."""
-        if self.form is None and self.url is None:
-            raise ValueError("elicitation needs a form handler or a url handler")
+    def add(self, id: str) -> None:
+        """Note an elicitation that reaches a handler; the oldest is forgotten."""
+        self._open[id] = None
+        if len(self._open) > _OPEN_MAX:
+            self._open.popitem(last=False)
 
+    def add_required(self, error: RPCError) -> None:
+        """Note the elicitations that a call failed for (-32042)."""
+        data = error.data
+        elicitations = data.get("elicitations") if isinstance(data, Mapping) else None
+        for each in elicitations if isinstance(elicitations, list) else ():
+            id = each.get("elicitationId") if isinstance(each, Mapping) else None
+            if type(id) is str:
+                self.add(id)
 
-def as_elicitation(given: FormHandler | Elicitation | None) -> Elicitation | None:
-    """Return what the user gave for elicitation as an `Elicitation`.
+    def discard(self, id: str | None) -> None:
+        """Forget an elicitation that the user did not agree to."""
+        if id is not None:
+            self._open.pop(id, None)
 
-    Raises:
-        ValueError: It is no function.
-    """
-    if given is None or isinstance(given, Elicitation):
-        return given
-    if not callable(given):
-        raise ValueError(f"elicitation must be a function, got {excerpt(given)}")
-    return Elicitation(form=given)
-
-
-def _elicitation_capability(
-    feature: Elicitation | None,
-) -> ElicitationCapability | None:
-    """Return what is declared, as of the newest revision."""
-    if feature is None:
-        return None
-    from mcpwire.types import ElicitationCapability
-
-    return ElicitationCapability(
-        form=None if feature.form is None else {},
-        url=None if feature.url is None else {},
-    )
+    def complete(self, params: Mapping[str, Any] | None) -> bool:
+        """Tell whether a completion notification ends an open one; end it."""
+        id = (params or {}).get("elicitationId")
+        return type(id) is str and self._open.pop(id, id) is None
 
 
-def _prepare_elicitation(
-    feature: Elicitation,
-    visits: UrlElicitations,
-    params: JsonObject | None,
-    revision: Revision,
-    capabilities: JsonObject,
-) -> ServerRequest:
-    """Check a server's request for an answer of the user.
-
-    Raises:
-        InvalidParams: Its mode was not declared, or it breaks a rule; says which.
-    """
-    mode = (params or {}).get("mode")
-    if mode is None:
-        # 2025-11-25 client/elicitation, "Elicitation Requests": no mode means form.
-        mode = "form"
-    if mode not in _MODES or not capability_declared(
-        capabilities, f"elicitation.{mode}"
-    ):
-        raise InvalidParams(
-            f"this client did not declare the elicitation mode {excerpt(mode)}",
-            method=_ELICITATION,
-        )
-    if mode == "form":
-        return _prepare_form(feature, params, revision)
-    return _prepare_url(feature, visits, params, revision)
-
-
-def _prepare_form(
-    feature: Elicitation, params: JsonObject | None, revision: Revision
-) -> ServerRequest:
+def _check_form(params: JsonObject | None) -> ElicitRequestFormParams:
     from mcpwire.types import ElicitRequestFormParams
 
-    request = decode_params(ElicitRequestFormParams, params, _ELICITATION)
-    return ServerRequest(
-        feature.form, request, partial(_finish_form, request, revision)
-    )
+    return decode_params(ElicitRequestFormParams, params, _ELICIT)
 
 
-def _prepare_url(
-    feature: Elicitation,
-    visits: UrlElicitations,
-    params: JsonObject | None,
-    revision: Revision,
-) -> ServerRequest:
+def _check_page(
+    params: JsonObject | None, revision: Revision, *, plain_http: bool
+) -> ElicitRequestURLParams:
     from mcpwire.protocol.elicitation import url_problem
     from mcpwire.types import ElicitRequestURLParams
 
-    request = decode_params(ElicitRequestURLParams, params, _ELICITATION)
-    problem = url_problem(request.url, plain_http=feature.plain_http)
+    request = decode_params(ElicitRequestURLParams, params, _ELICIT)
+    problem = url_problem(request.url, plain_http=plain_http)
     if problem is None and request.elicitation_id is None and _has_ids(revision):
         problem = "elicitationId: expected str, got nothing"
     if problem is not None:
-        raise InvalidParams(f"ElicitRequestURLParams.{problem}", method=_ELICITATION)
-    if request.elicitation_id is not None and _has_ids(revision):
-        visits.add(request.elicitation_id)
-    return ServerRequest(
-        feature.url, request, partial(_finish_url, request, visits, revision)
-    )
+        raise InvalidParams(f"ElicitRequestURLParams.{problem}", method=_ELICIT)
+    return request
 
 
 def _has_ids(revision: Revision) -> bool:
     # An elicitation has an id so that its end can be told, and only then.
     notice = "notifications/elicitation/complete"
     return available(notice, revision, "server") is not None
-
-
-# --- the answer
 
 
 def _finish_form(
@@ -747,13 +798,11 @@ def _finish_form(
     result = _as_result(value, "ElicitResult, a mapping or an action")
     if result.action == "accept":
         content = fill_form(request.requested_schema, result.content or {}, revision)
-        return encode_answer(
-            attrs.evolve(result, content=content), revision, _ELICITATION_ANSWER
-        )
+        return encode_answer(attrs.evolve(result, content=content), revision, _ELICITED)
     return _without_content(result, f"the action is {result.action!r}", revision)
 
 
-def _finish_url(
+def _finish_page(
     request: ElicitRequestURLParams,
     visits: UrlElicitations,
     revision: Revision,
@@ -777,12 +826,10 @@ def _as_result(value: Any, expected: str) -> ElicitResult:
     result = ElicitResult(value) if isinstance(value, str) else value  # type: ignore[arg-type]  # which strings are actions is checked below
     if not isinstance(result, ElicitResult):
         got = type(value).__name__
-        raise LocalProtocolError(
-            f"{_ELICITATION_ANSWER}: expected {expected}, got {got}"
-        )
+        raise LocalProtocolError(f"{_ELICITED}: expected {expected}, got {got}")
     if result.action not in _ACTIONS:
         raise LocalProtocolError(
-            f"{_ELICITATION_ANSWER}: the action must be one of {', '.join(_ACTIONS)}, "
+            f"{_ELICITED}: the action must be one of {', '.join(_ACTIONS)}, "
             f"got {excerpt(result.action)}"
         )
     return result
@@ -794,187 +841,6 @@ def _without_content(
     # 2025-11-25 schema, ElicitResult: content only with an accepted form.
     if result.content:
         raise LocalProtocolError(
-            f"{_ELICITATION_ANSWER}: content must be left out where {reason}"
+            f"{_ELICITED}: content must be left out where {reason}"
         )
-    return encode_answer(
-        attrs.evolve(result, content=None), revision, _ELICITATION_ANSWER
-    )
-
-
-# === client_features
-
-
-class ClientFeatures:
-    """What a client does for its servers, by the handlers that it was given.
-
-    Args:
-        sampling: A function or a `Sampling`: answers with the client's model.
-        elicitation: A function (forms only) or an `Elicitation`: asks the user.
-        roots: A list of `Root`, ``file://`` URIs and path objects, or a function that
-            returns one. A list is read whenever a server asks, so it may change.
-        extensions: The ids of the extensions to switch on, or a mapping from ids to
-            settings. None is on by itself (SEP-2133, "SDK Implementation").
-        experimental: Capabilities of the user's own, by name, with their settings.
-
-    Attributes:
-        url_elicitations: Those whose end a server may still tell.
-
-    Raises:
-        ValueError: One of them is nothing of the kind; names the argument.
-    """
-
-    def __init__(
-        self,
-        *,
-        sampling: SamplingHandler | Sampling | None = None,
-        elicitation: FormHandler | Elicitation | None = None,
-        roots: Roots | None = None,
-        extensions: Mapping[str, JsonObject | None] | Iterable[str] | None = None,
-        experimental: Mapping[str, JsonObject | None] | None = None,
-    ) -> None:
-        self._sampling = as_sampling(sampling)
-        self._elicitation = as_elicitation(elicitation)
-        self._roots = as_source(roots)
-        self._extensions = _as_extensions(extensions)
-        self._experimental = _as_experimental(experimental)
-        self.url_elicitations = UrlElicitations()
-        self._asks: Mapping[str, Callable[..., ServerRequest]] = {
-            "sampling/createMessage": self._ask_sampling,
-            "elicitation/create": self._ask_elicitation,
-            "roots/list": self._ask_roots,
-        }
-
-    def replace(self, given: Mapping[str, Any]) -> None:
-        """Let others answer from now on: what is named, by the names of the arguments.
-
-        Raises:
-            ValueError: One of them is nothing of the kind; then nothing is replaced.
-        """
-        checks: Mapping[str, Callable[[Any], Any]] = {
-            "sampling": as_sampling,
-            "elicitation": as_elicitation,
-            "roots": as_source,
-        }
-        checked = {f"_{name}": checks[name](value) for name, value in given.items()}
-        for name, value in checked.items():
-            setattr(self, name, value)
-
-    @property
-    def extensions(self) -> frozenset[str]:
-        """The ids of the extensions that are switched on."""
-        return frozenset(self._extensions)
-
-    def capabilities(self, revision: Revision) -> JsonObject:
-        """Return the client capabilities that are declared at a revision."""
-        handlers = (self._sampling, self._elicitation, self._roots)
-        declared = self._extensions or self._experimental
-        if not declared and all(given is None for given in handlers):
-            return {}
-        from mcpwire.types import ClientCapabilities, RootsCapability, encode
-
-        capabilities = encode(
-            ClientCapabilities(
-                roots=None if self._roots is None else RootsCapability(True),
-                sampling=_sampling_capability(self._sampling),
-                elicitation=_elicitation_capability(self._elicitation),
-                extensions={id: dict(given) for id, given in self._extensions.items()}
-                or None,
-                experimental=self._experimental or None,
-            ),
-            revision,
-        )
-        has_forms = self._elicitation is not None and self._elicitation.form is not None
-        if capabilities.get("elicitation") == {} and not has_forms:
-            # 2025-06-18 knows forms only, and an empty capability always means forms.
-            del capabilities["elicitation"]
-        return capabilities
-
-    def prepare(
-        self, method: str, params: JsonObject | None, revision: Revision
-    ) -> ServerRequest:
-        """Return the handler for what a server asks, its argument, its answer's check.
-
-        Raises:
-            MethodNotFound: The revision has no such question, or nobody is there to
-                answer it.
-            InvalidParams: The question breaks a rule; says which and where.
-        """
-        spec = available(method, revision, "server")
-        ask = self._asks.get(method)
-        capabilities = self.capabilities(revision)
-        if spec is None or ask is None or not is_declared(spec, capabilities):
-            raise MethodNotFound(
-                f"this client does not answer {excerpt(method)}", method=method
-            )
-        return ask(params, revision, capabilities)
-
-    def complete_elicitation(self, params: JsonObject | None) -> bool:
-        """Tell whether a completion notification ends an elicitation that is open.
-
-        2025-11-25 client/elicitation, "Completion Notifications": one about an id that
-        is unknown or finished MUST be ignored.
-        """
-        return self.url_elicitations.complete(params)
-
-    def _ask_sampling(self, *question: Any) -> ServerRequest:
-        assert self._sampling is not None
-        return prepare_sampling(self._sampling, *question)
-
-    def _ask_elicitation(self, *question: Any) -> ServerRequest:
-        assert self._elicitation is not None
-        return _prepare_elicitation(self._elicitation, self.url_elicitations, *question)
-
-    def _ask_roots(self, *question: Any) -> ServerRequest:
-        assert self._roots is not None
-        return _prepare_roots(self._roots, *question)
-
-
-def _as_extensions(
-    given: Mapping[str, JsonObject | None] | Iterable[str] | None,
-) -> dict[str, JsonObject]:
-    if given is None:
-        return {}
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ValueError(
-            "extensions must be ids, or a mapping from ids to settings, "
-            f"got {excerpt(given)}"
-        )
-    if not isinstance(given, Mapping):
-        return {_checked_id(id): {} for id in given}
-    return {_checked_id(id): _settings(id, given[id]) for id in given}
-
-
-def _checked_id(id: object) -> str:
-    from mcpwire.types.meta import is_meta_key
-
-    # 2026-07-28 basic/versioning, "Extension Negotiation": the rules of `_meta` keys,
-    # and the prefix is mandatory.
-    if not isinstance(id, str) or "/" not in id or not is_meta_key(id):
-        raise ValueError(
-            f"extensions: {excerpt(id)} is no extension's id, "
-            "which is spelled like 'com.example/name'"
-        )
-    return id
-
-
-def _as_experimental(
-    given: Mapping[str, JsonObject | None] | None,
-) -> dict[str, JsonObject]:
-    if given is not None and not isinstance(given, Mapping):
-        raise ValueError(
-            "experimental must be a mapping from names to settings, "
-            f"got {excerpt(given)}"
-        )
-    return {
-        name: _settings(name, settings, "experimental")
-        for name, settings in (given or {}).items()
-    }
-
-
-def _settings(id: str, settings: Any, argument: str = "extensions") -> JsonObject:
-    if settings is not None and not isinstance(settings, Mapping):
-        raise ValueError(
-            f"{argument}: the settings of {excerpt(id)} must be a mapping, "
-            f"got {excerpt(settings)}"
-        )
-    return dict(settings or {})
+    return encode_answer(attrs.evolve(result, content=None), revision, _ELICITED)

@@ -1,20 +1,17 @@
 """When a call must have ended: one absolute time over all its rounds and retries.
 
-A `Deadline` holds no clock; who asks it passes the time, of any monotonic clock as long
-as it is the same one each time. ``at`` is infinite where nothing limits the call and
-while the clock stands still, so a shell compares it without looking at anything else.
+A `Deadline` holds no clock; each method is given the time, of any one monotonic clock.
+``at`` is infinite where nothing limits the call and while the clock stands still, so a
+shell compares it without looking at anything else.
 """
 
 from __future__ import annotations
 
 from math import inf
-from typing import Final
 
 from mcpwire.errors import RequestTimeout
 
 __all__ = ["Deadline"]
-
-_new: Final = object.__new__
 
 
 class Deadline:
@@ -27,6 +24,11 @@ class Deadline:
         maximum: Seconds that no `extend` goes beyond (2025-11-25 basic/lifecycle,
             "Timeouts": a maximum should hold whatever progress is reported); ``None``:
             no maximum.
+
+    Attributes:
+        started: The time it was made.
+        at: The time it ends; infinite for no limit and in a pause without a bound.
+        timeout: The limit that runs out first, in seconds, for the error's text.
     """
 
     __slots__ = (
@@ -44,22 +46,10 @@ class Deadline:
         "timeout",
     )
 
-    started: float
-    """The time it was made."""
-
-    at: float
-    """The time it ends; infinite for no limit and in a pause without a bound."""
-
-    timeout: float | None
-    """The limit that runs out first, in seconds, for the error that tells of it."""
-
     # Set by the first pause.
     _held_at: float
     _paused_at: float
-    _spare: float
-    """How long this pause stops the clock; then it runs again."""
-
-    # Set by the first pause with a bound.
+    _spare: float  # for how long this pause stops the clock
     _most: float
 
     def __init__(
@@ -69,30 +59,12 @@ class Deadline:
         self.timeout = self._timeout = timeout
         self._maximum = maximum
         self._pauses = 0
-        self._left = inf
+        self._left = inf  # of what pauses with a bound may take
+        self._cap = inf
         self.at = inf if timeout is None else now + timeout
-        if maximum is None:
-            self._cap = inf
-        else:
+        if maximum is not None:
             self._cap = now + maximum
             self._clamp()
-
-    @staticmethod
-    def of(now: float, timeout: float) -> Deadline:
-        """Return ``Deadline(now, timeout)`` for two thirds of what that costs.
-
-        Each call makes one, and none has a maximum but where progress extends it: here
-        Python does not go by way of the type to enter `__init__`.
-        """
-        self = _new(Deadline)
-        self.started = now
-        self.timeout = self._timeout = timeout
-        self._maximum = None
-        self._pauses = 0
-        self._left = inf
-        self.at = now + timeout
-        self._cap = inf
-        return self
 
     def _clamp(self) -> None:
         if self.at > self._cap:
@@ -175,6 +147,5 @@ class Deadline:
         )
 
     def __repr__(self) -> str:
-        """Tell the limit and whether the clock stands still."""
         limit = "no limit" if self.timeout is None else f"{self.timeout:g} s"
         return f"<Deadline {limit}{', paused' if self._pauses else ''}>"

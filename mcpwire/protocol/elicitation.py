@@ -77,7 +77,7 @@ __all__ = [
 ]
 
 
-# === formats
+# --- formats of text
 
 
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
@@ -85,9 +85,8 @@ _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _EMAIL: Final = re.compile(
     rf"(?=[^@]{{1,64}}@.{{1,253}}\Z){_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})*"
 )
-_URI: Final = re.compile(
-    r"[A-Za-z][A-Za-z0-9+.\-]*:(?:[!$&-;=?-Z\[\]_a-z~#]|%[0-9A-Fa-f]{2})*"
-)
+_URI_PART: Final = r"(?:[!$&-;=?-Z\[\]_a-z~]|%[0-9A-Fa-f]{2})*"
+_URI: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*:{_URI_PART}(?:#{_URI_PART})?")
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _DATE_TIME: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt]"
@@ -101,14 +100,6 @@ def format_problem(text: str, format: str | None) -> str | None:
     """Say what a text should be and is not, or ``None`` where it fits its format."""
     check, name = _FORMATS.get(format or "", (None, ""))
     return None if check is None or check(text) else name
-
-
-def _is_email(text: str) -> bool:
-    return _EMAIL.fullmatch(text) is not None
-
-
-def _is_uri(text: str) -> bool:
-    return _URI.fullmatch(text) is not None and text.count("#") <= 1
 
 
 def _is_date(text: str) -> bool:
@@ -135,15 +126,15 @@ def _is_date_time(text: str) -> bool:
     return minute % _DAY_MINUTES == _DAY_MINUTES - 1
 
 
-_FORMATS: Final[Mapping[str, tuple[Callable[[str], bool], str]]] = {
-    "email": (_is_email, "an email address"),
-    "uri": (_is_uri, "an absolute URI"),
+_FORMATS: Final[Mapping[str, tuple[Callable[[str], object], str]]] = {
+    "email": (_EMAIL.fullmatch, "an email address"),
+    "uri": (_URI.fullmatch, "an absolute URI"),
     "date": (_is_date, "a date such as 2026-07-28"),
     "date-time": (_is_date_time, "a time such as 2026-07-28T12:00:00Z"),
 }
 
 
-# === elicitation
+# --- forms
 
 
 Value: TypeAlias = str | int | float | bool | list[str]
@@ -218,25 +209,20 @@ def fill_form(
         if name not in content and not _is_early(value, revision)
     }
     for name, value in content.items():
-        if value is not None:
-            field = fields.get(name) or _additional(schema, name)
-            filled[name] = checked = _checked(field, name, value)
-            if _is_early(checked, revision):
-                raise _refused(
-                    name, f"lists exist since {_LISTS_SINCE}, not at {revision}"
-                )
+        if value is None:
+            continue
+        field = fields.get(name) or _additional(schema, name)
+        try:
+            filled[name] = check_value(field, value)
+        except ValueError as error:
+            raise _refused(name, str(error)) from error
+        if _is_early(filled[name], revision):
+            raise _refused(name, f"lists exist since {_LISTS_SINCE}, not at {revision}")
     for name in required:
         if name not in filled:
             raise _refused(name, "it is required")
     order = (*schema.properties, *filled)
     return {name: filled[name] for name in order if name in filled}
-
-
-def _checked(field: PrimitiveSchemaDefinition, name: str, value: object) -> Value:
-    try:
-        return check_value(field, value)
-    except ValueError as error:
-        raise _refused(name, str(error)) from error
 
 
 def _additional(schema: RequestedSchema, name: object) -> PrimitiveSchemaDefinition:
@@ -268,15 +254,18 @@ def _text(value: object) -> str:
 
 def _string(field: Any, value: object) -> str:
     text = _text(value)
-    length = len(text)
-    if field.min_length is not None and length < field.min_length:
-        raise ValueError(f"{length} characters, the minimum is {field.min_length}")
-    if field.max_length is not None and length > field.max_length:
-        raise ValueError(f"{length} characters, the maximum is {field.max_length}")
+    _check_count(len(text), "characters", field.min_length, field.max_length)
     expected = format_problem(text, field.format)
     if expected is not None:
         raise ValueError(f"{excerpt(text)} is not {expected}")
     return text
+
+
+def _check_count(count: int, what: str, low: int | None, high: int | None) -> None:
+    if low is not None and count < low:
+        raise ValueError(f"{count} {what}, the minimum is {low}")
+    if high is not None and count > high:
+        raise ValueError(f"{count} {what}, the maximum is {high}")
 
 
 def _number(field: Any, value: object) -> int | float:
@@ -320,10 +309,7 @@ def _several(field: Any, value: object) -> list[str]:
     choices = choices_of(field)
     for text in chosen:
         _check_choice(text, choices)
-    if field.min_items is not None and len(chosen) < field.min_items:
-        raise ValueError(f"{len(chosen)} chosen, the minimum is {field.min_items}")
-    if field.max_items is not None and len(chosen) > field.max_items:
-        raise ValueError(f"{len(chosen)} chosen, the maximum is {field.max_items}")
+    _check_count(len(chosen), "chosen", field.min_items, field.max_items)
     return chosen
 
 
@@ -338,7 +324,7 @@ def _check_choice(text: str, choices: Iterable[str]) -> None:
         shown = [excerpt(choice) for choice in choices]
         more = ", ..." if len(shown) > _CHOICES_SHOWN else ""
         raise ValueError(
-            f"{excerpt(text)} is none of {', '.join(shown[:_CHOICES_SHOWN])}{more}"
+            f"{excerpt(text)} is not one of {', '.join(shown[:_CHOICES_SHOWN])}{more}"
         )
 
 
@@ -365,7 +351,7 @@ _CHECKS: Final[Mapping[type, Callable[[Any, object], Value]]] = {
 }
 
 
-# === visits
+# --- URLs to visit
 
 
 URL_MAX: Final = 8 * 1024
@@ -419,7 +405,7 @@ def describe_url(url: str) -> UrlDescription:
     """Return what to show of a URL beside the URL itself.
 
     Raises:
-        ValueError: It is none that should be shown at all.
+        ValueError: It must not be shown at all.
     """
     parts = parse_url(url)
     labels = [_shown_label(label) for label in parts.host.split(".")]
@@ -437,7 +423,7 @@ def describe_url(url: str) -> UrlDescription:
 def _warnings(parts: Url, labels: list[str], *, is_punycode: bool) -> list[str]:
     found = []
     if not parts.is_secure:
-        found.append("plain http: whoever is in between reads and changes everything")
+        found.append("plain http: everybody in between can read and change everything")
     if is_punycode:
         found.append("the host has letters that may pass for others")
     if any(_mixes_scripts(label) for label in labels):

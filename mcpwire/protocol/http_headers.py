@@ -17,6 +17,7 @@ import attrs
 from mcpwire._version import __version__
 from mcpwire.errors import InvalidMessage, LocalProtocolError, RemoteProtocolError
 from mcpwire.protocol.methods import METHODS
+from mcpwire.protocol.retry import can_resume_from
 from mcpwire.wire.headers import (
     LAST_EVENT_ID,
     METHOD,
@@ -26,7 +27,6 @@ from mcpwire.wire.headers import (
     SESSION_ID,
     encode_value,
     find_param_headers,
-    is_session_id,
     is_token,
     mirror_params,
 )
@@ -41,12 +41,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_ENDPOINT",
+    "MAX_REDIRECTS",
     "Heads",
     "Mirror",
-    "can_resume_from",
     "check_headers",
     "field_line",
     "resolve_endpoint",
+    "resolve_redirect",
 ]
 
 USER_AGENT: Final = f"mcpwire/{__version__}"
@@ -55,11 +56,9 @@ USER_AGENT: Final = f"mcpwire/{__version__}"
 _VALUE: Final = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 _TARGET: Final = re.compile(r"/[!\"$-~]*")  # a fragment is no part of a request
 
-_EVENT_ID: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+")
-_EVENT_ID_BYTES: Final = 4 * 1024  # many servers refuse heads of more than 8 KiB
-
 _VERSION: Final = PROTOCOL_VERSION.lower()
 _SESSION: Final = SESSION_ID.lower()
+_METHOD: Final = METHOD.lower()
 _MIRRORED: Final = PARAM_PREFIX.lower()
 
 # What a user's own header would break: the framing, or what MCP says in the head.
@@ -80,7 +79,7 @@ _OURS: Final = frozenset(
         "transfer-encoding",
         "upgrade",
         LAST_EVENT_ID.lower(),
-        METHOD.lower(),
+        _METHOD,
         NAME.lower(),
         _SESSION,
         _VERSION,
@@ -119,104 +118,52 @@ def check_headers(
             raise LocalProtocolError(
                 f"{what}: the value of {name!r} must be str, got {type(value).__name__}"
             )
-        checked[lower] = _check_value(name, value, what)
+        if _VALUE.fullmatch(value) is None:
+            raise _bad_value(name, what)
+        checked[lower] = value
     return tuple(checked.items())
 
 
-def _check_value(name: str, value: str, what: str) -> str:
-    if _VALUE.fullmatch(value) is None:
-        raise LocalProtocolError(
-            f"{what}: the value of {name!r} must be visible ASCII, with spaces only "
-            "inside"
-        )
-    return value
-
-
-def can_resume_from(event_id: str) -> bool:
-    """Tell whether an event id can travel in `Last-Event-ID`.
-
-    Beyond ASCII it travels as UTF-8 (HTML standard, 9.2.3), and spaces around it are no
-    part of a field. An id with control characters, of spaces only or of more than 4 KiB
-    has no way to travel: resume from one before it, and drop what comes twice.
-    """
-    return (
-        _EVENT_ID.fullmatch(event_id) is not None
-        and event_id.strip(" ") != ""
-        and len(event_id.encode()) <= _EVENT_ID_BYTES
+def _bad_value(name: str, what: str) -> LocalProtocolError:
+    return LocalProtocolError(
+        f"{what}: the value of {name!r} must be visible ASCII, with spaces only inside"
     )
 
 
 def field_line(name: str, value: str) -> bytes:
-    """Return one field line; the name is in lower case.
-
-    Raises:
-        LocalProtocolError: They cannot be a field's name and value.
-    """
+    """Return one field line; the name is in lower case."""
     if not is_token(name):
         raise LocalProtocolError(f"{name[:40]!r} cannot be a header's name")
-    return f"{name}: {_check_value(name, value, 'headers')}\r\n".encode("ascii")
+    if _VALUE.fullmatch(value) is None:
+        raise _bad_value(name, "headers")
+    return f"{name}: {value}\r\n".encode("ascii")
 
 
 class Heads:
-    """The heads of the requests to one target on one session.
+    """The heads of the requests to one target and session.
 
-    `own` are the user's headers for all requests, as `check_headers` accepts them.
-
-    `extra` are further fields of one request, such as the mirrored ones, or headers
-    that `check_headers` has accepted. A later field takes the place of an earlier one
-    of the same name, in whatever case.
-
-    Raises:
-        LocalProtocolError: A header, of all requests or of one, cannot be one.
+    `own` are the user's headers for all requests, `extra` are further fields of one
+    request. A later field takes the place of an earlier one of the same name, in
+    whatever case. Every method raises `LocalProtocolError` for what cannot be a field.
     """
 
-    __slots__ = ("_delete", "_get", "_own", "_post", "_revision", "_session_id", "_url")
+    __slots__ = ("_own", "_url", "revision", "session_id")
 
     def __init__(self, url: Url, own: Mapping[str, str] | None = None) -> None:
+        if _TARGET.fullmatch(url.target) is None:
+            raise LocalProtocolError("a request's target must be a path and query")
         self._url = url
         self._own = dict(check_headers(own or {}))
-        self._session_id: str | None = None
-        self._revision: Revision | None = None
-        self._compose()
-
-    @property
-    def session_id(self) -> str | None:
-        """The session that the requests belong to.
-
-        Raises:
-            LocalProtocolError: On setting: it is no session id.
-        """
-        return self._session_id
-
-    @session_id.setter
-    def session_id(self, session_id: str | None) -> None:
-        if session_id is not None and not is_session_id(session_id):
-            raise LocalProtocolError("a session id must be visible ASCII")
-        self._session_id = session_id
-        self._compose()
-
-    @property
-    def revision(self) -> Revision | None:
-        """The agreed revision; ``None`` before there is one, as on `initialize`."""
-        return self._revision
-
-    @revision.setter
-    def revision(self, revision: Revision | None) -> None:
-        self._revision = revision
-        self._compose()
+        self.session_id: str | None = None
+        self.revision: Revision | None = None
 
     def with_target(self, target: str) -> Heads:
-        """Return the same heads for another path and query of the same origin.
-
-        Raises:
-            LocalProtocolError: That is no path and query of a request line.
-        """
+        """Return the same heads for another path and query of the same origin."""
         path, mark, query = target.partition("?")
         url = attrs.evolve(self._url, path=path, query=query if mark else None)
         heads = Heads(url, self._own)
-        heads._session_id = self._session_id
-        heads._revision = self._revision
-        heads._compose()
+        heads.session_id = self.session_id
+        heads.revision = self.revision
         return heads
 
     def post(
@@ -224,22 +171,21 @@ class Heads:
     ) -> bytes:
         """Return the head of a POST that carries one message.
 
-        `version` is for a request that comes before the agreement and names its
-        revision all the same, as each one of the stateless era does.
+        `version` is for a request before the agreement that names its revision all the
+        same, as each one of the stateless era does.
         """
         if version is not None:
-            extra = (*extra, (_VERSION, version))
-        return self._post.start(extra) if extra else self._post.bare
+            extra = (*extra, (PROTOCOL_VERSION, version))
+        # 2025-11-25 basic/transports, "Sending Messages to the Server": both types.
+        both = "application/json, text/event-stream"
+        more = {"content-type": "application/json", "accept": both}
+        return self._compose("POST", more, extra)
 
     def get(
         self, last_event_id: str | None = None, extra: Iterable[tuple[str, str]] = ()
     ) -> bytes:
-        """Return the head of a GET that opens an event stream, or resumes one.
-
-        Raises:
-            LocalProtocolError: `can_resume_from` refuses the id.
-        """
-        start = self._get.start(extra)
+        """Return the head of a GET that opens an event stream, or resumes one."""
+        start = self._compose("GET", {"accept": "text/event-stream"}, extra)
         if not last_event_id:
             return start
         if not can_resume_from(last_event_id):
@@ -249,184 +195,82 @@ class Heads:
 
     def delete(self, extra: Iterable[tuple[str, str]] = ()) -> bytes:
         """Return the head of the DELETE that ends the session."""
-        return self._delete.start(extra)
+        return self._compose("DELETE", {}, extra)
 
-    def _compose(self) -> None:
-        common = {
+    def _compose(
+        self, verb: str, more: dict[str, str], extra: Iterable[tuple[str, str]]
+    ) -> bytes:
+        fields = {
             "host": self._url.authority,
             "user-agent": USER_AGENT,
             # A handful of bytes: compressing them costs more than it saves.
             "accept-encoding": "identity",
             **self._own,
         }
-        if self._revision is not None:
-            common[_VERSION] = self._revision.name
-        if self._session_id is not None:
-            common[_SESSION] = self._session_id
-        # 2025-11-25 basic/transports, "Sending Messages to the Server": both types.
-        both = "application/json, text/event-stream"
-        body = {"content-type": "application/json", "accept": both}
-        target = self._url.target
-        self._post = _Head("POST", target, {**common, **body})
-        self._get = _Head("GET", target, {**common, "accept": "text/event-stream"})
-        self._delete = _Head("DELETE", target, common)
+        if self.revision is not None:
+            fields[_VERSION] = self.revision.name
+        if self.session_id is not None:
+            fields[_SESSION] = self.session_id
+        fields |= more
+        fields |= {name.lower(): value for name, value in extra}
+        lines = b"".join(field_line(name, value) for name, value in fields.items())
+        return f"{verb} {self._url.target} HTTP/1.1\r\n".encode("ascii") + lines
 
 
-class _Head:
-    """The head of one kind of request."""
-
-    __slots__ = ("_fields", "_request_line", "bare")
-
-    def __init__(self, verb: str, target: str, fields: dict[str, str]) -> None:
-        if _TARGET.fullmatch(target) is None:
-            raise LocalProtocolError("a request's target must be a path and query")
-        self._request_line = f"{verb} {target} HTTP/1.1\r\n".encode("ascii")
-        self._fields = {name: field_line(name, value) for name, value in fields.items()}
-        self.bare = self._request_line + b"".join(self._fields.values())
-        """The head with nothing extra."""
-
-    def start(self, extra: Iterable[tuple[str, str]]) -> bytes:
-        """Return the head with something extra."""
-        lines = {}
-        for name, value in extra:
-            lower = name.lower()
-            lines[lower] = field_line(lower, value)
-        if self._fields.keys().isdisjoint(lines):
-            return self.bare + b"".join(lines.values()) if lines else self.bare
-        return self._request_line + b"".join((self._fields | lines).values())
-
+# What the stateless era mirrors...
 
 _MEMBERS: Final = {spec.name: spec.mirrored for spec in METHODS if spec.mirrored}
 """Method -> the member of its params that `Mcp-Name` repeats."""
 
+_METHOD_LINES: Final = {spec.name: field_line(_METHOD, spec.name) for spec in METHODS}
+
 _HEADERS_MAX: Final = 16_384  # of all tools together
-_LINES_MAX: Final = 1_024  # that are kept to be used again
-_LINE_LENGTH_MAX: Final = 256
-_STARTS_MAX: Final = 128  # whole heads: users' headers in them may be long
 
 
 class Mirror:
-    """Composes the mirrored fields of requests to one server.
+    """The fields that requests to one server repeat from their bodies.
 
-    It knows the annotations of the tools whose lists went through `learn`; the newest
-    list counts. `on_dropped` is told the name of each tool that a list loses, and why.
+    `learn` takes lists of tools; the newest list counts. `on_dropped` is called with
+    the name of each tool that a list loses, and why.
     """
 
-    __slots__ = ("_count", "_known", "_lines", "_on_dropped", "_starts")
+    __slots__ = ("_count", "_known", "_on_dropped")
 
     def __init__(self, on_dropped: Callable[[str, str], object]) -> None:
         self._on_dropped = on_dropped
         self._known: dict[str, tuple[ParamHeader, ...]] = {}
         self._count = 0
-        self._lines: dict[tuple[str, str], bytes] = {}
-        self._starts: dict[tuple[bytes, str, str | None], bytes] = {}
-
-    def forget(self) -> None:
-        """Forget every tool: another server may answer now."""
-        self._known.clear()
-        self._count = 0
-
-    # Requests...
-
-    def standard(
-        self, method: str, params: Mapping[str, Any] | None
-    ) -> list[tuple[str, str]]:
-        """Return names and encoded values of the fields that go with any method.
-
-        A name that is missing in the params, or is no text, has no field: what is wrong
-        with such a request is for the server to say.
-
-        Raises:
-            LocalProtocolError: The name is not Unicode.
-        """
-        fields = [(METHOD, method)]
-        name = _name_in(method, params)
-        if name is not None:
-            fields.append((NAME, encode_value(name)))
-        return fields
-
-    def params(self, name: Any, arguments: Any) -> list[tuple[str, str]]:
-        """Return names and encoded values of the fields for a tool's arguments.
-
-        Of a tool that no list has shown nothing is known, and nothing is mirrored: the
-        server then refuses the call, and the list is asked for.
-
-        Raises:
-            LocalProtocolError: An argument that is mirrored has no header form.
-        """
-        headers = self._known.get(name) if isinstance(name, str) else None
-        if headers is None or not isinstance(arguments, dict):
-            return []
-        return mirror_params(headers, arguments)
-
-    def start(
-        self, head: bytes, method: str, params: Mapping[str, Any] | None
-    ) -> bytes:
-        """Return that head with all mirrored fields of a message behind it.
-
-        Heads are remembered for what depends on nothing but method and name, which
-        most calls do not: give one here that comes again, as `Heads.post` does.
-
-        Raises:
-            LocalProtocolError: As `lines`.
-        """
-        # As `_name_in`, without its call for each request.
-        member = _MEMBERS.get(method)
-        name = params.get(member) if member is not None and params else None
-        if not isinstance(name, str):
-            name = None
-        # Asked each time and not when a list is learnt: another thread may be calling.
-        if name in self._known and method == "tools/call":
-            return head + self.lines(method, params)
-        key = (head, method, name)
-        start = self._starts.get(key)
-        if start is None:
-            start = head + self._standard_lines(method, name)
-            if name is None or len(name) <= _LINE_LENGTH_MAX:
-                if len(self._starts) >= _STARTS_MAX:  # threads may add at once
-                    self._starts.clear()
-                self._starts[key] = start
-        return start
 
     def lines(self, method: str, params: Mapping[str, Any] | None) -> bytes:
-        """Return all mirrored fields of a message, as lines to put behind its head.
+        """Return the mirrored fields of a message, as lines to put behind its head.
+
+        A name that is missing or is no text has no field: what is wrong with such a
+        request is for the server to say. Of a tool that no list has shown, no argument
+        is mirrored: the server refuses the call, and the list is asked for.
 
         Raises:
-            LocalProtocolError: The method's name, or what is mirrored, cannot be said
-                in a header.
+            LocalProtocolError: The method, the name or an argument has no header form.
         """
-        name = _name_in(method, params)
-        lines = self._standard_lines(method, name)
-        if name is not None and self._known and method == "tools/call":
-            assert params is not None
-            for header, value in self.params(name, params.get("arguments")):
+        lines = _METHOD_LINES.get(method) or field_line(_METHOD, method)
+        member = _MEMBERS.get(method)
+        if member is None or not params:
+            return lines
+        name = params.get(member)
+        if not isinstance(name, str):
+            return lines
+        # Only names have the encoded form (2026-07-28, "Value Encoding").
+        lines += f"mcp-name: {encode_value(name)}\r\n".encode("ascii")
+        headers = self._known.get(name) if method == "tools/call" else None
+        arguments = params.get("arguments")
+        if headers and isinstance(arguments, dict):
+            for header, value in mirror_params(headers, arguments):
                 lines += field_line(header.lower(), value)
         return lines
-
-    def _standard_lines(self, method: str, name: str | None) -> bytes:
-        lines = self._line(METHOD, method)
-        return lines if name is None else lines + self._line(NAME, name)
-
-    def _line(self, header: str, text: str) -> bytes:
-        """Return the line of a standard field, which is often the one of before."""
-        line = self._lines.get((header, text))
-        if line is None:
-            # Only names have the encoded form (2026-07-28, "Value Encoding").
-            value = encode_value(text) if header == NAME else text
-            line = field_line(header.lower(), value)
-            if len(self._lines) >= _LINES_MAX:  # threads may add at once
-                self._lines.clear()
-            if len(text) <= _LINE_LENGTH_MAX:
-                self._lines[header, text] = line
-        return line
-
-    # Lists of tools...
 
     def learn(self, result: dict[str, Any]) -> dict[str, Any]:
         """Return a `tools/list` result without the tools whose annotations are invalid.
 
-        It is the same object when all of them stay. What is no tool at all stays too:
-        the decoder says better what is wrong with it.
+        What is no tool at all stays: the decoder says better what is wrong with it.
         """
         tools = result.get("tools")
         if not isinstance(tools, list):
@@ -435,41 +279,25 @@ class Mirror:
         return result if len(kept) == len(tools) else {**result, "tools": kept}
 
     def _learn_tool(self, tool: Any) -> bool:
-        """Take note of a tool's annotations; tell whether it may stay."""
+        """Store a tool's annotations; return whether the tool may stay."""
         name = tool.get("name") if isinstance(tool, dict) else None
         if not isinstance(name, str):
             return True
+        self._count -= len(self._known.pop(name, ()))
         try:
             headers = find_param_headers(tool.get("inputSchema"))
         except InvalidMessage as error:
-            self._forget_tool(name)
             self._on_dropped(name, str(error))
             return False
-        if headers and self._known.get(name) == headers:
-            return True  # another thread may be calling it
-        self._forget_tool(name)
         if headers:
             self._known[name] = headers
             self._count += len(headers)
-            self._make_room()
+        while self._count > _HEADERS_MAX:  # those that were learnt first go
+            self._count -= len(self._known.pop(next(iter(self._known))))
         return True
 
-    def _forget_tool(self, name: str) -> None:
-        known = self._known.pop(name, ())
-        self._count -= len(known)
 
-    def _make_room(self) -> None:
-        """Forget the tools that were learnt first, where there are too many."""
-        while self._count > _HEADERS_MAX:
-            self._count -= len(self._known.pop(next(iter(self._known))))
-
-
-def _name_in(method: str, params: Mapping[str, Any] | None) -> str | None:
-    """Return what a request is about, for the methods that mirror it."""
-    member = _MEMBERS.get(method)
-    name = params.get(member) if member is not None and params else None
-    return name if isinstance(name, str) else None
-
+# The endpoint of HTTP+SSE...
 
 LONGEST_ENDPOINT: Final = 8_000
 """As much as any server must take in a request line (RFC 9110, 4.1), and no more: it is
@@ -477,15 +305,13 @@ sent with every message."""
 
 
 def resolve_endpoint(stream: Url, data: bytes) -> Url:
-    """Return the URL that an ``endpoint`` event names.
+    """Return the URL that the ``endpoint`` event of a stream names.
 
-    Args:
-        stream: Where the event stream came from.
-        data: The event's data: a path, relative or not, or a URL of the same origin.
+    2024-11-05 basic/transports, "HTTP with SSE". It gets our credentials with every
+    message, so another origin than that of the stream is refused.
 
     Raises:
-        RemoteProtocolError: It names another origin, or it is nothing that every
-            reader of URLs reads alike; says which, without its secrets.
+        RemoteProtocolError: It is refused; says why, without its secrets.
     """
     text = data[: LONGEST_ENDPOINT + 1].decode("utf-8", "replace")
     if not text or len(data) > LONGEST_ENDPOINT:
@@ -506,3 +332,40 @@ def _refused(text: str, reason: str) -> RemoteProtocolError:
     return RemoteProtocolError(
         f"the server's endpoint '{mask_url(text)}' is refused: {reason}"
     )
+
+
+# Redirects...
+
+MAX_REDIRECTS: Final = 5
+"""How many redirects one request follows at most; the sender counts them."""
+
+_KEEP_THE_REQUEST: Final = frozenset({307, 308})  # RFC 9110, 15.4.8 and 15.4.9
+
+
+def resolve_redirect(
+    url: Url, status: int, location: str | None, *, allowed: bool
+) -> Url | str:
+    """Return where a redirect leads from a URL, or a clause that says why not there.
+
+    A redirect has credentials and the whole body sent to somebody else. So none is
+    followed unless the user asked for it (`allowed`), and then only one that keeps
+    method, body and origin. The clause names the place without its secrets.
+    """
+    if location is None:
+        return "the redirect is not followed: it has no Location"
+    try:
+        there = resolve_url(url, location)
+    except ValueError:
+        why = "that is no URL to go to"
+    else:
+        if (url.scheme, there.scheme) == ("https", "http"):
+            why = "it leads from https to http"
+        elif not same_origin(url, there):
+            why = "it leads to another origin"
+        elif status not in _KEEP_THE_REQUEST:
+            why = f"HTTP {status} does not keep method and body"
+        elif not allowed:
+            why = "follow_redirects is off"
+        else:
+            return there
+    return f"the redirect to '{mask_url(location)}' is not followed: {why}"

@@ -42,7 +42,12 @@ from mcpwire.errors import (
     RequestTimeout,
     RPCError,
 )
-from mcpwire.protocol.negotiation import ENDPOINT_EVENT, METHOD_NOT_FOUND, MODERN_ERRORS
+from mcpwire.protocol.negotiation import (
+    ENDPOINT_EVENT,
+    METHOD_NOT_FOUND,
+    MODERN_ERRORS,
+)
+from mcpwire.protocol.retry import Resumption
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import is_session_id, media_type
@@ -63,21 +68,17 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.peer import PeerStats
-    from mcpwire.protocol.retry import Resumption, StreamBackoff
+    from mcpwire.protocol.retry import StreamBackoff
     from mcpwire.versions import Revision
     from mcpwire.wire.json import Json
-    from mcpwire.wire.jsonrpc import RequestId
+    from mcpwire.wire.jsonrpc import Line, RequestId
     from mcpwire.wire.sse import SSEEvent
 
-    Fields = Mapping[bytes, bytes]
+    Fields: TypeAlias = Mapping[bytes, bytes]
 
 __all__ = [
-    "BODY_SHOWN",
-    "ERROR_BODY_BYTES",
-    "KINDS",
     "LAST_WORDS",
     "LISTEN",
-    "BodyKind",
     "CallReply",
     "NoticeReply",
     "Owner",
@@ -99,6 +100,9 @@ __all__ = [
 LAST_WORDS: Final = frozenset({"tasks/cancel"})
 """Requests that only tell that something is given up: closing lets them go out."""
 
+LISTEN: Final = "subscriptions/listen"
+"""The one request whose stream is to last."""
+
 
 @attrs.define(repr=False)
 class Request:
@@ -111,20 +115,18 @@ class Request:
     """``None``: the request has none, and tells no length."""
 
     def __repr__(self) -> str:
-        """Show no header, body or query: a token may be in any of them."""
-        path = self.target.partition("?")[0]
-        return f"<Request {self.verb} {path}>"
+        # No header, body or query: a token may be in any of them.
+        return f"<Request {self.verb} {self.target.partition('?')[0]}>"
 
     @property
     def verb(self) -> str:
         """The HTTP method."""
-        return self.start[: self.start.index(b" ")].decode("ascii")
+        return self.start.partition(b" ")[0].decode("ascii")
 
     @property
     def target(self) -> str:
         """Path and query."""
-        line = self.start[: self.start.index(b"\r\n")]
-        return line.split(b" ")[1].decode("ascii")
+        return self.start.split(b" ", 2)[1].decode("ascii")
 
     @property
     def fields(self) -> list[tuple[bytes, bytes]]:
@@ -134,29 +136,33 @@ class Request:
         return [(name, value.strip(b" ")) for name, _, value in parts]
 
 
+# Bodies...
+
 BodyKind: TypeAlias = Literal["json", "stream", "other"]
 
 BODY_SHOWN: Final = 200
 """How much of an unexpected body an error keeps and shows, in bytes."""
 
-HTTP_STATUSES: Final = range(100, 600)
+ERROR_BODY_BYTES: Final = 1024 * 1024
+"""How much of the body of an error is read: enough for any JSON-RPC error."""
 
-KINDS: Final[dict[bytes | None, BodyKind]] = {
+BRINGS_ANSWERS: Final = frozenset({200, 201, 203})
+"""What a body may be an answer with: frameworks say 201 to any POST, proxies 203."""
+
+_KINDS: Final[dict[bytes, BodyKind]] = {
     b"application/json": "json",
     b"text/event-stream": "stream",
 }
-"""What bodies are whose content type is written as it is nearly always."""
 
 
 def body_kind(fields: Fields) -> BodyKind:
     """Return what a body is by its content type."""
-    given = fields.get(b"content-type", b"").decode("latin-1")
-    return KINDS.get(media_type(given).encode("latin-1", "replace"), "other")
+    given = fields.get(b"content-type", b"")
+    return _KINDS.get(given) or _KINDS.get(
+        media_type(given.decode("latin-1")).encode("latin-1", "replace"), "other"
+    )
 
 
-_DATA: Final = b"data: {"
-_NAMED: Final = b"event: message\ndata: {"
-_NAMED_BY_CRLF: Final = b"event: message\r\ndata: {"
 _LF, _CR = b"\n\r"  # bytes look for a number far faster than for bytes
 
 
@@ -164,13 +170,14 @@ def lone_message(piece: bytes) -> bytes | None:
     """Return the data of a piece of a stream that is one message and nothing else.
 
     ``None``: it may hold anything, and takes a decoder of event streams. The piece
-    stands where an event may begin, and no id came before it.
+    stands where an event may begin, and no id came before it. Saves 3 of 25 µs of a
+    call over SSE.
     """
-    if piece.startswith(_NAMED):
+    if piece.startswith(b"event: message\ndata: {"):
         start = 21
-    elif piece.startswith(_DATA):
+    elif piece.startswith(b"data: {"):
         start = 6
-    elif piece.startswith(_NAMED_BY_CRLF):
+    elif piece.startswith(b"event: message\r\ndata: {"):
         start = 22
     else:
         return None
@@ -188,44 +195,35 @@ def is_success(status: int) -> bool:
     return 200 <= status < 300
 
 
+# Errors...
+
+
 def error_in(body: bytes) -> RPCError | None:
-    """Return the JSON-RPC error that a body is, whatever id it names."""
+    """Return the JSON-RPC error that a body is, whatever the rest of its envelope."""
     try:
         message = loads(body)
     except JSONDecodeError:
         return None
     if type(message) is list and len(message) == 1:
         message = message[0]
-    if type(message) is not dict:
+    if type(message) is not dict or "method" in message:
         return None
-    try:
-        parsed = jsonrpc.parse_message(message)
-    except InvalidMessage:
-        return _loose_error_in(message)
-    return parsed.error if type(parsed) is jsonrpc.Failure else None
-
-
-def _loose_error_in(message: dict[str, Any]) -> RPCError | None:
-    """Read an error whose envelope is not quite one: its code is what counts."""
     error = message.get("error")
-    if type(error) is not dict or "method" in message:
+    if type(error) is not dict:
         return None
     try:
         parsed = jsonrpc.parse_message({"jsonrpc": "2.0", "error": error})
     except InvalidMessage:
         return None
     assert type(parsed) is jsonrpc.Failure
-    # Many a gateway has errors of the same form, whose code is the status again.
-    is_status = "jsonrpc" not in message and parsed.error.code in HTTP_STATUSES
+    # Many a gateway has errors of the same form, whose code is the HTTP status again.
+    is_status = "jsonrpc" not in message and 100 <= parsed.error.code < 600
     return None if is_status else parsed.error
 
 
 def as_text(fields: Fields) -> dict[str, str]:
     """Return header fields as text."""
-    return {
-        name.decode("latin-1"): value.decode("latin-1")
-        for name, value in fields.items()
-    }
+    return {k.decode("latin-1"): v.decode("latin-1") for k, v in fields.items()}
 
 
 def fault(
@@ -247,8 +245,8 @@ def fault(
         target: The URL, without secrets.
         detail: Why it is of no use, where status and content type do not say it.
     """
-    shown = _describe(status, fields, body)
-    text = f"{what}: {target or 'the server'} answered {shown}{detail}"
+    described = _describe(status, fields, body)
+    text = f"{what}: {target or 'the server'} answered {described}{detail}"
     if is_success(status):
         return RemoteProtocolError(text)
     refusal = HTTPError(
@@ -269,8 +267,7 @@ def fault(
 
 def _describe(status: int, fields: Fields, body: bytes) -> str:
     text = str(status)
-    given = fields.get(b"content-type", b"")
-    kind = media_type(given.decode("latin-1"))[:80]
+    kind = media_type(fields.get(b"content-type", b"").decode("latin-1"))[:80]
     if body or kind:
         text += f" ({ascii(kind)[1:-1] or 'no content type'})"
     if body:
@@ -295,7 +292,7 @@ def _hide(found: re.Match[str]) -> str:
     return f"{found['scheme'] or found['name']}***"
 
 
-def shown(body: bytes) -> str:
+def shown(body: Line) -> str:
     """Return the beginning of a body as an error shows it: quoted, without secrets."""
     # Masked before it is cut: half a token is half a secret.
     text = body[: BODY_SHOWN * 10].decode("utf-8", "replace")
@@ -311,9 +308,6 @@ RESOURCE_NOT_FOUND: Final = -32002
 UNDEFINED: Final = frozenset(range(-32019, -31999)) - {RESOURCE_NOT_FOUND}
 """Codes without a meaning of their own, which session servers use for transport."""
 
-OF_TRANSPORT: Final = UNDEFINED | {INVALID_REQUEST}
-"""What widespread session servers answer with, before a request has reached anybody."""
-
 OF_METHODS: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND})
 """Codes of a request that was read, and so had its session."""
 
@@ -327,8 +321,8 @@ def is_expired(error: MCPError, *, has_session: bool) -> bool:
     """Tell whether an error means that the server has forgotten our session.
 
     2025-11-25 basic/transports, "Session Management": 404 to a request with a session
-    id. Widespread servers answer 400 or 401 with a sentence about sessions, and only
-    that tells it from other mistakes; some answer 404 to whatever is not found.
+    id. Widespread servers answer 400 or 401 with a sentence about sessions instead;
+    some answer 404 to whatever is not found.
     """
     if not has_session:
         return False
@@ -336,7 +330,11 @@ def is_expired(error: MCPError, *, has_session: bool) -> bool:
         names_it = _SESSION_LOST.search(error.message) is not None
         if error.status == 404:
             return names_it or error.code not in OF_METHODS
-        return error.status == 400 and error.code in OF_TRANSPORT and names_it
+        return (
+            error.status == 400
+            and names_it
+            and (error.code in UNDEFINED or error.code == INVALID_REQUEST)
+        )
     if not isinstance(error, HTTPError):
         return False
     if error.status == 404:
@@ -390,37 +388,32 @@ def session_id_in(fields: Fields) -> str | None:
     return session_id
 
 
-ERROR_BODY_BYTES: Final = 1024 * 1024
-"""How much of the body of an error is read: enough for any JSON-RPC error."""
+# Replies...
 
-BRINGS_ANSWERS: Final = frozenset({200, 201, 203})
-"""What a body may be an answer with: frameworks say 201 to any POST, proxies 203."""
-
-NO_FIELDS: Final[Mapping[bytes, bytes]] = MappingProxyType({})
-
-NOISE_EXCERPT: Final = 200
+_NO_FIELDS: Final[Mapping[bytes, bytes]] = MappingProxyType({})
+_NOISE_EXCERPT: Final = 200
 
 
 class Timer(Protocol):
     """Something that happens later, unless it is cancelled."""
 
     def cancel(self) -> object:
-        """Have it not happen."""
+        """Cancel it."""
 
 
 class Owner(Protocol):
-    """Who made the request. Nothing here awaits, blocks or raises."""
+    """The channel that made the request. Nothing here awaits, blocks or raises."""
 
     target: str
     limits: Limits
     recovery: Recovery
     stats: PeerStats
     is_watched: bool
-    """Whether somebody looks at heads and messages."""
+    """Whether `heard_head` and `heard_message` are to be called."""
 
     @property
     def revision(self) -> Revision | None:
-        """What is spoken; ``None`` before that is agreed."""
+        """The agreed revision; ``None`` before there is one."""
 
     def why_not_followed(self, reply: Reply) -> str:
         """Say why the redirect that came is not followed; empty: it is."""
@@ -432,10 +425,10 @@ class Owner(Protocol):
         """A stream has begun that is to last, or that goes on where one broke off."""
 
     def heard_head(self, reply: Reply) -> None:
-        """A head came; told only where `is_watched`."""
+        """A head came."""
 
     def heard_message(self, data: bytes) -> None:
-        """A message came; told only where `is_watched`."""
+        """A message came."""
 
     def notified(
         self, reply: Reply, method: str, params: dict[str, Any] | None
@@ -445,7 +438,7 @@ class Owner(Protocol):
     def requested(
         self, reply: Reply, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
-        """The peer asks something on that stream."""
+        """A request of the peer's came on that stream."""
 
 
 class Reply:
@@ -458,8 +451,11 @@ class Reply:
         error: Why there is no answer, where something said so.
         aborted: What an abort from outside ends it with; engines look before they wait.
         openings: How many streams it was fed from.
-        resumption: What is known for going on with a broken stream, if anything.
+        resumption: The place in a stream that can go on, if there is one.
         is_resumed: Whether it is fed with the rest of a stream that began elsewhere.
+        timer: When a body that only says why is cut short.
+        backoff: When a stream that is to last is opened again.
+        headers: The user's headers for this request, and for what belongs to it.
     """
 
     __slots__ = (
@@ -484,35 +480,29 @@ class Reply:
         "what",
     )
 
+    _takes_json = False
+
     def __init__(self, owner: Owner, what: str) -> None:
         self._owner = owner
-        self._body: bytes | bytearray = b""
-        self._decoder: SSEDecoder | None = None
-        self._is_json = self._is_stream = self._is_begun = False
         self.what = what
-        self.status = 0
-        self.fields: Mapping[bytes, bytes] = NO_FIELDS
-        self.is_over = self.is_resumed = False
+        self.is_resumed = False
         self.openings = 0
         self.timer: Timer | None = None
-        """When a body that only says why is cut short."""
-        self.error: MCPError | None = None
         self.aborted: MCPError | None = None
         self.resumption: Resumption | None = None
         self.backoff: StreamBackoff | None = None
-        """When a stream that is to last is opened again."""
         self.headers: Mapping[str, str] | None = None
-        """The user's headers for this request, and for what belongs to it."""
+        self.restart()
 
     def restart(self) -> None:
         """Be fed another answer, to a request in place of the first."""
-        self._body = b""
-        self._decoder = None
+        self._body: Line = b""
+        self._decoder: SSEDecoder | None = None
         self._is_json = self._is_stream = self._is_begun = False
         self.status = 0
-        self.fields = NO_FIELDS
+        self.fields: Fields = _NO_FIELDS
         self.is_over = False
-        self.error = None
+        self.error: MCPError | None = None
 
     def out_of_time(self, now: float) -> MCPError:
         """Build the error for a deadline that has passed.
@@ -537,16 +527,20 @@ class Reply:
         if owner.is_watched:
             owner.heard_head(self)
         self._room = owner.limits.message
-        if status in BRINGS_ANSWERS:
-            kind = KINDS.get(fields.get(b"content-type")) or body_kind(fields)
-            if kind == "json" and self._takes_json:
-                self._is_json = True
-                return
-            if kind == "stream":
-                self._is_stream = True
-                self._opened()
-                return
-        self._judge_head()
+        kind = body_kind(fields) if status in BRINGS_ANSWERS else "other"
+        if kind == "json" and self._takes_json:
+            self._is_json = True
+            return
+        if kind == "stream":
+            self._is_stream = True
+            self._opened()
+            return
+        self._room = min(ERROR_BODY_BYTES, self._room)
+        if 300 <= status < 400:
+            if why := owner.why_not_followed(self):
+                self._settle_fault(b"", f": {why}")
+        else:
+            self._judge_head()
         if not self.is_over:
             owner.doubted(self)
 
@@ -554,30 +548,17 @@ class Reply:
         """Take the part of a body that came for all that will: it only says why."""
         self._settle_fault(self._body, ", and not all of the body")
 
-    _takes_json = False
-
     def _opened(self) -> None:
-        """Take note that a stream of events has begun."""
+        """A stream of events has begun."""
         self.openings += 1
 
     def _judge_head(self) -> None:
-        """Say what it means that neither a stream nor a wanted body comes."""
+        """Neither a stream nor a wanted body comes."""
         raise NotImplementedError
 
     def data(self, chunk: bytes) -> None:
         """Take the next bytes of the body."""
         if self._is_stream:
-            # Most pieces are one event, and most streams are not more than that.
-            if (
-                self._decoder is None
-                and self.resumption is None
-                and len(chunk) <= self._room
-            ):
-                data = lone_message(chunk)
-                if data is not None:
-                    self._is_begun = True
-                    self._take_message(data)
-                    return
             self._take_piece(chunk)
             return
         if self.is_over:
@@ -591,11 +572,19 @@ class Reply:
                 self._body = bytearray(self._body)
             self._body += chunk
         if self._room < 0:
-            self._overflow()
+            if self._is_json:
+                raise self._too_large("the body")
+            self._settle_fault(self._body)
 
     def _take_piece(self, chunk: bytes) -> None:
         decoder = self._decoder
         if decoder is None:
+            if self.resumption is None and len(chunk) <= self._room:
+                data = lone_message(chunk)
+                if data is not None:
+                    self._is_begun = True
+                    self._take_message(data)
+                    return
             decoder = self._decoder = SSEDecoder(self._room)
             if self._is_begun:
                 decoder.feed(b"\n")
@@ -604,13 +593,8 @@ class Reply:
         if decoder.overflow and not self.is_over:
             raise self._too_large("an event")
 
-    def _overflow(self) -> None:
-        if self._is_json:
-            raise self._too_large("the body")
-        self._settle_fault(self._body)
-
     def _too_large(self, what: str) -> MessageTooLarge:
-        self._body = b""  # who keeps the error keeps this reply
+        self._body = b""  # the error keeps this reply
         limit = self._owner.limits.message
         return MessageTooLarge(
             f"{self.what}: {what} of the answer is longer than {limit} bytes "
@@ -627,11 +611,11 @@ class Reply:
             self._ended()
         else:
             body, self._body = self._body, b""
-            self._complete(body if type(body) is bytes else bytes(body))
+            self._complete(body)
         self.is_over = True
 
     def _ended(self) -> None:
-        """Take note that a stream ended in good order, and nothing was over before."""
+        """A stream ended in good order, and the reply was not over before."""
 
     def broke(self) -> None:
         """Take note that the stream broke off: keep the place it had got to.
@@ -639,19 +623,14 @@ class Reply:
         An id, or a reconnection time, may have come last in a block without data.
         """
         decoder = self._decoder
-        if decoder is None:
-            return
-        if decoder.last_event_id:
+        if decoder is not None and (decoder.last_event_id or decoder.retry is not None):
             self._is_replay(decoder.last_event_id, decoder.retry)
-        elif decoder.retry is not None:
-            resumption = self.resumption or self._begin_place()
-            resumption.retry_ms = decoder.retry
 
-    def _complete(self, body: bytes) -> None:
+    def _complete(self, body: Line) -> None:
         """Take a body that is no stream."""
         self._settle_fault(body)
 
-    def _fault(self, body: bytes | bytearray, detail: str = "") -> MCPError:
+    def _fault(self, body: Line, detail: str = "") -> MCPError:
         return fault(
             self.what,
             self.status,
@@ -661,15 +640,8 @@ class Reply:
             detail=detail,
         )
 
-    def _settle_fault(self, body: bytes | bytearray, detail: str = "") -> None:
+    def _settle_fault(self, body: Line, detail: str = "") -> None:
         self._settle(self._fault(body, detail))
-
-    def _settle_redirect(self) -> None:
-        why = self._owner.why_not_followed(self)
-        if why:
-            self._settle_fault(b"", f": {why}")
-        else:  # once its body is through, for the next answer is fed to the same
-            self._room = min(ERROR_BODY_BYTES, self._room)
 
     def _settle(self, error: MCPError) -> None:
         if not self.is_over:
@@ -700,123 +672,101 @@ class Reply:
         Only what was asked for from a place can hold what came before it: an id that
         comes twice on a stream of its own says nothing.
         """
-        resumption = self.resumption
-        if resumption is None:
-            resumption = self._begin_place()
+        if self.resumption is None:
+            self.resumption = Resumption(self._owner.recovery)
         if retry_ms is not None:
-            resumption.retry_ms = retry_ms
+            self.resumption.retry_ms = retry_ms
         # 2026-07-28 basic/transports/streamable-http, "Receiving Messages": no stream
         # goes on in another message, so an id is no place.
         revision = self._owner.revision
         if revision is not None and revision.era is Era.STATELESS:
             return False
-        return not resumption.take(event_id) and self.is_resumed
-
-    def _begin_place(self) -> Resumption:
-        # Most streams have no ids: what keeps them is loaded with the first.
-        from mcpwire.protocol.retry import Resumption
-
-        self.resumption = Resumption(self._owner.recovery)
-        return self.resumption
+        return not self.resumption.take(event_id) and self.is_resumed
 
     # Messages...
 
-    def _take_message(self, data: bytes) -> None:
+    def _take_message(self, data: Line) -> None:
         owner = self._owner
-        stats = owner.stats
-        stats.messages += 1
+        owner.stats.messages += 1
         if owner.is_watched:
-            owner.heard_message(data)
+            owner.heard_message(bytes(data))
         try:
             if data[LARGE]:
                 check_values(data, owner.limits.values)
             message = loads(data)
         except JSONDecodeError:
             self._take_unreadable(data)
-            return
         except MessageTooLarge as error:
+            error.__traceback__ = None  # its frames hold the whole message
+            owner.stats.invalid += 1
             self._take_too_large(data, error)
-            return
-        self._take_json(message, data)
-
-    def _take_json(self, message: Json, data: bytes) -> None:
-        if type(message) is list:
-            self._take_batch(message, data)
         else:
-            self._take_value(message, data)
+            if type(message) is list:
+                self._take_batch(message, data)
+            else:
+                self._take_value(message, data)
 
-    def _take_unreadable(self, data: bytes) -> None:
-        self._count_noise(data)
-
-    def _take_too_large(self, data: bytes, error: MessageTooLarge) -> None:
-        """Take a message with too many values, which is not decoded."""
-        del data
-        error.__traceback__ = None  # its frames hold the whole message
-        self._owner.stats.invalid += 1
-
-    def _count_noise(self, data: bytes) -> None:
+    def _take_unreadable(self, data: Line) -> None:
         stats = self._owner.stats
         if data.isspace():
             stats.messages -= 1
             return
         stats.noise += 1
         if len(stats.noise_lines) < self._owner.limits.noise_lines:
-            excerpt = data.strip()[:NOISE_EXCERPT]
+            excerpt = data.strip()[:_NOISE_EXCERPT]
             stats.noise_lines.append(excerpt.decode("utf-8", "replace"))
 
-    def _take_batch(self, messages: list[Json], data: bytes) -> None:
+    def _take_too_large(self, data: Line, error: MessageTooLarge) -> None:
+        """Take a message with too many values, which is not decoded."""
+
+    def _take_batch(self, messages: list[Json], data: Line) -> None:
         # 2025-03-26 basic, "Batching"; removed with 2025-06-18.
         revision = self._owner.revision
         if revision is None or not revision.receives_batches:
-            self._invalid(
-                InvalidMessage(
-                    "message",
-                    expected="object",
-                    got="array",
-                    raw=data[:BODY_SHOWN],
-                    hint="batches belong to revision 2025-03-26 only",
-                ),
-                messages,
+            error = InvalidMessage(
+                "message",
+                expected="object",
+                got="array",
+                hint="batches belong to revision 2025-03-26 only",
             )
+            self._take_invalid(error, messages, data)
             return
         if not messages:
             self._owner.stats.invalid += 1
         for message in messages:
             self._take_value(message, data)
 
-    def _take_value(self, value: Json, data: bytes) -> None:
+    def _take_value(self, value: Json, data: Line) -> None:
         owner = self._owner
         try:
             message = jsonrpc.parse_message(value)
         except InvalidMessage as error:
-            error.raw = data[:BODY_SHOWN]
             error.__traceback__ = None  # its frames hold the whole message
-            self._invalid(error, value)
+            self._take_invalid(error, value, data)
             return
-        owner.stats.line_bytes = len(data)
-        if type(message) is jsonrpc.Notification:
-            owner.notified(self, message.method, message.params)
-        elif type(message) is jsonrpc.Request:
-            owner.requested(self, message.id, message.method, message.params)
-        elif type(message) is jsonrpc.Success:
+        if type(message) is jsonrpc.Success:
             self._answered(message.id, message.result, data)
-        else:
-            assert type(message) is jsonrpc.Failure
+        elif type(message) is jsonrpc.Failure:
             self._failed(message, data)
+        else:
+            owner.stats.line_bytes = len(data)
+            if type(message) is jsonrpc.Notification:
+                owner.notified(self, message.method, message.params)
+            else:
+                assert type(message) is jsonrpc.Request
+                owner.requested(self, message.id, message.method, message.params)
 
-    def _invalid(self, error: InvalidMessage, value: Json) -> None:
+    def _take_invalid(self, error: InvalidMessage, value: Json, data: Line) -> None:
         """Take what is no message by the rules."""
-        del error, value
         self._owner.stats.invalid += 1
+        error.raw = bytes(data[:BODY_SHOWN])
 
-    def _answered(self, id: RequestId, result: dict[str, Any], data: bytes) -> None:
-        """Take an answer; on this stream nobody waits for one."""
-        del id, result, data
+    def _answered(self, id: RequestId, result: dict[str, Any], data: Line) -> None:
+        """Take an answer; on this stream nothing waits for one."""
         self._owner.stats.unknown += 1
 
-    def _failed(self, message: jsonrpc.Failure, data: bytes) -> None:
-        """Take an error; on this stream nobody waits for one."""
-        del message, data
+    def _failed(self, message: jsonrpc.Failure, data: Line) -> None:
+        """Take an error; on this stream nothing waits for one."""
         self._owner.stats.unknown += 1
 
 
@@ -841,12 +791,7 @@ class NoticeReply(Reply):
         self.is_over = True
 
     def _judge_head(self) -> None:
-        if is_success(self.status):
-            self.is_over = True
-        elif 300 <= self.status < 400:
-            self._settle_redirect()
-        else:
-            self._room = min(ERROR_BODY_BYTES, self._room)
+        self.is_over = is_success(self.status)
 
 
 class StreamReply(Reply):
@@ -870,35 +815,29 @@ class StreamReply(Reply):
         self._owner.opened(self)
 
     def _too_late(self, now: float) -> MCPError:
-        del now
         return RemoteProtocolError(f"{self.what}: the stream was not opened in time")
 
     def _judge_head(self) -> None:
         # 2025-11-25 basic/transports, "Listening for Messages from the Server": a
         # stream or 405; whatever else comes is no stream either.
-        if 300 <= self.status < 400:
-            self._settle_redirect()
-        else:
-            self._settle_fault(b"", ": no stream")
+        self._settle_fault(b"", ": no stream")
 
-    def _take_message(self, data: bytes) -> None:
+    def _take_message(self, data: Line) -> None:
         self.messages += 1
         super()._take_message(data)
 
 
-LISTEN: Final = "subscriptions/listen"
-"""The one request whose stream is to last."""
+# Calls...
 
-ANSWER_KEYS: Final = frozenset({"jsonrpc", "result", "error"})
+_ANSWER_KEYS: Final = frozenset({"jsonrpc", "result", "error"})
 """An object with none of them is no message gone wrong, but something else."""
 
-BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-
-RETYPED: Final = "the peer changed the type of the request's id"
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_RETYPED: Final = "the peer changed the type of the request's id"
 
 
 class CallReply(Reply):
-    """What comes back to a request of MCP: its own answer, and nobody else's.
+    """What comes back to a request of MCP: its own answer, and no other one.
 
     Attributes:
         id: The request's id.
@@ -932,18 +871,7 @@ class CallReply(Reply):
         handle: Any,
         on_notification: Any,
     ) -> None:
-        # What `Reply.__init__` does, without its call: this is made for each call.
-        self._owner = owner
-        self._body = b""
-        self._decoder = None
-        self._is_json = self._is_stream = self._is_begun = False
-        self.what = what
-        self.status = 0
-        self.fields = NO_FIELDS
-        self.is_over = self.is_resumed = False
-        self.openings = 0
-        self.timer = self.error = self.aborted = None
-        self.resumption = self.backoff = self.headers = None
+        super().__init__(owner, what)
         self.id = id
         self.deadline = deadline
         self.handle = handle
@@ -959,64 +887,38 @@ class CallReply(Reply):
         return self.what
 
     def _too_late(self, now: float) -> MCPError:
-        deadline = self.deadline
-        assert deadline is not None
+        assert self.deadline is not None
         if not self.status:
             detail = None
         elif self._is_stream:
             detail = "the stream of the answer has brought none so far"
         else:
             detail = f"{self.status} came, and not all of the body"
-        return deadline.error(self.what, now, detail)
+        return self.deadline.error(self.what, now, detail)
 
     def _opened(self) -> None:
-        self.openings += 1
+        super()._opened()
         if self.openings > 1 or self.what == LISTEN:
             self._owner.opened(self)
 
     def _judge_head(self) -> None:
-        status = self.status
-        if status != 200 and is_success(status):
+        if self.status == 200:
+            self._room = BODY_SHOWN  # as much as the error shows
+        elif is_success(self.status):
             # 2025-11-25 basic/transports, "Sending Messages": a request is answered by
             # a stream or by JSON; accepted is for notifications.
             self._settle_fault(b"", ": no answer can come")
-        elif 300 <= status < 400:
-            self._settle_redirect()
-        elif status == 200:
-            self._room = BODY_SHOWN  # as much as the error shows
-        else:
-            self._room = min(ERROR_BODY_BYTES, self._room)
 
-    def end(self) -> None:
-        """Take note that the body is complete."""
-        if self.is_over:
-            return
+    def _complete(self, body: Line) -> None:
         if not self._is_json:
-            super().end()
+            super()._complete(body)
             return
-        body, self._body = self._body, b""
-        if isinstance(body, bytearray):
-            if self._take_plain(body):
-                return
-            body = bytes(body)
+        # RFC 8259, 8.1: a reader may ignore a mark. Without one nothing is copied.
+        if body[0:3] == _BYTE_ORDER_MARK:
+            body = body[3:]
         self._take_message(body)
         if not self.is_over:
             self._settle(self._doubt or self._unlike("body", body))
-
-    def _take_plain(self, body: bytearray) -> bool:
-        """Take what came in many pieces, if it is a plain result: it is not copied."""
-        owner = self._owner
-        if owner.is_watched:
-            return False
-        try:
-            if body[LARGE]:
-                check_values(body, owner.limits.values)
-            message = loads(body)
-        except (JSONDecodeError, MessageTooLarge):
-            return False
-        is_plain = self._is_settled_by(message)
-        owner.stats.messages += is_plain
-        return is_plain
 
     def _ended(self) -> None:
         doubt = self._doubt
@@ -1028,94 +930,68 @@ class CallReply(Reply):
         self._settle(error)
 
     def _may_go_on(self) -> bool:
-        return (
-            self.resumption is not None
-            and self.resumption.cursor != ""
-            and self._owner.recovery.resume
-        )
+        place = self.resumption
+        return place is not None and place.cursor != "" and self._owner.recovery.resume
 
-    def _unlike(self, path: str, data: bytes) -> InvalidMessage:
+    def _unlike(self, path: str, data: Line) -> InvalidMessage:
         return InvalidMessage(
             path,
             expected=f"the answer to {self.what}",
             got=shown(data) if data else "nothing",
-            raw=data,
+            raw=bytes(data[:BODY_SHOWN]),
         )
 
     # Messages...
 
-    def _take_message(self, data: bytes) -> None:
-        owner = self._owner
-        if owner.is_watched:
-            super()._take_message(data)
-            return
-        owner.stats.messages += 1
-        try:
-            if data[LARGE]:
-                check_values(data, owner.limits.values)
-            message = loads(data)
-        except JSONDecodeError:
-            self._take_unreadable(data)
-            return
-        except MessageTooLarge as error:
-            self._take_too_large(data, error)
-            return
-        if not self._is_settled_by(message):
-            self._take_json(message, data)
-
-    def _is_settled_by(self, message: Json) -> bool:
-        """Take a plain result: no further step is needed; as in `protocol.peer`."""
-        if type(message) is dict and len(message) == 3:
-            result = message.get("result")
-            id = message.get("id")
-            if (
-                type(result) is dict
-                and type(id) is int
-                and id == self.id
-                and message.get("jsonrpc") == "2.0"
-                and not self.is_over
-            ):
-                self.result = result
-                self.is_over = True
-                return True
-        return False
-
-    def _take_unreadable(self, data: bytes) -> None:
+    def _take_unreadable(self, data: Line) -> None:
         is_body = not self._is_stream
-        if is_body and data.startswith(BYTE_ORDER_MARK):
-            # RFC 8259, 8.1: nobody writes one, and a reader may pass it over.
-            self._owner.stats.messages -= 1
-            self._take_message(data.removeprefix(BYTE_ORDER_MARK))
-            return
         error = InvalidMessage(
             "body" if is_body else "message",
             expected=f"the answer to {self.what} as JSON in UTF-8",
             got=f"{len(data)} bytes that are not" if data.strip() else "nothing",
-            raw=data[:BODY_SHOWN],
+            raw=bytes(data[:BODY_SHOWN]),
         )
         if is_body or self._is_ours(salvage(data)):
             self._settle(error)
             return
         if data[:BODY_SHOWN].lstrip().startswith(b"{"):
             self._doubt = error
-        self._count_noise(data)
+        super()._take_unreadable(data)
 
-    def _take_too_large(self, data: bytes, error: MessageTooLarge) -> None:
-        super()._take_too_large(data, error)
+    def _take_too_large(self, data: Line, error: MessageTooLarge) -> None:
         if not self._is_stream or self._is_ours(outline(data)):
             self._settle(error)
 
-    def _invalid(self, error: InvalidMessage, value: Json) -> None:
-        self._owner.stats.invalid += 1
+    def _take_invalid(self, error: InvalidMessage, value: Json, data: Line) -> None:
+        super()._take_invalid(error, value, data)
         values = value if type(value) is list else [value]
         if any(map(self._is_ours, values)):
             if type(value) is dict and type(value["id"]) is float:
-                error.hint = RETYPED
+                error.hint = _RETYPED
             self._settle(error)
         elif type(value) is list or (
-            type(value) is dict and "method" not in value and ANSWER_KEYS & value.keys()
+            type(value) is dict
+            and "method" not in value
+            and _ANSWER_KEYS & value.keys()
         ):
             self._doubt = error
+
+    def _take_value(self, value: Json, data: Line) -> None:
+        # The plain result of nearly every call takes no further step: this saves 2 of
+        # 25 µs. `type` is asked because True and 1.0 equal the id 1.
+        if (
+            type(value) is dict
+            and len(value) == 3
+            and value.get("id") == self.id
+            and type(value["id"]) is int
+            and type(value.get("result")) is dict
+            and value.get("jsonrpc") == "2.0"
+            and not self.is_over
+        ):
+            self.result = value["result"]
+            self.is_over = True
+        else:
+            super()._take_value(value, data)
 
     def _is_ours(self, value: Json) -> bool:
         """Tell whether what is no message would be the answer, by its id."""
@@ -1124,8 +1000,8 @@ class CallReply(Reply):
         )
 
     def _take_other(self, event: SSEEvent) -> None:
-        # Nothing here has such a name. Some servers write as an error what went wrong;
-        # those of 2024-11-05 begin so, and then wait for messages elsewhere.
+        # Some servers write as an `error` event what went wrong; those of 2024-11-05
+        # begin with `endpoint`, and then wait for messages elsewhere.
         if event.event == "error":
             self._doubt = InvalidMessage(
                 "event", expected="'message'", got="'error'", raw=event.data
@@ -1141,34 +1017,32 @@ class CallReply(Reply):
                 )
             )
 
-    # Answers...
-
-    def _answered(self, id: RequestId, result: dict[str, Any], data: bytes) -> None:
-        if self.is_over or type(id) is not int or id != self.id:
+    def _answered(self, id: RequestId, result: dict[str, Any], data: Line) -> None:
+        if self.is_over or id != self.id:
             self._take_foreign(id, data)
         else:
             self.result = result
             self.is_over = True
 
-    def _failed(self, message: jsonrpc.Failure, data: bytes) -> None:
+    def _failed(self, message: jsonrpc.Failure, data: Line) -> None:
         id, error = message.id, message.error
         # An error without id answers what its sender could not read, which is this; so
         # does one whose id none of our requests can have, such as "server-error".
-        is_ours = id == self.id if type(id) is int else not _has_twin(id)
+        is_ours = id == self.id if type(id) is int else _twin(id) is None
         if self.is_over or not is_ours:
             self._take_foreign(id, data)
             return
         error.method = self.what
         self._settle(error)
 
-    def _take_foreign(self, id: RequestId | None, data: bytes) -> None:
+    def _take_foreign(self, id: RequestId | None, data: Line) -> None:
         """Take an answer to something else, or a second one.
 
         2025-11-25 basic/transports, "Multiple Connections": each message belongs on one
         stream; what is replayed of another stream is passed over.
         """
         self._owner.stats.unknown += 1
-        is_retyped = type(id) is str and jsonrpc.id_twin(id) == self.id
+        is_retyped = type(id) is str and _twin(id) == self.id
         if self.is_over or (self.is_resumed and not is_retyped):
             return
         self._settle(
@@ -1176,11 +1050,11 @@ class CallReply(Reply):
                 "response.id",
                 expected=f"the integer {self.id}",
                 got=f"{id!r}"[:80],
-                raw=data[:BODY_SHOWN],
-                hint=RETYPED if is_retyped else None,
+                raw=bytes(data[:BODY_SHOWN]),
+                hint=_RETYPED if is_retyped else None,
             )
         )
 
 
-def _has_twin(id: RequestId | None) -> bool:
-    return id is not None and jsonrpc.id_twin(id) is not None
+def _twin(id: RequestId | None) -> RequestId | None:
+    return None if id is None else jsonrpc.id_twin(id)

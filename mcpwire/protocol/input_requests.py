@@ -1,8 +1,8 @@
-"""What a server asks of a client: forms, URLs, its model, its roots.
+"""What a server asks of a client: a form, a URL, an answer of its model, its roots.
 
-For each there is a `InputRequest`: the params as the revision has them, what the client
-must have declared, and how its answer is read. Which way a question travels (a request
-in a session, a result from 2026-07-28 on) is nothing to it.
+An `InputRequest` holds the params as the revision has them, the capability that the
+client must have declared, and the decoder of its answer. It travels as a request in a
+session, and in an input-required result from 2026-07-28 on.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from mcpwire._text import excerpt
 from mcpwire.errors import InvalidMessage, InvalidParams, LocalProtocolError
 from mcpwire.protocol.methods import available, capability_declared
 from mcpwire.versions import REVISIONS
@@ -38,7 +39,7 @@ __all__ = [
     "list_roots",
 ]
 
-_NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, *_ = REVISIONS
+_NOV_2025: Final = REVISIONS[3]
 
 ELICIT: Final = "elicitation/create"
 SAMPLE: Final = "sampling/createMessage"
@@ -46,69 +47,52 @@ ROOTS: Final = "roots/list"
 
 _METHODS: Final = {"elicitation": ELICIT, "sampling": SAMPLE, "roots": ROOTS}
 
-_BLOCKS: Final[Mapping[object, Revision]] = {
-    "text": _NOV_2024,
-    "image": _NOV_2024,
-    "audio": _MAR_2025,
-    "tool_use": _NOV_2025,
-    "tool_result": _NOV_2025,
-}
-"""The kinds of content in sampling, and since when each is one."""
-
-_EXCERPT_CHARACTERS: Final = 40
-
 
 @attrs.frozen(kw_only=True)
 class InputRequest:
-    """One question, ready to be sent."""
+    """One request for input, ready to be sent."""
 
-    kind: str
-    """What its key begins with, where it is only counted."""
+    key_prefix: str
+    """The start of its key, unless the author chose one."""
 
     method: str
 
-    needs: str
-    """The path of the capability without which it must not be asked."""
+    capability: str
+    """The path of the capability that it needs."""
 
     params: dict[str, Any] = attrs.field(repr=False)
 
-    read: Callable[[dict[str, Any]], Any] = attrs.field(repr=False)
-    """Makes the typed answer of the raw one.
-
-    Raises `InvalidMessage` or `LocalProtocolError` for what is no answer to it.
-    """
-
-
-# --- what a client can be asked
+    decode: Callable[[dict[str, Any]], Any] = attrs.field(repr=False)
+    """Decodes the answer; raises `InvalidMessage` or `LocalProtocolError`."""
 
 
 def is_supported(
-    what: str, revision: Revision, capabilities: Mapping[str, Any] | None
+    capability: str, revision: Revision, declared: Mapping[str, Any] | None
 ) -> bool:
-    """Tell whether a client can be asked for something there.
+    """Tell whether a client has a capability and the revision a method for it.
 
     Args:
-        what: The path of a capability, such as ``sampling`` or ``elicitation.url``.
+        capability: Its path, such as ``sampling`` or ``elicitation.url``.
         revision: The revision that governs the request.
-        capabilities: What the client declared.
+        declared: The capabilities that the client declared.
     """
-    family, _, mode = what.partition(".")
+    family, _, mode = capability.partition(".")
     method = _METHODS.get(family)
     if method is not None:
         if available(method, revision, "server") is None:
             return False
         # 2025-11-25 made kinds of them; before, an elicitation was a form.
         if mode and revision < _NOV_2025:
-            if what != "elicitation.form":
+            if capability != "elicitation.form":
                 return False
-            what = family
-    return capability_declared(capabilities, what)
+            capability = family
+    return capability_declared(declared, capability)
 
 
-def capability_object(what: str) -> JsonObject:
-    """Return the capabilities that a client must declare to be asked for something."""
+def capability_object(capability: str) -> JsonObject:
+    """Return the capabilities object that declares one capability."""
     declared: JsonObject = {}
-    for name in reversed(what.split(".")):
+    for name in reversed(capability.split(".")):
         declared = {name: declared}
     return declared
 
@@ -117,12 +101,7 @@ def capability_object(what: str) -> JsonObject:
 
 
 def elicit_form(message: str, schema: JsonObject) -> InputRequest:
-    """Ask the user to fill in a form.
-
-    Args:
-        message: What the user is told.
-        schema: The form, as the revision has it.
-    """
+    """Ask the user to fill in a form, whose schema is as the revision has it."""
     # 2025-11-25 client/elicitation: no mode means form, and before there are no modes.
     params = {"message": message, "requestedSchema": schema}
     return _elicit("elicitation.form", params)
@@ -134,7 +113,7 @@ def elicit_url(
     """Ask the user to visit a URL.
 
     Raises:
-        LocalProtocolError: It is no URL that a client may show.
+        LocalProtocolError: A client may not show that URL.
     """
     from mcpwire.protocol.elicitation import url_problem
 
@@ -148,29 +127,36 @@ def elicit_url(
     return _elicit("elicitation.url", params)
 
 
-def _elicit(needs: str, params: dict[str, Any]) -> InputRequest:
+def _elicit(capability: str, params: dict[str, Any]) -> InputRequest:
+    def decode_answer(answer: dict[str, Any]) -> ElicitResult:
+        from mcpwire.types import ElicitResult, decode
+
+        return decode(ElicitResult, answer)
+
     return InputRequest(
-        kind="elicit", method=ELICIT, needs=needs, params=params, read=_read_elicited
+        key_prefix="elicit",
+        method=ELICIT,
+        capability=capability,
+        params=params,
+        decode=decode_answer,
     )
-
-
-def _read_elicited(answer: dict[str, Any]) -> ElicitResult:
-    from mcpwire.types import ElicitResult, decode
-
-    return decode(ElicitResult, answer)
 
 
 # --- the client's roots
 
 
 def list_roots() -> InputRequest:
-    """Ask which folders and files the client lets us work in."""
+    """Ask for the folders and files that the client lets the server work in."""
     return InputRequest(
-        kind="roots", method=ROOTS, needs="roots", params={}, read=_read_roots
+        key_prefix="roots",
+        method=ROOTS,
+        capability="roots",
+        params={},
+        decode=_decode_roots,
     )
 
 
-def _read_roots(answer: dict[str, Any]) -> list[Root]:
+def _decode_roots(answer: dict[str, Any]) -> list[Root]:
     from mcpwire.types import ListRootsResult, decode
 
     found = decode(ListRootsResult, answer).roots
@@ -180,7 +166,7 @@ def _read_roots(answer: dict[str, Any]) -> list[Root]:
             raise InvalidMessage(
                 f"ListRootsResult.roots[{index}].uri",
                 expected="a file:// URI",
-                got=repr(root.uri[:_EXCERPT_CHARACTERS]),
+                got=excerpt(root.uri),
             )
     return found
 
@@ -191,65 +177,62 @@ def _read_roots(answer: dict[str, Any]) -> list[Root]:
 def create_message(
     request: CreateMessageRequestParams,
     revision: Revision,
-    capabilities: Mapping[str, Any],
+    declared: Mapping[str, Any],
 ) -> InputRequest:
     """Ask for an answer of the client's model.
 
     Raises:
         LocalProtocolError: The conversation breaks a rule of the revision.
     """
-    from mcpwire.protocol.client_features import Sampling, prepare_sampling
+    from mcpwire.protocol.client_features import check_sampling, finish_sampling
     from mcpwire.types import encode
 
     uses_tools = request.tools is not None or request.tool_choice is not None
-    needs = "sampling.tools" if uses_tools else "sampling"
-    if (
-        not is_supported("sampling.context", revision, capabilities)
-        and revision >= _NOV_2025
+    if revision >= _NOV_2025 and not is_supported(
+        "sampling.context", revision, declared
     ):
         # 2025-11-25 client/sampling, "Capabilities": SHOULD NOT be used undeclared, and
         # a client may always ignore it.
         request = attrs.evolve(request, include_context=None)
-    for message in request.messages:
-        _check_message(message, revision)
-    messages = [_as_early(message, revision) for message in request.messages]
+    messages = [_as_of(revision, message) for message in request.messages]
     params = encode(attrs.evolve(request, messages=messages), revision)
     try:
-        # The client's own rules: what they refuse is not sent to begin with.
-        checked = prepare_sampling(
-            Sampling(_nobody), params, revision, capability_object("sampling.tools")
-        )
+        # The client's own rules: a request that they refuse is not sent.
+        checked = check_sampling(params, capability_object("sampling.tools"))
     except InvalidParams as error:
         raise LocalProtocolError(error.message) from error
 
-    def read(answer: dict[str, Any]) -> CreateMessageResult:
+    def decode_answer(answer: dict[str, Any]) -> CreateMessageResult:
         from mcpwire.types import CreateMessageResult, decode
 
         result = decode(CreateMessageResult, answer)
-        checked.finish(result)
+        finish_sampling(checked, revision, result)
         return result
 
     return InputRequest(
-        kind="sample", method=SAMPLE, needs=needs, params=params, read=read
+        key_prefix="sample",
+        method=SAMPLE,
+        capability="sampling.tools" if uses_tools else "sampling",
+        params=params,
+        decode=decode_answer,
     )
 
 
-def _nobody(_: CreateMessageRequestParams) -> CreateMessageResult:
-    raise AssertionError("only the check before a handler is used")
+def _as_of(revision: Revision, message: SamplingMessage) -> SamplingMessage:
+    """Return a message as the revision has it: before 2025-11-25 with one block.
 
+    Raises:
+        LocalProtocolError: It has content that the revision does not have.
+    """
+    from mcpwire.protocol.client_features import SAMPLING_CONTENT
 
-def _check_message(message: SamplingMessage, revision: Revision) -> None:
     for block in message.blocks:
         kind = getattr(block, "type", None)
-        since = _BLOCKS.get(kind)
+        since = SAMPLING_CONTENT.get(kind)
         if since is None or revision < since:
             raise LocalProtocolError(
                 f"sampling: content of type {kind!r} does not exist at {revision}"
             )
-
-
-def _as_early(message: SamplingMessage, revision: Revision) -> SamplingMessage:
-    """Return a message whose content is one block where the revision has no lists."""
     if revision >= _NOV_2025 or not isinstance(message.content, list):
         return message
     if len(message.content) != 1:

@@ -1,14 +1,15 @@
-"""A schema that a peer sent, read into a graph of its subschemas.
+"""The one reader of JSON Schemas: keywords, references, bounds. Nothing is fetched.
 
-Nothing here validates. It finds out, before any validator sees the schema, whether it
-is within bounds, in a dialect that is supported, and complete: every reference leads to
-a place in the schema itself. Nothing is ever fetched.
+Schemas come from peers, so nothing in them is taken for granted. `children`, `mapped`,
+`pointed` and `resolved` are for code that looks at a schema or changes it: exporters,
+the command line, authoring. `read_schema` is for validation: it links all subschemas,
+and refuses a schema that is too large, in an unknown dialect, or refers out of itself.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urldefrag, urljoin
 
 import attrs
@@ -17,9 +18,27 @@ from mcpwire.errors import LocalProtocolError, RemoteProtocolError
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = ["DIALECTS", "Place", "SchemaIndex", "Subschema", "read_schema", "unusable"]
+__all__ = [
+    "KEYWORDS",
+    "MAX_DEPTH",
+    "Applies",
+    "SchemaIndex",
+    "Subschema",
+    "branches_of",
+    "children",
+    "mapped",
+    "pointed",
+    "properties_of",
+    "quoted",
+    "read_schema",
+    "rebuilt",
+    "required_of",
+    "resolved",
+    "unusable",
+    "walk",
+]
 
 DIALECTS: Final = {
     "json-schema.org/draft/2020-12/schema": "2020-12",
@@ -40,12 +59,33 @@ MAX_URI: Final = 2_048
 
 _QUOTED: Final = 100  # characters of the peer's that an error message repeats
 
-Place: TypeAlias = "tuple[str, str | int | None]"
-"""Members of a value: the kind, and which one; ``None``: those not named."""
 
-PROPERTY: Final = "property"
-ITEM: Final = "item"
-NAME: Final = "name"  # the names of an object's members, as strings
+class Applies(Enum):
+    """What a keyword applies its schemas to."""
+
+    SAME_VALUE = 1
+    NAMED_MEMBER = 2
+    MEMBERS = 3
+    NOTHING = 4
+
+
+KEYWORDS: Final[Mapping[str, Applies]] = {
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "not"), Applies.SAME_VALUE),
+    **dict.fromkeys(("if", "then", "else"), Applies.SAME_VALUE),
+    **dict.fromkeys(("dependentSchemas", "dependencies"), Applies.SAME_VALUE),
+    **dict.fromkeys(("properties", "prefixItems"), Applies.NAMED_MEMBER),
+    **dict.fromkeys(("patternProperties", "propertyNames"), Applies.MEMBERS),
+    **dict.fromkeys(("additionalProperties", "additionalItems"), Applies.MEMBERS),
+    **dict.fromkeys(("unevaluatedProperties", "unevaluatedItems"), Applies.MEMBERS),
+    **dict.fromkeys(("items", "contains"), Applies.MEMBERS),
+    **dict.fromkeys(("$defs", "definitions"), Applies.NOTHING),
+}
+"""The keywords that hold schemas: one, a list of them, or those of `_MAPS` by name."""
+
+_MAPS: Final = frozenset(
+    {"properties", "patternProperties", "dependentSchemas", "dependencies"}
+    | {"$defs", "definitions"}
+)
 
 
 def unusable(problem: str, hint: str | None = None) -> RemoteProtocolError:
@@ -57,6 +97,131 @@ def quoted(value: object) -> str:
     """Return the beginning of something a peer wrote, as Python writes it."""
     shown = repr(value[: _QUOTED + 1] if isinstance(value, str) else value)
     return shown if len(shown) <= _QUOTED else f"{shown[:_QUOTED]}..."
+
+
+# --- looking at a schema, and changing it
+
+
+def children(
+    schema: Mapping[str, Any],
+) -> Iterator[tuple[tuple[Any, ...], dict[str, Any] | bool]]:
+    """Yield the schemas directly inside one, each with keyword and name or index."""
+    for keyword, held in schema.items():
+        if keyword not in KEYWORDS:
+            continue
+        pairs: Iterable[tuple[tuple[Any, ...], Any]] = (((keyword,), held),)
+        if keyword in _MAPS:
+            named = held.items() if isinstance(held, dict) else ()
+            pairs = (((keyword, name), inner) for name, inner in named)
+        elif isinstance(held, list):
+            pairs = (((keyword, at), inner) for at, inner in enumerate(held))
+        for path, inner in pairs:
+            if isinstance(inner, (dict, bool)):
+                yield path, inner
+
+
+def walk(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a schema and all that it holds."""
+    pending = [schema]
+    while pending:
+        found = pending.pop()
+        yield found
+        pending += [inner for _, inner in children(found) if isinstance(inner, dict)]
+
+
+def rebuilt(
+    schema: Mapping[str, Any], change: Callable[[dict[str, Any]], Any]
+) -> dict[str, Any]:
+    """Return a copy in which `change` has replaced the schemas directly inside."""
+
+    def changed(inner: Any) -> Any:
+        return change(inner) if isinstance(inner, dict) else inner
+
+    copy = dict(schema)
+    for keyword, held in schema.items():
+        if keyword not in KEYWORDS:
+            continue
+        if isinstance(held, list):
+            copy[keyword] = [changed(inner) for inner in held]
+        elif keyword not in _MAPS:
+            copy[keyword] = changed(held)
+        elif isinstance(held, dict):
+            copy[keyword] = {name: changed(inner) for name, inner in held.items()}
+    return copy
+
+
+def mapped(
+    schema: dict[str, Any],
+    visit: Callable[[dict[str, Any]], dict[str, Any]],
+    depth: int = 0,
+) -> dict[str, Any]:
+    """Return a copy in which `visit` has changed each schema, the inner ones first.
+
+    What lies deeper than `MAX_DEPTH` may be anything: ``{}``.
+    """
+    if depth >= MAX_DEPTH:
+        return {}
+    return visit(rebuilt(schema, lambda inner: mapped(inner, visit, depth + 1)))
+
+
+def properties_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members that an object's schema names."""
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def required_of(schema: Mapping[str, Any]) -> list[str]:
+    """Return the members that an object's schema requires."""
+    names = branches_of(schema, "required")
+    return list(dict.fromkeys(name for name in names if isinstance(name, str)))
+
+
+def branches_of(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+    """Return what stands under a keyword that holds a list."""
+    found = schema.get(keyword)
+    return found if isinstance(found, list) else []
+
+
+def pointed(root: Any, reference: str) -> Any:
+    """Return what a reference such as ``#/$defs/a`` means; ``None``: nothing here.
+
+    RFC 6901, section 6: a JSON Pointer as the fragment of a URI.
+    """
+    if reference != "#" and not reference.startswith("#/"):
+        return None
+    return _at(root, _steps(unquote(reference)))
+
+
+def _steps(pointer: str) -> list[str]:
+    return [
+        step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]
+    ]
+
+
+def _at(raw: Any, steps: Iterable[str]) -> Any:
+    for step in steps:
+        if isinstance(raw, dict):
+            raw = raw.get(step)
+        elif isinstance(raw, list) and step.isdecimal() and len(step) < 6:
+            raw = raw[int(step)] if int(step) < len(raw) else None
+        else:
+            return None
+    return raw
+
+
+def resolved(schema: Any, root: Any) -> dict[str, Any]:
+    """Return the schema behind references within `root`; ``{}`` where there is none."""
+    seen: set[str] = set()
+    while isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
+        reference = schema["$ref"]
+        if reference in seen:
+            return {}
+        seen.add(reference)
+        schema = pointed(root, reference)
+    return schema if isinstance(schema, dict) else {}
+
+
+# --- linking all of it
 
 
 @attrs.define(eq=False)
@@ -71,20 +236,17 @@ class Subschema:
     outer: Subschema | None = None
     """The one it stands in."""
 
-    path: tuple[str | int, ...] = ()
+    path: tuple[Any, ...] = ()
     """Where in that."""
 
     in_place: list[Subschema] = attrs.field(factory=list)
     """Those it applies to the same value."""
 
-    members: list[tuple[Place, Subschema]] = attrs.field(factory=list)
-    """Those it applies to one member, or to those that it does not name."""
+    named: list[tuple[str | int, Subschema]] = attrs.field(factory=list)
+    """Those it applies to one member, with its name or index."""
 
-    all_members: list[tuple[str, Subschema]] = attrs.field(factory=list)
-    """Those it applies to all members of a kind, named or not."""
-
-    target: Subschema | None = None
-    """What its `$ref` means."""
+    members: list[Subschema] = attrs.field(factory=list)
+    """Those it applies to any member."""
 
     @property
     def pointer(self) -> str:
@@ -92,57 +254,19 @@ class Subschema:
 
         Made on demand: the names on the way may be long, and many stand below them.
         """
-        steps: list[str | int] = []
+        steps: list[Any] = []
         inner = self
         while inner.outer is not None:
             steps[:0] = inner.path
             inner = inner.outer
-        return "".join(f"/{quote(_escaped(step), safe='~')}" for step in steps)
-
-
-def _escaped(step: str | int) -> str:
-    return str(step).replace("~", "~0").replace("/", "~1")
-
-
-class _To(Enum):
-    """What a keyword applies its schemas to."""
-
-    SAME_VALUE = 1
-    NAMED_MEMBERS = 2
-    OTHER_MEMBERS = 3
-    ALL_MEMBERS = 4
-    NOTHING = 5
-
-
-_ONE: Final = (dict, bool)
-
-# Keyword, what holds its schemas, what they apply to, which kind of members.
-_APPLICATORS: Final[tuple[tuple[str, type | tuple[type, ...], _To, str], ...]] = (
-    *((keyword, list, _To.SAME_VALUE, "") for keyword in ("allOf", "anyOf", "oneOf")),
-    *((keyword, _ONE, _To.SAME_VALUE, "") for keyword in ("not", "if", "then", "else")),
-    ("dependentSchemas", dict, _To.SAME_VALUE, ""),
-    ("dependencies", dict, _To.SAME_VALUE, ""),
-    ("properties", dict, _To.NAMED_MEMBERS, PROPERTY),
-    ("patternProperties", dict, _To.ALL_MEMBERS, PROPERTY),
-    ("additionalProperties", _ONE, _To.OTHER_MEMBERS, PROPERTY),
-    ("unevaluatedProperties", _ONE, _To.OTHER_MEMBERS, PROPERTY),
-    ("propertyNames", _ONE, _To.OTHER_MEMBERS, NAME),
-    ("prefixItems", list, _To.NAMED_MEMBERS, ITEM),
-    ("items", list, _To.NAMED_MEMBERS, ITEM),
-    ("items", _ONE, _To.OTHER_MEMBERS, ITEM),
-    ("additionalItems", _ONE, _To.OTHER_MEMBERS, ITEM),
-    ("unevaluatedItems", _ONE, _To.OTHER_MEMBERS, ITEM),
-    ("contains", _ONE, _To.ALL_MEMBERS, ITEM),
-    ("$defs", dict, _To.NOTHING, ""),
-    ("definitions", dict, _To.NOTHING, ""),
-)
+        escaped = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+        return "".join(f"/{quote(step, safe='~')}" for step in escaped)
 
 
 @attrs.frozen(eq=False)
 class SchemaIndex:
-    """A schema that is within bounds, supported and complete."""
+    """A schema that is within bounds, in a known dialect, and complete."""
 
-    dialect: str
     root: Subschema
 
     found: list[Subschema]
@@ -161,10 +285,9 @@ def read_schema(schema: object) -> SchemaIndex:
     if not isinstance(schema, dict):
         raise unusable(f"it is no object but {quoted(schema)}")
     _check_bounds(schema)
-    dialect = _dialect_of(schema)
-    linked = _Linked(schema, dialect)
+    linked = _Linked(schema)
     chains = _chains(linked.found)
-    return SchemaIndex(dialect, linked.root, list(chains), max(chains.values()))
+    return SchemaIndex(linked.root, list(chains), max(chains.values()))
 
 
 def _check_bounds(schema: dict[str, Any]) -> None:
@@ -205,8 +328,8 @@ def _dialect_of(schema: dict[str, Any]) -> str:
 class _Linked:
     """All subschemas of a schema, linked with each other."""
 
-    def __init__(self, schema: dict[str, Any], dialect: str) -> None:
-        self._dialect = dialect
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._id = "id" if _dialect_of(schema) == "draft-04" else "$id"
         self.found: list[Subschema] = []
         self._by_identity: dict[int, Subschema] = {}
         self._resources: dict[str, Subschema] = {}
@@ -251,7 +374,7 @@ class _Linked:
     def _identify(self, subschema: Subschema) -> None:
         raw = subschema.raw
         _dialect_of(raw)
-        identifier = raw.get("id" if self._dialect == "draft-04" else "$id")
+        identifier = raw.get(self._id)
         if isinstance(identifier, str):
             if identifier.startswith("#"):  # up to draft-07, an anchor
                 self._anchors[subschema.base, identifier[1:]] = subschema
@@ -267,24 +390,16 @@ class _Linked:
         if raw.get("$recursiveAnchor") is True:
             self._recursive[subschema] = None
 
-    # --- what stands inside
-
     def _descend(self, outer: Subschema) -> None:
-        for keyword, shape, to, kind in _APPLICATORS:
-            for path, raw in _places(keyword, outer.raw.get(keyword), shape):
-                inner = self._add(raw, outer.base, outer, *path)
-                if to is _To.SAME_VALUE:
-                    outer.in_place.append(inner)
-                elif to is _To.ALL_MEMBERS:
-                    outer.all_members.append((kind, inner))
-                    if kind is PROPERTY:  # each name meets each pattern
-                        met = self._add({"pattern": path[1]}, outer.base, outer)
-                        outer.all_members.append((NAME, met))
-                elif to is not _To.NOTHING:
-                    place = path[1] if to is _To.NAMED_MEMBERS else None
-                    outer.members.append(((kind, place), inner))
-
-    # --- what is referred to
+        for path, raw in children(outer.raw):
+            inner = self._add(raw, outer.base, outer, *path)
+            applies = KEYWORDS[path[0]]
+            if applies is Applies.SAME_VALUE:
+                outer.in_place.append(inner)
+            elif applies is Applies.NAMED_MEMBER or isinstance(path[-1], int):
+                outer.named.append((path[-1], inner))
+            elif applies is Applies.MEMBERS:
+                outer.members.append(inner)
 
     def _refer(self, subschema: Subschema) -> None:
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
@@ -299,7 +414,6 @@ class _Linked:
                     "references are followed within the schema only",
                 )
             if keyword == "$ref":
-                subschema.target = target
                 subschema.in_place.append(target)
             else:
                 self._dynamic_references.append((subschema, target))
@@ -312,18 +426,10 @@ class _Linked:
         fragment = unquote(fragment)
         if not fragment.startswith("/"):
             return self._anchors.get((uri, fragment))
-        raw, path = resource.raw, fragment[1:].split("/")
-        for step in path:
-            name = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(raw, dict):
-                raw = raw.get(name)
-            elif isinstance(raw, list) and name.isdecimal() and len(name) < 6:
-                raw = raw[int(name)] if int(name) < len(raw) else None
-            else:
-                return None
+        steps = _steps(fragment)
+        raw = _at(resource.raw, steps)
         if not isinstance(raw, (dict, bool)):
             return None
-        steps = (step.replace("~1", "/").replace("~0", "~") for step in path)
         return self._add(raw, uri, resource, *steps)
 
     def _refer_dynamically(self) -> None:
@@ -347,20 +453,6 @@ class _Linked:
             groups[name] = self._add({}, "", None)
             groups[name].in_place += members
         return groups[name]
-
-
-def _places(
-    keyword: str, held: Any, shape: object
-) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield path and text of each schema that a keyword holds in this shape."""
-    pairs: Iterable[tuple[tuple[Any, ...], Any]] = ()
-    if shape is _ONE:
-        pairs = (((keyword,), held),)
-    elif shape is dict and isinstance(held, dict):
-        pairs = (((keyword, place), raw) for place, raw in held.items())
-    elif shape is list and isinstance(held, list):
-        pairs = (((keyword, place), raw) for place, raw in enumerate(held))
-    return ((path, raw) for path, raw in pairs if isinstance(raw, _ONE))
 
 
 def _resolved(base: str, reference: str) -> tuple[str, str]:

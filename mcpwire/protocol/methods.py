@@ -185,7 +185,7 @@ def _notice(
 
 # One row is one or two lines, so that the table can be read as one.
 # fmt: off
-_LIFECYCLE: Final = (
+METHODS: Final[tuple[MethodSpec, ...]] = (
     _request("initialize", "Initialize", _SESSION, cancellable=False),
     _request("server/discover", "Discover", _STATELESS, "cacheable", "repeatable",
              params="RequestParams"),
@@ -195,18 +195,14 @@ _LIFECYCLE: Final = (
     _notice("cancelled", "Cancelled", _ALL, _BOTH),
     _notice("progress", "Progress", _SESSION, _BOTH),
     _notice("progress", "Progress", _STATELESS, _SERVER),
-)
 
-_TOOLS: Final = (
     _list("tools/list", "ListTools", _ALL, "tools",
           capability="tools", cacheable=True),
     _request("tools/call", "CallTool", _ALL, "may_need_input", "task_capable",
              capability="tools", mirrored="name"),
     _notice("tools/list_changed", "", _ALL, _SERVER,
             capability="tools.listChanged", listen_filter="toolsListChanged"),
-)
 
-_RESOURCES: Final = (
     _list("resources/list", "ListResources", _ALL, "resources",
           capability="resources", cacheable=True),
     _list("resources/templates/list", "ListResourceTemplates", _ALL,
@@ -221,18 +217,14 @@ _RESOURCES: Final = (
             capability="resources.listChanged", listen_filter="resourcesListChanged"),
     _notice("resources/updated", "ResourceUpdated", _ALL, _SERVER,
             capability="resources.subscribe", listen_filter="resourceSubscriptions"),
-)
 
-_PROMPTS: Final = (
     _list("prompts/list", "ListPrompts", _ALL, "prompts",
           capability="prompts", cacheable=True),
     _request("prompts/get", "GetPrompt", _ALL, "may_need_input", "repeatable",
              capability="prompts", mirrored="name"),
     _notice("prompts/list_changed", "", _ALL, _SERVER,
             capability="prompts.listChanged", listen_filter="promptsListChanged"),
-)
 
-_UTILITIES: Final = (
     # 2024-11-05 has completion without a capability that announces it.
     _request("completion/complete", "Complete", (_NOV_2024, _NOV_2024), "repeatable"),
     _request("completion/complete", "Complete", (_MAR_2025, None), "repeatable",
@@ -244,11 +236,9 @@ _UTILITIES: Final = (
              "long_lived", "repeatable"),
     _notice("subscriptions/acknowledged", "SubscriptionsAcknowledged", _STATELESS,
             _SERVER),
-)
 
-# What a server asks of a client: messages of their own until 2025-11-25, then only
-# inside input-required results (2026-07-28 basic/patterns/mrtr, note at the top).
-_CLIENT_FEATURES: Final = (
+    # What a server asks of a client: messages of their own until 2025-11-25, then only
+    # inside input-required results (2026-07-28 basic/patterns/mrtr, note at the top).
     _request("roots/list", "ListRoots", _SESSION, "repeatable",
              senders=_SERVER, params="RequestParams", capability="roots"),
     _input("roots/list", "ListRoots", "roots", params=None, repeatable=True),
@@ -261,10 +251,8 @@ _CLIENT_FEATURES: Final = (
              senders=_SERVER, capability="elicitation"),
     _input("elicitation/create", "Elicit", "elicitation"),
     _notice("elicitation/complete", "ElicitationComplete", _NOV_2025_ONLY, _SERVER),
-)
 
-# Either side may hold the experimental tasks of 2025-11-25.
-_CORE_TASKS: Final = (
+    # Either side may hold the experimental tasks of 2025-11-25.
     _request("tasks/get", "GetTask", _NOV_2025_ONLY, "repeatable",
              senders=_BOTH, capability="tasks"),
     _request("tasks/result", "GetTaskPayload", _NOV_2025_ONLY, "repeatable",
@@ -274,10 +262,8 @@ _CORE_TASKS: Final = (
     _request("tasks/cancel", "CancelTask", _NOV_2025_ONLY,
              senders=_BOTH, capability="tasks.cancel"),
     _notice("tasks/status", "TaskStatus", _NOV_2025_ONLY, _BOTH, capability="tasks"),
-)
 
-# The extension stays off below 2026-07-28 (SEP-2663, "Backward Compatibility").
-_EXTENSION_TASKS: Final = (
+    # The extension stays off below 2026-07-28 (SEP-2663, "Backward Compatibility").
     _request("tasks/get", "GetTask", _STATELESS, "repeatable", result="DetailedTask",
              extension=TASKS, mirrored="taskId"),
     _request("tasks/update", "UpdateTask", _STATELESS, result="EmptyResult",
@@ -286,9 +272,7 @@ _EXTENSION_TASKS: Final = (
              result="EmptyResult", extension=TASKS, mirrored="taskId"),
     _notice("tasks", "TaskStatus", _STATELESS, _SERVER, params="DetailedTask",
             extension=TASKS, listen_filter="taskIds"),
-)
 
-_EXTENSION_SKILLS: Final = (
     _list("skills/list", "ListSkills", _STATELESS, "skills",
           extension=SKILLS, cacheable=True),
     _request("skills/get", "GetSkill", _STATELESS, "cacheable", "repeatable",
@@ -297,31 +281,15 @@ _EXTENSION_SKILLS: Final = (
           params="ReadResourceDirectoryRequestParams",
           extension=SKILLS, capability="directoryRead"),
 )
+"""Every method of every revision, one row for each span of revisions."""
 # fmt: on
 
-METHODS: Final[tuple[MethodSpec, ...]] = (
-    *_LIFECYCLE,
-    *_TOOLS,
-    *_RESOURCES,
-    *_PROMPTS,
-    *_UTILITIES,
-    *_CLIENT_FEATURES,
-    *_CORE_TASKS,
-    *_EXTENSION_TASKS,
-    *_EXTENSION_SKILLS,
-)
-"""Every method of every revision, one row for each span of revisions."""
 
+_ROWS: Final[dict[str, list[MethodSpec]]] = {}
+"""Name -> its rows, the newest span first."""
 
-def _by_name() -> dict[str, tuple[MethodSpec, ...]]:
-    rows: dict[str, tuple[MethodSpec, ...]] = {}
-    for spec in METHODS:
-        rows[spec.name] = (spec, *rows.get(spec.name, ()))
-    return rows
-
-
-# The newest span first.
-_ROWS: Final = _by_name()
+for _spec in METHODS:
+    _ROWS.setdefault(_spec.name, []).insert(0, _spec)
 
 
 def find(name: str) -> MethodSpec | None:

@@ -1,8 +1,7 @@
 """Operations of several steps: a call that needs input, a list of several pages.
 
-Each is a generator. It yields a step (`Call`, `Ask`, `Open` or `Sleep`); the shell
-performs it and sends the outcome back, or throws the exception that stood in its
-place::
+Each is a generator. It yields a step (`Call`, `Ask` or `Sleep`); the shell performs it
+and sends the outcome back, or throws the exception that stood in its place::
 
     try:
         step = next(operation)
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import attrs
 
+from mcpwire._text import excerpt
 from mcpwire.errors import (
     InvalidMessage,
     InvalidParams,
@@ -39,6 +39,7 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY
 from mcpwire.protocol.methods import TASKS, Kind, available, find
+from mcpwire.protocol.retry import full_jitter
 from mcpwire.versions import LATEST, Era
 
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ __all__ = [
     "Ask",
     "Call",
     "CursorGoneError",
-    "Open",
     "PageWalk",
     "Sleep",
     "Step",
@@ -84,7 +84,7 @@ class Call:
 
 @attrs.frozen
 class Ask:
-    """Let our handler answer what the peer asks for; the outcome is the raw answer."""
+    """Let our handler answer the peer's question; the outcome is the raw answer."""
 
     key: str
     """The peer's name for this question, unique within its round."""
@@ -96,45 +96,34 @@ class Ask:
 
 
 @attrs.frozen
-class Open:
-    """Open a new channel in place of the one in use; the outcome is the channel."""
-
-    reason: str
-    """Why, as one readable clause for the record and the trace."""
-
-
-@attrs.frozen
 class Sleep:
     """Wait before the next step; the outcome is ``None``."""
 
     seconds: float
 
 
-Step: TypeAlias = Call | Ask | Open | Sleep
+Step: TypeAlias = Call | Ask | Sleep
 
 Steps: TypeAlias = Generator[Step, Any, T]
 """An operation that ends with a `T`."""
 
 
+# Input rounds...
+
 COMPLETE: Final = "complete"
 INPUT_REQUIRED: Final = "input_required"
 TASK: Final = "task"
 
-_CORE_KINDS: Final = frozenset({COMPLETE, INPUT_REQUIRED})
 _EXTENSION_KINDS: Final = {TASK: TASKS}
 """The result types that extensions add, each with its extension."""
-
-_EXCERPT_CHARACTERS: Final = 40
 
 
 def result_kind(
     result: Mapping[str, Any], extensions: AbstractSet[str] = frozenset()
 ) -> str:
-    """Return what a result of the stateless era is; absent means ``complete``.
+    """Return what a raw result of the stateless era is; absent means ``complete``.
 
-    Args:
-        result: The raw result object.
-        extensions: The ids of the extensions that are on for this request.
+    `extensions` are the ids of those that are on for this request.
 
     Raises:
         InvalidMessage: Neither the core nor such an extension has that kind.
@@ -146,24 +135,17 @@ def result_kind(
         raise InvalidMessage(
             "Result.resultType", expected="str", got=type(kind).__name__
         )
-    if kind in _CORE_KINDS or _EXTENSION_KINDS.get(kind) in extensions:
+    known = {COMPLETE, INPUT_REQUIRED}
+    known |= {kind for kind, owner in _EXTENSION_KINDS.items() if owner in extensions}
+    if kind in known:
         return kind
+    owner = _EXTENSION_KINDS.get(kind)
     raise InvalidMessage(
         "Result.resultType",
-        expected=" or ".join(sorted(map(repr, _known_kinds(extensions)))),
-        got=_excerpt(kind),
-        hint=_off_hint(kind),
+        expected=" or ".join(sorted(map(repr, known))),
+        got=excerpt(kind),
+        hint=f"the extension {owner} is not on for this request" if owner else None,
     )
-
-
-def _off_hint(kind: str) -> str | None:
-    owner = _EXTENSION_KINDS.get(kind)
-    return f"the extension {owner} is not on for this request" if owner else None
-
-
-def _known_kinds(extensions: AbstractSet[str]) -> frozenset[str]:
-    added = (kind for kind, owner in _EXTENSION_KINDS.items() if owner in extensions)
-    return _CORE_KINDS.union(added)
 
 
 def is_task(result: Mapping[str, Any], revision: Revision) -> bool:
@@ -182,7 +164,7 @@ def input_rounds(
     most: int = DEFAULT_LIMITS.questions,
     recovery: Recovery = DEFAULT_RECOVERY,
 ) -> Steps[dict[str, Any]]:
-    """Carry a call from its first result to the final one, which is returned.
+    """Carry a call from its first raw result to the final one, which is returned.
 
     Args:
         method: The request.
@@ -196,31 +178,35 @@ def input_rounds(
         recovery: How long to wait between rounds in which nothing is asked.
 
     Raises:
-        InvalidMessage: A result or a question in it is malformed; nobody was asked.
+        InvalidMessage: A result or a question in it is malformed; none was asked.
         RemoteProtocolError: The method may not ask, or the rounds do not end.
-        TooManyQuestions: It asks more; nobody was asked what is beyond.
+        TooManyQuestions: The server asks more.
     """
     if revision.era is Era.SESSION:
         return result
     spec = available(method, revision, "client", extensions)
-    original = {k: v for k, v in params.items() if k not in _ROUND_MEMBERS}
+    # Answers and state belong to one round and are never carried into the next.
+    original = dict(params)
+    original.pop("inputResponses", None)
+    original.pop("requestState", None)
     rounds = unasked = asked = 0
     while (kind := result_kind(result, extensions)) == INPUT_REQUIRED:
         _check_round(method, spec, rounds, limit)
         rounds += 1
-        questions = _questions(result, revision)
+        questions, answered = _read_round(result, revision)
         asked += len(questions)
         check_count(method, asked, most)
-        answered = _state(result)
         if questions:
             unasked = 0
-            answered["inputResponses"] = yield from _ask(questions)
+            answers = answered["inputResponses"] = {}
+            for question in questions:
+                answers[question.key] = yield question
         else:
             # A busy server may send us away with nothing but state. The first retry
             # goes at once (mrtr, "Client Requirements"); then it gets time.
             unasked += 1
             if unasked > 1:
-                yield Sleep(_backoff(unasked - 2, recovery))
+                yield Sleep(full_jitter(recovery, unasked - 1, 1.0))
         result = yield Call(method, original | answered)
     if kind == TASK and not (spec and spec.task_capable):
         # The tasks extension, "Capability Negotiation": only a tool call becomes one.
@@ -228,10 +214,6 @@ def input_rounds(
             "Result.resultType", expected=repr(COMPLETE), got=f"{kind!r} for {method}"
         )
     return result
-
-
-_ROUND_MEMBERS: Final = frozenset({"inputResponses", "requestState"})
-"""What belongs to one round and is never carried into the next."""
 
 
 def _check_round(method: str, spec: MethodSpec | None, done: int, limit: int) -> None:
@@ -257,44 +239,28 @@ def check_count(method: str, asked: int, most: int) -> None:
         raise TooManyQuestions(method, limit=most)
 
 
-def _ask(questions: list[Ask]) -> Steps[dict[str, Any]]:
-    answers = {}
-    for question in questions:
-        answers[question.key] = yield question
-    return answers
-
-
-def _backoff(attempt: int, recovery: Recovery) -> float:
-    # Beyond 32 doublings any start has reached any sensible end.
-    return min(recovery.backoff_initial * 2.0 ** min(attempt, 32), recovery.backoff_max)
-
-
-def _state(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state to send back: the very string that came, or nothing."""
-    state = result.get("requestState")
+def _read_round(
+    result: Mapping[str, Any], revision: Revision
+) -> tuple[list[Ask], dict[str, Any]]:
+    """Return a round's questions, all of them checked, and the state to send back."""
+    requests, state = result.get("inputRequests"), result.get("requestState")
+    if requests is None and state is None:
+        raise InvalidMessage(
+            "InputRequiredResult",
+            expected="inputRequests or requestState",
+            got="neither",
+        )
+    questions: list[Ask] = []
+    if requests is not None:
+        path = "InputRequiredResult.inputRequests"
+        questions = read_questions(requests, path, revision)
     if state is None:
-        return {}
+        return questions, {}
     if type(state) is not str:
         raise InvalidMessage(
-            "InputRequiredResult.requestState",
-            expected="str",
-            got=type(state).__name__,
+            "InputRequiredResult.requestState", expected="str", got=type(state).__name__
         )
-    return {"requestState": state}
-
-
-def _questions(result: Mapping[str, Any], revision: Revision) -> list[Ask]:
-    """Return what the server asks for, all of it checked before anyone is asked."""
-    requests = result.get("inputRequests")
-    if requests is None:
-        if result.get("requestState") is None:
-            raise InvalidMessage(
-                "InputRequiredResult",
-                expected="inputRequests or requestState",
-                got="neither",
-            )
-        return []
-    return read_questions(requests, "InputRequiredResult.inputRequests", revision)
+    return questions, {"requestState": state}
 
 
 def read_questions(requests: Any, path: str, revision: Revision) -> list[Ask]:
@@ -306,12 +272,12 @@ def read_questions(requests: Any, path: str, revision: Revision) -> list[Ask]:
     if type(requests) is not dict:
         raise InvalidMessage(path, expected="object", got=type(requests).__name__)
     return [
-        _question(key, request, f"{path}[{_excerpt(key)}]", revision)
+        _read_question(key, request, f"{path}[{excerpt(key)}]", revision)
         for key, request in requests.items()
     ]
 
 
-def _question(key: str, request: Any, path: str, revision: Revision) -> Ask:
+def _read_question(key: str, request: Any, path: str, revision: Revision) -> Ask:
     if type(request) is not dict:
         raise InvalidMessage(path, expected="object", got=type(request).__name__)
     method, params = request.get("method"), request.get("params")
@@ -324,7 +290,7 @@ def _question(key: str, request: Any, path: str, revision: Revision) -> Ask:
         raise InvalidMessage(
             f"{path}.method",
             expected="elicitation/create, sampling/createMessage or roots/list",
-            got=_excerpt(method),
+            got=excerpt(method),
         )
     # Only a question without params of its own may leave them out.
     if type(params) is not dict and (params is not None or spec.params is not None):
@@ -334,11 +300,7 @@ def _question(key: str, request: Any, path: str, revision: Revision) -> Ask:
     return Ask(key, method, params)
 
 
-def _excerpt(text: str) -> str:
-    return repr(text[:_EXCERPT_CHARACTERS])
-
-
-_CURSOR_SHOWN: Final = 60
+# Pages...
 
 
 class CursorGoneError(LocalProtocolError):
@@ -364,18 +326,19 @@ def next_cursor(method: str, result: Mapping[str, Any]) -> str | None:
 
 
 class PageWalk:
-    """Where a walk through one list stands.
+    """A walk through one list, guarded against servers that never end it.
 
-    Args:
-        method: The request for one page.
-        params: Its params; a ``cursor`` among them is where the walk begins.
-        limit: The most pages that it takes.
+    `params`, with the `cursor` to begin at if there is one, fetch one page by `method`;
+    `limit` is the most pages.
     """
 
-    __slots__ = ("_base", "_limit", "_method", "_pages", "_seen", "params")
+    __slots__ = ("_base", "_limit", "_method", "_seen", "at_start", "params")
 
     params: dict[str, Any] | None
     """The params that fetch the next page; ``None`` after the last one."""
+
+    at_start: bool
+    """Whether no page has come yet."""
 
     def __init__(
         self,
@@ -386,15 +349,10 @@ class PageWalk:
     ) -> None:
         self._base = dict(params)
         self.params = dict(params)
+        self.at_start = True
         self._method = method
         self._limit = limit
-        self._pages = 0
-        self._seen = {params["cursor"]} if "cursor" in params else set()
-
-    @property
-    def at_start(self) -> bool:
-        """Whether no page has come yet."""
-        return self._pages == 0
+        self._seen = {params.get("cursor")}
 
     def receive(self, result: Mapping[str, Any]) -> None:
         """Move on: this is the page that `params` asked for.
@@ -405,16 +363,16 @@ class PageWalk:
                 than the limit.
         """
         cursor = next_cursor(self._method, result)
-        self._pages += 1
+        self.at_start = False
         if cursor is None:
             self.params = None
             return
         if cursor in self._seen:
             raise RemoteProtocolError(
-                f"{self._method}: the cursor {_shown_cursor(cursor)} came twice",
+                f"{self._method}: the cursor {excerpt(cursor)} came twice",
                 hint="the server's list would never end",
             )
-        if self._pages >= self._limit:
+        if len(self._seen) >= self._limit:  # one for each page
             raise RemoteProtocolError(
                 f"{self._method}: the list has more than {self._limit} pages",
                 hint="raise Limits.pages if it is really that long",
@@ -423,20 +381,13 @@ class PageWalk:
         self.params = {**self._base, "cursor": cursor}
 
 
-def _shown_cursor(cursor: str) -> str:
-    if len(cursor) <= _CURSOR_SHOWN:
-        return repr(cursor)
-    return f"{cursor[:_CURSOR_SHOWN]!r}..."
-
-
 def pages(
     method: str, params: Mapping[str, Any], *, limit: int = DEFAULT_LIMITS.pages
 ) -> Steps[list[dict[str, Any]]]:
     """Fetch all pages of a list and return their raw results in order.
 
-    The list begins anew where its session is gone, for cursors do not outlive that
-    (2025-11-25 server/utilities/pagination), and once where the server refuses a cursor
-    that it gave.
+    The list begins anew once where the server refuses a cursor that it gave, or where
+    the session is gone, which no cursor outlives (2025-11-25 pagination).
 
     Raises:
         InvalidMessage: A cursor is no string.

@@ -54,7 +54,6 @@ from mcpwire.protocol.methods import (
     declared_extensions,
     find,
     is_declared,
-    methods_of,
 )
 from mcpwire.versions import Era, Revision, find_revision, revisions_of
 from mcpwire.wire.json import Fragment, encode
@@ -81,10 +80,7 @@ __all__ = [
     "Send",
     "Silence",
     "Step",
-    "is_internal",
-    "is_refusal",
     "negotiate",
-    "older_transport",
     "parse_mode",
     "request_meta",
 ]
@@ -108,12 +104,12 @@ ENDPOINT_EVENT: Final = "'endpoint'"
 TEXT_SHOWN: Final = 200
 
 
-def is_refusal(error: MCPError) -> bool:
+def _is_refusal(error: MCPError) -> bool:
     """Tell whether an error of the handshake may mean that the era is another one.
 
-    A lost connection does not, and over HTTP neither does a status that speaks of who
-    asks, how often, or of trouble that will pass, whatever the body says beside it; but
-    a server that knows its methods has read the request.
+    A lost connection does not, and over HTTP neither does a status that speaks of
+    authorization, of rate, or of trouble that will pass, whatever the body says beside
+    it; but a server that knows its methods has read the request.
     """
     if isinstance(error, RPCError):
         return (
@@ -127,15 +123,7 @@ def is_refusal(error: MCPError) -> bool:
     return not isinstance(error, TransportError)
 
 
-def is_internal(error: MCPError) -> bool:
-    """Tell whether a server's program has answered that it failed.
-
-    Servers that know no probe fail so over HTTP, with 500.
-    """
-    return isinstance(error, RPCError) and error.status == 500
-
-
-def older_transport(error: MCPError | None) -> str | None:
+def _points_to_sse(error: MCPError | None) -> str | None:
     """Return what came for `initialize` that points to HTTP+SSE; ``None``: nothing."""
     if isinstance(error, InvalidMessage) and error.got == ENDPOINT_EVENT:
         return "with an endpoint event"
@@ -148,7 +136,7 @@ def older_transport(error: MCPError | None) -> str | None:
 
 @attrs.frozen
 class Identity:
-    """Who we are and what we can do."""
+    """Our name, version and capabilities."""
 
     info: Mapping[str, Any]
     """Our `Implementation` object."""
@@ -208,10 +196,12 @@ class Send:
 
 @attrs.frozen
 class Receive:
-    """Wait for the next answer, or for silence of so many seconds."""
+    """Wait for the next answer, or for silence of so many seconds if `patience` is set.
+
+    The outcome is an `Answer` or `Silence`.
+    """
 
     patience: float | None
-    """``None``: until the answer comes or the whole handshake runs out of time."""
 
 
 @attrs.frozen
@@ -239,17 +229,16 @@ class Downgrade:
     reason: str
 
 
-# Outcomes of `Receive`...
-
-
 @attrs.frozen
 class Answer:
-    """A request got its result or its error (a `TransportError`: none will come)."""
+    """A request got its result or its error, so many seconds after the beginning.
+
+    A `TransportError` means that no answer will come.
+    """
 
     method: str
     outcome: dict[str, Any] | MCPError
     at: float
-    """Seconds since the handshake began."""
 
 
 @attrs.frozen
@@ -279,7 +268,6 @@ class NegotiationStep:
     """What was learnt from it."""
 
     def __str__(self) -> str:
-        """Return one readable line."""
         detail = f": {self.detail}" if self.detail else ""
         return f"{self.at:.3f} s  {self.event}{detail}"
 
@@ -302,11 +290,11 @@ class Negotiation:
         return self.revision.era if self.revision is not None else None
 
     def note(self, at: float, event: str, detail: str = "") -> None:
-        """Add a step to the record."""
+        """Add a step."""
         self.steps.append(NegotiationStep(at, event, shorten(detail, TEXT_SHOWN)))
 
     def __str__(self) -> str:
-        """Return the verdict and the steps that led to it, a line each."""
+        # The verdict and the steps that led to it, a line each.
         verdict = self.revision.name if self.revision is not None else "no agreement"
         lines = [f"{verdict}: {self.reason}" if self.reason else verdict]
         return "\n  ".join([*lines, *map(str, self.steps)])
@@ -362,11 +350,9 @@ def negotiate(
     record = record if record is not None else Negotiation()
     if not allowed:  # such as of an era that another client has remembered
         raise NegotiationError("no revision may be spoken", negotiation=record)
-    negotiator = _Negotiator(identity, allowed, probe_timeout, record)
-    if over_http:
-        negotiator.stands_alone = True
-        negotiator.may_reopen = False
-        negotiator.may_downgrade = negotiator.may_fall_back
+    negotiator = _Negotiator(
+        identity, allowed, probe_timeout, record, over_http=over_http
+    )
     return (yield from negotiator.run())
 
 
@@ -379,6 +365,8 @@ class _Negotiator:
         allowed: tuple[Revision, ...],
         probe_timeout: float,
         record: Negotiation,
+        *,
+        over_http: bool,
     ) -> None:
         self.identity = identity
         self.modern = [r for r in allowed if r.era is Era.STATELESS]
@@ -388,11 +376,10 @@ class _Negotiator:
         self.open: set[str] = set()
         self.prefers_session = allowed[0].era is Era.SESSION
         self.may_fall_back = bool(self.legacy)
-        self.may_reopen = bool(self.modern and self.legacy)
+        self.may_reopen = bool(self.modern and self.legacy and not over_http)
         self.may_probe = bool(self.modern)
-        self.may_downgrade = False
-        self.stands_alone = False
-        """Whether the end of one request is not the end of the others."""
+        self.may_downgrade = bool(self.legacy and over_http)
+        self.over_http = over_http
         self.proposed: Revision | None = None
         self.retried: set[str] = set()
         self.refusal: MCPError | None = None
@@ -457,18 +444,8 @@ class _Negotiator:
         outcome = answer.outcome
         if isinstance(outcome, (AuthError, LocalProtocolError)):
             raise outcome  # no token, or nothing was written: that tells of no era
-        is_answer = answer.method == DISCOVER and self.may_fall_back
-        if isinstance(outcome, MCPError) and not (
-            is_refusal(outcome) or (is_answer and is_internal(outcome))
-        ):
-            yield from self.take_end(answer.method, outcome)
-            return None
         if isinstance(outcome, MCPError):
-            self.note(f"{answer.method} failed", str(outcome))
-            if isinstance(outcome, RPCError) and outcome.code in MODERN_ERRORS:
-                yield from self.take_modern_error(answer.method, outcome)
-            else:
-                yield from self.take_refusal(answer.method, outcome)
+            yield from self.take_error(answer.method, outcome)
             return None
         try:
             if answer.method == DISCOVER:
@@ -479,6 +456,19 @@ class _Negotiator:
             yield from self.take_refusal(answer.method, error)
             return None
 
+    def take_error(self, method: str, error: MCPError) -> Generator[Step, Any, None]:
+        is_internal = isinstance(error, RPCError) and error.status == 500
+        # Servers that know no probe may fail at it over HTTP.
+        is_answer = is_internal and method == DISCOVER and self.may_fall_back
+        if not (_is_refusal(error) or is_answer):
+            yield from self.take_end(method, error)
+            return
+        self.note(f"{method} failed", str(error))
+        if isinstance(error, RPCError) and error.code in MODERN_ERRORS:
+            yield from self.take_modern_error(method, error)
+        else:
+            yield from self.take_refusal(method, error)
+
     def take_end(self, method: str, error: MCPError) -> Generator[Step, Any, None]:
         """The connection ended: some legacy servers crash on what they do not know.
 
@@ -486,8 +476,8 @@ class _Negotiator:
         """
         is_lost = getattr(error, "status", None) is None
         self.note("the connection ended" if is_lost else f"{method} failed", str(error))
-        if self.stands_alone and method == DISCOVER and INITIALIZE in self.open:
-            return  # what was sent beside it decides
+        if self.over_http and method == DISCOVER and INITIALIZE in self.open:
+            return  # each request stands alone: the one beside it decides
         self.open.clear()
         if not self.may_reopen:
             # What a JSON-RPC error came with has the headers: a challenge, say.
@@ -504,7 +494,7 @@ class _Negotiator:
         `initialize` got an error of 4xx; some of its servers answer any method with
         their stream.
         """
-        answered = older_transport(self.refusal) if self.may_downgrade else None
+        answered = _points_to_sse(self.refusal) if self.may_downgrade else None
         if answered is None:
             return False
         self.may_downgrade = False
@@ -723,7 +713,7 @@ LOG_LEVEL: Final = META + "logLevel"
 
 @attrs.frozen
 class Profile:
-    """How requests are made on a connection; the empty one is that of none."""
+    """How requests are made on a connection; before an agreement it is empty."""
 
     agreement: Agreement | None = None
 
@@ -744,7 +734,7 @@ class Profile:
     def of(
         cls, agreement: Agreement, identity: Identity, *, log_level: str | None = None
     ) -> Profile:
-        """Compose what each request would otherwise ask.
+        """Compose the profile that follows from an agreement.
 
         With `log_level` every request of a stateless revision asks for log messages
         from that level on; a session has a request of its own for that.
@@ -762,13 +752,7 @@ class Profile:
             agreement,
             None if fields is None else Fragment(encode(fields)),
             fields,
-            frozenset(
-                spec.name
-                for spec in methods_of(revision, "client", extensions)
-                if spec.kind is Kind.REQUEST
-                and not is_declared(spec, agreement.capabilities)
-            )
-            | _switched_off(revision, extensions),
+            _refused(agreement, extensions),
             extensions,
         )
 
@@ -790,31 +774,35 @@ class Profile:
         """
         assert self.agreement is not None
         spec = available(method, self.agreement.revision, "client", self.extensions)
-        if spec is None:
-            reason = self._why_off(method, self.agreement)
-        else:
+        if spec is not None:
             reason = f"the server did not declare {spec.capability!r}"
+        else:
+            reason = _why_off(method, self.agreement)
         return LocalProtocolError(
             f"{reason}, which {method} needs; `client.request` sends it all the same"
         )
 
-    def _why_off(self, method: str, agreement: Agreement) -> str:
-        spec = find(method)
-        assert spec is not None
-        if agreement.revision < spec.since:
-            return f"this connection speaks {agreement.revision}, not {spec.since}"
-        if spec.extension in declared_extensions(agreement.capabilities):
-            return f"this client was made without the extension {spec.extension!r}"
-        return f"the server did not declare {spec.extension!r}"
+
+def _refused(agreement: Agreement, extensions: frozenset[str]) -> frozenset[str]:
+    """Return the requests whose capability or extension is off."""
+    refused = set()
+    for spec in METHODS:
+        if spec.kind is Kind.REQUEST and "client" in spec.senders:
+            row = available(spec.name, agreement.revision, "client", extensions)
+            if row is None:
+                is_off = spec.extension is not None
+            else:
+                is_off = not is_declared(row, agreement.capabilities)
+            if is_off:
+                refused.add(spec.name)
+    return frozenset(refused)
 
 
-def _switched_off(revision: Revision, extensions: frozenset[str]) -> frozenset[str]:
-    """Return the requests of extensions that are not switched on."""
-    return frozenset(
-        spec.name
-        for spec in METHODS
-        if spec.extension is not None
-        and spec.kind is Kind.REQUEST
-        and "client" in spec.senders
-        and available(spec.name, revision, "client", extensions) is None
-    )
+def _why_off(method: str, agreement: Agreement) -> str:
+    spec = find(method)
+    assert spec is not None
+    if agreement.revision < spec.since:
+        return f"this connection speaks {agreement.revision}, not {spec.since}"
+    if spec.extension in declared_extensions(agreement.capabilities):
+        return f"this client was made without the extension {spec.extension!r}"
+    return f"the server did not declare {spec.extension!r}"

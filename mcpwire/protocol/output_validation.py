@@ -1,38 +1,45 @@
-"""Structured output held against the schema that its tool declared.
+"""Values held against a JSON Schema that a peer or an author wrote, by jsonschema-rs.
 
-A schema comes from the peer, and so does what is checked against it: neither may fetch,
-hang or bloat. A schema is read first (`schema_index`); one that is too large, in an
-unknown dialect, refers out of itself, or brings a pattern that is no regular expression
-of the linear-time engine is unusable, and says why. Before each check a bound of the
-work is made (`schema_cost`); a value beyond it is reported and not checked. The
-validator's own errors are never made: in each it copies the value, and in that of an
-`anyOf` once for each branch.
+Schema and value come from the peer: neither may fetch, hang or bloat. The schema is
+read first (`json_schema`). Patterns run in an engine of linear time, which has no
+look-around and no back-references. For each value an upper bound of the work is found
+before any of it is done, because a validator cannot be stopped.
 
 Dialects: 2020-12, which is the default, 2019-09, draft-07, draft-06 and draft-04.
-`format` is an annotation in all of them; patterns have no look-around and no
-back-references.
+`format` is an annotation in all of them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.json_schema import quoted, read_schema, unusable
-from mcpwire.protocol.results.schema_cost import CostModel
-from mcpwire.protocol.results.schema_fault import Engine, find_fault
+from mcpwire.protocol.json_schema import mapped, quoted, read_schema, unusable
+from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType
 
-    from mcpwire.protocol.json_schema import SchemaIndex
+    from mcpwire.protocol.json_schema import SchemaIndex, Subschema
+    from mcpwire.types import CallToolResult, Tool
 
-__all__ = ["OutputValidator"]
+__all__ = ["KnownTools", "SchemaValidator"]
 
-DEFAULT_BUDGET: Final = 10_000_000
-"""Units of work, some 100 ns each where it is slowest."""
+MAX_WORK: Final = 10_000_000
+"""Units of work for one value, at most some 100 ns each."""
 
-_SEARCHED: Final = 50  # a fault is looked for where 1 / 50 of the budget is enough
+MAX_TRACED: Final = 50_000
+"""Errors that jsonschema-rs may make for one fault, each with a copy of a value: one for
+each branch of an `anyOf` or `oneOf`, and for what lies in it. One costs 20 µs and 4 KB,
+or 20 parts of a copy."""
+
+MAX_EFFORT: Final = 2_000_000  # steps in which the bound has to be found
+MAX_PARTS: Final = 2_000_000  # of a value, its names among them
+MAX_FRAMES: Final = 4_096
+"""Depth of a value times subschemas behind one another: the validator recurses, and
+threads have small stacks on some systems."""
 
 MAX_PATTERNS: Final = 200
 MAX_PATTERN: Final = 2_048  # characters
@@ -43,48 +50,79 @@ MAX_PATTERN_BYTES: Final = 8 * 1024 * 1024  # all of them, compiled
 _TIERS: Final = {8 * 1024: 10, 64 * 1024: 100, 1024 * 1024: 1_500}
 _STATES_KEPT: Final = 256 * 1024  # bytes for each pattern
 
+_MAX_PATH: Final = 200  # characters
 
-class OutputValidator:
-    """One output schema, ready to check values."""
+CHANGED: Final = "notifications/tools/list_changed"
 
-    def __init__(self, schema: object, *, budget: int = DEFAULT_BUDGET) -> None:
+
+class SchemaValidator:
+    """One schema, ready to check values.
+
+    Attributes:
+        skipped: The patterns that are not checked, as they need look-around.
+    """
+
+    def __init__(self, schema: object, *, skip_patterns: bool = False) -> None:
         """Prepare a schema.
+
+        Args:
+            schema: The schema.
+            skip_patterns: Leave out patterns that are not supported, rather than
+                refuse the schema.
 
         Raises:
             RemoteProtocolError: The schema cannot be used; says why.
             LocalProtocolError: jsonschema-rs is not installed.
         """
-        rs = _load()
+        self._rs = rs = _load()
         index = read_schema(schema)
-        self._cost = CostModel(index, _patterns(rs, index))
-        self._budget = budget
-        self._engine = Engine(
-            rs,
-            index,
-            {
-                "pattern_options": rs.RegexOptions(
+        tiers = _pattern_tiers(rs, index)
+        self.skipped = tuple(pattern for pattern, tier in tiers.items() if not tier)
+        if self.skipped:
+            if not skip_patterns:
+                raise unusable(
+                    f"its pattern {quoted(self.skipped[0])} is not supported: patterns "
+                    "take linear time and little memory, without look-around, "
+                    "back-references and large counts"
+                )
+            schema = mapped(index.root.raw, _without_patterns(self.skipped))
+        self._bound = _WorkBound(index, tiers)
+        self._chain = index.chain
+        try:
+            self._validator = rs.validator_for(
+                schema,
+                pattern_options=rs.RegexOptions(
                     size_limit=max(_TIERS), dfa_size_limit=_STATES_KEPT
                 ),
-                "offline": True,
-                "validate_formats": False,
-            },
-        )
+                offline=True,
+                validate_formats=False,
+            )
+        except ValueError as error:
+            raise unusable(quoted(str(error).partition("\n")[0])) from error
 
-    def check(self, value: Any) -> str | None:
+    def check(self, value: Any, subject: str = "structuredContent") -> str | None:
         """Say in one line where a value breaks which rule; ``None``: nowhere."""
-        if not self._cost.is_within(value, self._budget):
+        amounts = _amounts(value)
+        if (
+            amounts is None
+            or len(amounts) * self._chain > MAX_FRAMES
+            or self._bound.work(amounts) > MAX_WORK
+        ):
             return (
-                "structuredContent: too large, or nested too deeply, to be checked "
-                "against the output schema"
+                f"{subject}: too large, or nested too deeply, to be checked against "
+                "the schema"
             )
         try:
-            if self._engine.accepts(value):
-                return None
+            is_valid = self._validator.is_valid(value)
+            if not is_valid and self._bound.traced(amounts) > MAX_TRACED:
+                return f"{subject}: breaks its schema somewhere"
+            if not is_valid:
+                self._validator.validate(value)
+        except self._rs.ValidationError as error:
+            return f"{subject}{_fault(error)}"
         except ValueError as error:  # what is no JSON, such as a lone surrogate
-            return f"structuredContent: cannot be checked, {quoted(str(error))}"
-        if not self._cost.is_within(value, self._budget // _SEARCHED):
-            return "structuredContent: breaks its output schema somewhere"
-        return find_fault(self._engine, value)
+            return f"{subject}: cannot be checked, {quoted(str(error))}"
+        return None
 
 
 def _load() -> ModuleType:
@@ -97,46 +135,336 @@ def _load() -> ModuleType:
     return jsonschema_rs
 
 
-def _patterns(rs: ModuleType, index: SchemaIndex) -> dict[str, int]:
-    """Return the units for each character of each pattern in a schema.
+# --- patterns
+
+
+def _pattern_tiers(rs: ModuleType, index: SchemaIndex) -> dict[str, int]:
+    """Return the tier of each pattern in a schema; 0: it is not supported.
 
     Raises:
-        RemoteProtocolError: One is none of the linear-time engine's, or all together
-            are too large.
+        RemoteProtocolError: There are too many, or all together are too large.
     """
-    found = {
-        item.raw["pattern"]
-        for item in index.found
-        if isinstance(item.raw, dict) and isinstance(item.raw.get("pattern"), str)
-    }
+    found = {pattern for item in index.found for pattern in _patterns(item.raw)}
     if len(found) > MAX_PATTERNS:
         raise unusable(f"it has more than {MAX_PATTERNS} patterns")
-    units: dict[str, int] = {}
-    room = MAX_PATTERN_BYTES
-    for pattern in found:
-        tier = _tier(rs, pattern)
-        units[pattern] = _TIERS[tier]
-        room -= tier
-    if room < 0:
+    tiers = {pattern: _tier(rs, pattern) for pattern in sorted(found)}
+    if sum(tiers.values()) > MAX_PATTERN_BYTES:
         raise unusable(f"its patterns need more than {MAX_PATTERN_BYTES} bytes")
-    return units
+    return tiers
+
+
+def _patterns(raw: Any) -> list[str]:
+    if not isinstance(raw, dict):
+        return []
+    of_names = raw.get("patternProperties")
+    found = [raw.get("pattern"), *(of_names if isinstance(of_names, dict) else ())]
+    return [pattern for pattern in found if isinstance(pattern, str)]
 
 
 def _tier(rs: ModuleType, pattern: str) -> int:
-    error: ValueError | None = None
-    if len(pattern) <= MAX_PATTERN:
-        for size in _TIERS:
-            try:
-                rs.Draft202012Validator(
-                    {"pattern": pattern},
-                    pattern_options=rs.RegexOptions(size_limit=size),
-                )
-            except ValueError as refused:
-                error = refused
-            else:
-                return size
-    raise unusable(
-        f"its pattern {quoted(pattern)} is not supported",
-        "patterns need linear time and little memory: no look-around, no "
-        "back-references, no large counts",
-    ) from error
+    for size in _TIERS if len(pattern) <= MAX_PATTERN else ():
+        try:
+            rs.Draft202012Validator(
+                {"pattern": pattern}, pattern_options=rs.RegexOptions(size_limit=size)
+            )
+        except ValueError:
+            continue
+        return size
+    return 0
+
+
+def _without_patterns(
+    skipped: Sequence[str],
+) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return what takes patterns out of a schema, and what may refuse more without."""
+
+    def visit(schema: dict[str, Any]) -> dict[str, Any]:
+        if schema.get("pattern") in skipped:
+            del schema["pattern"]
+        of_names = schema.get("patternProperties")
+        if isinstance(of_names, dict) and not of_names.keys().isdisjoint(skipped):
+            schema["patternProperties"] = {
+                name: inner for name, inner in of_names.items() if name not in skipped
+            }
+            schema.pop("additionalProperties", None)
+        for keyword in ("not", "if", "maxContains", "unevaluatedProperties"):
+            schema.pop(keyword, None)
+        if "oneOf" in schema:
+            schema.setdefault("anyOf", schema.pop("oneOf"))
+        return schema
+
+    return visit
+
+
+# --- the bound of the work
+
+
+def _amounts(value: Any) -> list[tuple[int, int]] | None:
+    """Return parts and characters at each depth; ``None``: there are too many parts.
+
+    The names of members are strings as deep as the members.
+    """
+    amounts: list[tuple[int, int]] = []
+    left = MAX_PARTS
+    level = [value]
+    while level:
+        left -= len(level)
+        characters = 0
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, str):
+                characters += len(item)
+            elif isinstance(item, dict):
+                inner += item
+                inner += item.values()
+            elif isinstance(item, (list, tuple)):
+                inner += item
+            if len(inner) > left:
+                return None
+        amounts.append((len(level), characters))
+        level = inner
+    return amounts
+
+
+class _WorkBound:
+    """An upper bound of the validator's work for a value.
+
+    A schema of a few lines can make a validator work for years: `anyOf` of two
+    references to one subschema doubles the work, and thirty of them behind one another
+    double it thirty times; a recursive schema does so with each level of the value. So
+    it is counted how often the schema comes to one value at each depth, at most (no
+    `anyOf` is taken to end early), and how much of the value there is at each depth.
+    """
+
+    def __init__(self, index: SchemaIndex, tiers: dict[str, int]) -> None:
+        numbers = {item: number for number, item in enumerate(index.found)}
+        nodes = [_Node(item, numbers) for item in index.found]
+        root = numbers[index.root]
+        characters = [0] * len(nodes)
+        for number, item in enumerate(index.found):
+            units = sum(_TIERS.get(tiers[each], 0) for each in _patterns(item.raw))
+            # A pattern for names meets each name: the work is that of the members.
+            for each in (number, *nodes[number].members):
+                characters[each] += units
+        self._steps = _Levels(
+            nodes, root, [_own_steps(item.raw) for item in index.found]
+        )
+        self._characters = _Levels(nodes, root, characters)
+        looks_inside: list[bool] = []
+        branching: list[int] = []
+        for number, (node, item) in enumerate(zip(nodes, index.found, strict=True)):
+            inner = any(looks_inside[each] for each in node.in_place)
+            looks_inside.append(inner or bool(node.named or node.members))
+            if isinstance(item.raw, dict) and (
+                "anyOf" in item.raw or "oneOf" in item.raw
+            ):
+                branching.append(number)
+        self._branches = max(
+            (self._steps.of_each[each] for each in branching), default=0
+        )
+        self._are_deep = any(looks_inside[each] for each in branching)
+
+    def work(self, amounts: Sequence[tuple[int, int]]) -> int:
+        """Return the units of work for all parts and characters."""
+        total = 0
+        for depth, (parts, characters) in enumerate(amounts):
+            total += parts * self._steps.at(depth)
+            total += characters * self._characters.at(depth)
+        return total
+
+    def traced(self, amounts: Sequence[tuple[int, int]]) -> int:
+        """Return how many errors there may be for one fault, in units of one."""
+        below = sum(parts + characters // 16 for parts, characters in amounts)
+        if not self._are_deep:
+            return self._branches * (1 + below // 20)
+        total = 0
+        for depth, (parts, characters) in enumerate(amounts):
+            total += self._steps.at(depth) * (parts + below // 20)
+            below -= parts + characters // 16
+        return total
+
+
+def _own_steps(raw: Any) -> int:
+    if not isinstance(raw, dict):
+        return 1
+    options = raw["enum"] if isinstance(raw.get("enum"), list) else []
+    # Texts are looked up, and the rest is compared one by one.
+    compared = [each for each in options if type(each) is not str]
+    compared += [raw["const"]] if "const" in raw else []
+    steps = 1 + len(encode(compared)) // 4 + len(str(raw.get("required", ""))) // 32
+    # A fraction divides exactly, by big numbers.
+    return steps + 200 if isinstance(raw.get("multipleOf"), float) else steps
+
+
+class _Node:
+    """A subschema, with the numbers of those that it applies."""
+
+    def __init__(self, item: Subschema, numbers: dict[Subschema, int]) -> None:
+        self.in_place = [numbers[inner] for inner in item.in_place]
+        self.named = [(name, numbers[inner]) for name, inner in item.named]
+        self.members = [numbers[inner] for inner in item.members]
+        # What `unevaluated...` leaves over is found by going through everything once
+        # more, and within that once more: 2.7 times the work for each one, measured.
+        has_rest = isinstance(item.raw, dict) and not item.raw.keys().isdisjoint(
+            ("unevaluatedProperties", "unevaluatedItems")
+        )
+        self.factor = 3 if has_rest else 1
+
+
+class _Levels:
+    """The work that comes to one value at each depth below the root's, at most."""
+
+    def __init__(self, nodes: Iterable[_Node], root: int, own: list[int]) -> None:
+        self._nodes = nodes
+        self._root = root
+        self._effort = 0
+        self.of_each: list[int] = []
+        for node, cost in zip(nodes, own, strict=True):
+            inner = sum(self.of_each[number] for number in node.in_place)
+            self.of_each.append(min(node.factor * (cost + inner), 10**15))
+        self._of_root = [self.of_each[root]]
+        self._is_settled = False
+
+    def at(self, depth: int) -> int:
+        while len(self._of_root) <= depth and not self._is_settled:
+            self._go_deeper()
+        return self._of_root[min(depth, len(self._of_root) - 1)]
+
+    def _go_deeper(self) -> None:
+        each: list[int] = []  # for any member
+        more: list[Counter[str | int]] = []  # for those that are named
+        deeper: list[int] = []
+        for node in self._nodes:
+            for_each = sum(self.of_each[number] for number in node.members)
+            for_named: Counter[str | int] = Counter()
+            for name, number in node.named:
+                for_named[name] += self.of_each[number]
+            for number in node.in_place:
+                for_each += each[number]
+                for_named.update(more[number])
+                self._effort += len(more[number])
+            if node.factor > 1:
+                for name in for_named:
+                    for_named[name] *= node.factor
+            each.append(for_each * node.factor)
+            more.append(for_named)
+            most = each[-1] + max(for_named.values(), default=0)
+            deeper.append(min(most, 10**15))
+            self._effort += 1 + len(node.members) + len(for_named)
+            if self._effort > MAX_EFFORT:
+                self._is_settled = True
+                self._of_root.append(10**15)
+                return
+        self._is_settled = deeper == self.of_each
+        self.of_each = deeper
+        self._of_root.append(deeper[self._root])
+
+
+# --- what is wrong
+
+
+def _fault(error: Any) -> str:
+    """Return place and rule of an error of jsonschema-rs, in one short line.
+
+    Its own message holds all of the value, which may be long or hostile.
+    """
+    path, kind = list(error.instance_path), error.kind.name
+    keyword = error.schema_path[-1] if error.schema_path else kind
+    facts = {} if kind in {"anyOf", "oneOf", "not"} else error.kind.as_dict()
+    if kind == "additionalProperties":
+        path.append(facts["unexpected"][0])
+    elif kind == "additionalItems":
+        path.append(facts["limit"])
+    if (kind, keyword) == ("falseSchema", "additionalProperties"):
+        problem = "no members are allowed"
+    elif kind in {"falseSchema", "additionalProperties", "additionalItems"}:
+        problem = "is not allowed"
+    elif kind == "required":
+        problem = f"lacks {quoted(facts['property'])}"
+    elif kind == "type":
+        types = facts["types"]
+        expected = quoted(types[0] if len(types) == 1 else types)
+        problem = f"expected type {expected}, got {type(error.instance).__name__}"
+    elif kind == "propertyNames":
+        problem = f"breaks propertyNames: {quoted(facts['error'].instance)}"
+    elif len(facts) == 1:
+        problem = f"breaks {keyword}: {quoted(*facts.values())}"
+    else:
+        problem = f"breaks {keyword}"
+    return f"{_spelled(path)}: {problem}"
+
+
+def _spelled(path: Iterable[str | int]) -> str:
+    spelled = ""
+    for step in path:
+        if isinstance(step, int):
+            spelled += f"[{step}]"
+        elif step.isidentifier() and len(step) <= _MAX_PATH:
+            spelled += f".{step}"
+        else:
+            spelled += f"[{quoted(step)}]"
+        if len(spelled) > _MAX_PATH:
+            return f"{spelled[:_MAX_PATH]}..."
+    return spelled
+
+
+# --- the tools of a server
+
+
+class KnownTools:
+    """The tools of one server, by name, as last listed.
+
+    Args:
+        on_skipped: Called once for each schema with patterns that are not checked, with
+            the name of its tool and the patterns.
+    """
+
+    def __init__(self, on_skipped: Callable[[str, tuple[str, ...]], None]) -> None:
+        self._on_skipped = on_skipped
+        self._tools: dict[str, Tool] = {}
+        self._validators: dict[str, SchemaValidator] = {}
+
+    def learn(self, tools: Iterable[Tool]) -> None:
+        """Add the tools of a list, or of a page of one."""
+        for tool in tools:
+            self._tools[tool.name] = tool
+            self._validators.pop(tool.name, None)
+
+    def hear(self, method: str, _: dict[str, Any] | None) -> None:
+        """Forget everything when the server says that its tools changed."""
+        if method == CHANGED:
+            self.forget()
+
+    def forget(self) -> None:
+        """Forget everything."""
+        self._tools.clear()
+        self._validators.clear()
+
+    def get(self, name: str) -> Tool | None:
+        """Return a tool; ``None``: no list has it."""
+        return self._tools.get(name)
+
+    def problem(self, name: str, result: CallToolResult) -> str | None:
+        """Say how a result breaks its tool's output schema; ``None``: not at all.
+
+        2025-06-18 and later server/tools, "Output Schema": clients SHOULD validate
+        structured results. A result that reports failure is not bound by the schema.
+
+        Raises:
+            RemoteProtocolError: The schema cannot be used, and says why.
+            LocalProtocolError: jsonschema-rs is not installed.
+        """
+        tool = self._tools.get(name)
+        if tool is None or tool.output_schema is None or result.is_error:
+            return None
+        from mcpwire.types import UNSET
+
+        if result.structured_content is UNSET:
+            return "it has no structured content, which its output schema demands"
+        validator = self._validators.get(name)
+        if validator is None:
+            validator = SchemaValidator(tool.output_schema, skip_patterns=True)
+            self._validators[name] = validator
+            if validator.skipped:
+                self._on_skipped(name, validator.skipped)
+        return validator.check(result.structured_content)

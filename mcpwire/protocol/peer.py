@@ -1,8 +1,8 @@
 """One end of a duplex JSON-RPC connection: bytes in, calls and answers out.
 
 It does no I/O and knows no clock. Its owner (a channel, a server) feeds the bytes
-it read to `receive`, writes the bytes it is given, and is told what happened through
-the `Owner` protocol::
+it read to `receive`, writes the bytes it is given, and is called through the `Owner`
+protocol::
 
       open() ──► outstanding ──► answered / failed        the peer answered
                       │────────► cancel()                 we gave up: late answers drop
@@ -30,6 +30,7 @@ from mcpwire.errors import (
     ParseError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.protocol.methods import METHODS
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import (
@@ -51,10 +52,10 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import Line, RequestId
 
-__all__ = ["TOO_MANY", "C", "Call", "Owner", "Peer", "PeerStats", "Receiver", "unasked"]
+__all__ = ["TOO_MANY", "Call", "Owner", "Peer", "PeerStats", "unasked"]
 
 TOO_MANY: Final = "too many questions"
-"""The reason that a server is told for a call that ends so."""
+"""The reason that a server gets for a call that ends so."""
 
 
 class Call(Protocol):
@@ -69,7 +70,7 @@ C_contra = TypeVar("C_contra", bound=Call, contravariant=True)
 
 
 class Owner(Protocol[C_contra]):
-    """What a `Peer` tells its owner. Nothing here awaits, blocks or raises."""
+    """What a `Peer` calls. Nothing here awaits, blocks or raises."""
 
     def answered(self, call: C_contra, result: dict[str, Any]) -> None:
         """A call of ours got its result."""
@@ -85,10 +86,10 @@ class Owner(Protocol[C_contra]):
     def requested(
         self, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
-        """The peer asks something; answer with `Peer.answer` or `Peer.refuse`."""
+        """A request came; answer with `Peer.answer` or `Peer.refuse`."""
 
     def withdrawn(self, id: RequestId) -> None:
-        """The peer no longer wants that answer; none will leave."""
+        """The peer cancelled its request; no answer will leave."""
 
     def transmit(self, data: bytes) -> None:
         """Write these bytes."""
@@ -120,7 +121,7 @@ class PeerStats:
     """Requests of ours that were sent until the connection was open."""
 
     line_bytes: int = 0
-    """How long the line is that is being told of; the one that does not count up."""
+    """How long the current line is; the one that does not count up."""
 
     noise_lines: list[str] = attrs.field(factory=list)
     """The first of the noise, for diagnosis."""
@@ -130,6 +131,9 @@ def unasked() -> RPCError:
     """Return the answer to a question after too many in the calls it belongs to."""
     return InvalidRequest(f"the call that this belongs to has ended: {TOO_MANY}")
 
+
+NEVER_CANCELLED: Final = frozenset(s.name for s in METHODS if not s.cancellable)
+"""2025-11-25 basic/utilities/cancellation: `initialize` MUST NOT be cancelled."""
 
 LATE_IDS_KEPT: Final = 1_024
 """Ids of cancelled calls remembered to tell a late answer from an unknown one."""
@@ -145,7 +149,6 @@ MESSAGE_KEYS: Final = frozenset({"jsonrpc", "method"}) | ANSWER_KEYS
 
 UNREADABLE: Final = "the line is no JSON in UTF-8"
 
-
 C = TypeVar("C", bound=Call)
 
 
@@ -153,7 +156,7 @@ C = TypeVar("C", bound=Call)
 class _Batch:
     """A received batch: its answers leave together (2025-03-26 basic, Batching)."""
 
-    waiting: int
+    waiting: int = 1  # for itself too, so that it cannot settle while it is read
     answers: list[bytes] = attrs.field(factory=list)
 
 
@@ -164,380 +167,7 @@ def _is_certain(id: Json) -> TypeGuard[RequestId]:
     return type(id) is str and id.isascii()
 
 
-class Receiver(Generic[C]):
-    """The state of one connection, and what is done with a line that came in."""
-
-    __slots__ = (
-        "_has_ended",
-        "_is_ending",
-        "_late",
-        "_limits",
-        "_owner",
-        "outstanding",
-        "revision",
-        "role",
-        "stats",
-        "unanswered",
-    )
-
-    def __init__(self, owner: Owner[C], *, role: str, limits: Limits) -> None:
-        self._owner = owner
-        self._limits = limits
-        self._has_ended = False
-        self._is_ending = False
-        self._late: dict[RequestId, None] = {}
-        self.unanswered: dict[RequestId, _Batch | None] = {}
-        self.outstanding: dict[int, C] = {}
-        self.role = role
-        self.revision: Revision | None = None
-        self.stats = PeerStats()
-
-    def _receive_unreadable(self, line: Line) -> None:
-        """Give a line that is no JSON its second chance: whose is it?"""
-        if not line.strip():
-            self.stats.messages -= 1
-            return
-        if self._has_ended:
-            return
-        message = salvage(line)
-        if type(message) is dict:
-            id = message.get("id")
-            if "method" in message:
-                if _is_certain(id):
-                    self.stats.invalid += 1
-                    self._refuse(id, ParseError(UNREADABLE), None)
-                    return
-            elif jsonrpc.is_request_id(id) and id in self.outstanding:
-                self._fail(
-                    id,
-                    InvalidMessage(
-                        "message",
-                        expected="JSON in UTF-8",
-                        got="bytes that are not",
-                        raw=bytes(line),
-                    ),
-                )
-                return
-        self._count_noise(line)
-        if self.role == "server":
-            self._refuse_unnamed(ParseError(UNREADABLE))
-
-    def _receive_too_large(self, line: Line, error: MessageTooLarge) -> None:
-        """Let a message with too many values end what it names, and nothing else."""
-        if self._has_ended:
-            return
-        self.stats.invalid += 1
-        error.__traceback__ = None  # its frames hold the whole message
-        message = outline(line)
-        id = message.get("id")
-        refusal = InvalidRequest(str(error))
-        if jsonrpc.is_request_id(id) and "method" in message:
-            self._refuse(id, refusal, None)
-        elif jsonrpc.is_request_id(id) and id in self.outstanding:
-            self._fail(id, error)
-        elif self.role == "server" and "method" not in message:
-            self._refuse_unnamed(refusal)
-
-    def _receive_call(self, message: dict[str, Any], line: Line) -> None:
-        """Take in what has as many members as a client's plain request.
-
-        As `_receive_message` does it, in one step: this is for each call.
-        """
-        method, params = message.get("method"), message.get("params")
-        id = message.get("id")
-        if (
-            type(params) is dict
-            and type(method) is str
-            and (type(id) is int or type(id) is str)
-            and message.get("jsonrpc") == "2.0"
-            and id not in self.unanswered
-            and not self._has_ended
-        ):
-            self.stats.line_bytes = len(line)
-            self.unanswered[id] = None
-            self._owner.requested(id, method, params)
-        else:
-            self._receive_message(message, line)
-
-    def _receive_message(self, message: Json, line: Line) -> None:
-        if self._has_ended:
-            return
-        self.stats.line_bytes = len(line)
-        if type(message) is list:
-            self._receive_batch(message, line)
-        elif type(message) is dict:
-            self._receive_object(message, line, None)
-        else:
-            self._count_noise(line)
-            if self.role == "server":
-                self._refuse_unnamed(InvalidRequest("a message must be an object"))
-
-    def _receive_batch(self, messages: list[Json], line: Line) -> None:
-        if self.revision is None or not self.revision.receives_batches:
-            self._count_noise(line)
-            if self.role == "server":
-                self._refuse_unnamed(
-                    InvalidRequest("batches belong to revision 2025-03-26 only")
-                )
-            return
-        if not messages:
-            self.stats.invalid += 1
-            self._refuse_unnamed(InvalidRequest("a batch must not be empty"))
-            return
-        if self.role == "server" and len(messages) > self._limits.batch:
-            self._refuse_long(messages)
-            return
-        # The batch waits for itself too, so that it cannot settle while it is read.
-        batch = _Batch(1)
-        for message in messages:
-            if type(message) is dict:
-                self._receive_object(message, line, batch)
-            else:
-                self.stats.invalid += 1
-        self._transmit(self._settle(batch))
-
-    def _refuse_long(self, messages: list[Json]) -> None:
-        """Refuse a batch over the limit: its first requests are told, and none runs."""
-        limit = self._limits.batch
-        self.stats.invalid += 1
-        error = InvalidRequest(f"a batch must not be longer than {limit} messages")
-        batch = _Batch(1)
-        for message in messages[:limit]:
-            if type(message) is dict and "method" in message:
-                id = message.get("id")
-                if jsonrpc.is_request_id(id):
-                    self._refuse(id, error, batch)
-        self._transmit(self._settle(batch))
-
-    def _receive_object(
-        self, value: dict[str, Any], line: Line, batch: _Batch | None
-    ) -> None:
-        try:
-            message = jsonrpc.parse_message(value)
-        except InvalidMessage as error:
-            self._receive_invalid(value, line, error, batch)
-            return
-        if type(message) is jsonrpc.Notification:
-            self._receive_notification(message.method, message.params)
-        elif type(message) is jsonrpc.Request:
-            self._receive_request(message, batch)
-        elif type(message) is jsonrpc.Success:
-            self._receive_success(message, line)
-        else:
-            assert type(message) is jsonrpc.Failure
-            self._receive_failure(message, line)
-
-    def _receive_invalid(
-        self,
-        value: dict[str, Any],
-        line: Line,
-        error: InvalidMessage,
-        batch: _Batch | None,
-    ) -> None:
-        """Let a malformed message end what it names: our call, or the peer's."""
-        if not MESSAGE_KEYS & value.keys():
-            self._count_noise(line)
-            return
-        self.stats.invalid += 1
-        error.raw = bytes(line[:RAW_EXCERPT_BYTES])
-        id = value.get("id")
-        if "method" in value:
-            if "id" not in value:
-                return
-            refusal = InvalidRequest(str(error))
-            if jsonrpc.is_request_id(id):
-                self._refuse(id, refusal, batch)
-            elif self.role == "server":
-                self._refuse_unnamed(refusal)
-        elif jsonrpc.is_request_id(id) and id in self.outstanding:
-            self._fail(id, error)
-        elif not self._diagnose_id(id, line) and not ANSWER_KEYS & value.keys():
-            self.stats.invalid -= 1
-            self._count_noise(line)
-
-    def _receive_success(self, message: jsonrpc.Success, line: Line) -> None:
-        call = self._take(message.id)
-        if call is not None:
-            self._owner.answered(call, message.result)
-        else:
-            self._receive_stray(message.id, line)
-
-    def _receive_failure(self, message: jsonrpc.Failure, line: Line) -> None:
-        id, error = message.id, message.error
-        if id is None:
-            # 2025-11-25 JSONRPCErrorResponse: the id is missing when the peer could
-            # not read it. With one call open there is no doubt whose it was.
-            if len(self.outstanding) == 1:
-                id = next(iter(self.outstanding))
-            else:
-                self.stats.unknown += 1
-                return
-        call = self._take(id)
-        if call is None:
-            self._receive_stray(id, line)
-            return
-        error.method = call.method
-        self._owner.failed(call, error)
-
-    def _take(self, id: RequestId) -> C | None:
-        # Ids of ours are integers; a string never finds one.
-        return self.outstanding.pop(id, None) if type(id) is int else None
-
-    def _remember(self, id: RequestId) -> None:
-        """Keep in mind that an answer to that call of ours would be late."""
-        self._late[id] = None
-        if len(self._late) > LATE_IDS_KEPT:
-            del self._late[next(iter(self._late))]
-
-    def _receive_stray(self, id: RequestId, line: Line) -> None:
-        if type(id) is int and id in self._late:
-            del self._late[id]
-            self.stats.late += 1
-        elif not self._diagnose_id(id, line):
-            self.stats.unknown += 1
-
-    def _diagnose_id(self, id: Any, line: Line) -> bool:
-        """Fail the call whose id came back with another type."""
-        twin: RequestId | None = None
-        if type(id) is str:
-            twin = jsonrpc.id_twin(id)
-        elif type(id) is float and id.is_integer():
-            twin = int(id)
-        if type(twin) is not int or twin not in self.outstanding:
-            return False
-        self._fail(
-            twin,
-            InvalidMessage(
-                "response.id",
-                expected=f"the integer {twin}",
-                got=f"{id!r}",
-                raw=bytes(line),
-                hint="the peer changed the type of the request's id",
-            ),
-        )
-        return True
-
-    def _fail(self, id: RequestId, error: MCPError) -> None:
-        call = self._take(id)
-        assert call is not None
-        self._owner.failed(call, error)
-
-    def _receive_request(self, message: jsonrpc.Request, batch: _Batch | None) -> None:
-        id = message.id
-        # A second request with an id still in flight would get the first one's answer
-        # twice (2025-11-25 basic, Requests: ids MUST NOT be used again). At 2026-07-28
-        # a client answers nothing, so a server's request is only counted.
-        if id in self.unanswered or self._is_server_silent():
-            self.stats.invalid += 1
-            return
-        self._accept(id, batch)
-        if batch is not None and message.method == "initialize":
-            error = InvalidRequest("initialize must not be part of a batch")
-            self._transmit(self._reply(id, jsonrpc.failure(id, error)))
-            return
-        self._owner.requested(id, message.method, message.params)
-
-    def _is_server_silent(self) -> bool:
-        return (
-            self.role == "client"
-            and self.revision is not None
-            and self.revision.era is Era.STATELESS
-        )
-
-    def _accept(self, id: RequestId, batch: _Batch | None) -> None:
-        self.unanswered[id] = batch
-        if batch is not None:
-            batch.waiting += 1
-
-    def _receive_notification(self, method: str, params: dict[str, Any] | None) -> None:
-        if method == "notifications/cancelled":
-            self._receive_cancelled(params or {})
-            return
-        call: C | None = None
-        if params is not None:
-            if method == "notifications/progress":
-                call = self._look_up(params.get("progressToken"))
-            else:
-                meta = params.get("_meta")
-                if type(meta) is dict:
-                    call = self._look_up(meta.get(SUBSCRIPTION_ID))
-        self._owner.notified(method, params, call)
-
-    def _look_up(self, id: Any) -> C | None:
-        return self.outstanding.get(id) if type(id) is int else None
-
-    def _receive_cancelled(self, params: dict[str, Any]) -> None:
-        """Drop a request of the peer's; what names nothing known is ignored."""
-        id = params.get("requestId")
-        if not jsonrpc.is_request_id(id):
-            return
-        if id in self.unanswered:
-            batch = self.unanswered.pop(id)
-            self._owner.withdrawn(id)
-            if batch is not None:
-                self._transmit(self._settle(batch))
-            return
-        # 2026-07-28 basic/patterns/cancellation: a server ends a subscription on stdio
-        # by cancelling it, with or without a result before or after.
-        call = self._look_up(id)
-        if call is not None and call.method == "subscriptions/listen":
-            self._take(id)
-            self._remember(id)
-            self._owner.answered(call, {"resultType": "complete"})
-
-    def _count_noise(self, line: Line) -> None:
-        stats = self.stats
-        stats.noise += 1
-        if len(stats.noise_lines) < self._limits.noise_lines:
-            excerpt = line.strip()[:NOISE_EXCERPT_BYTES]
-            stats.noise_lines.append(excerpt.decode("utf-8", "replace"))
-
-    def _refuse_unnamed(self, error: RPCError) -> None:
-        """Answer what has no readable id, where the revision has a form for that."""
-        if self.revision is None or self.revision.errors_without_id:
-            self._transmit(encode_line(jsonrpc.failure(None, error)))
-
-    def _transmit(self, data: bytes | None) -> None:
-        # At the end of the stream there is nobody left to be answered.
-        if data is not None and not self._is_ending:
-            self._owner.transmit(data)
-
-    # Our answers...
-
-    def _refuse(self, id: RequestId, error: RPCError, batch: _Batch | None) -> None:
-        """Answer a request that cannot be told to the owner."""
-        if id not in self.unanswered and not self._is_server_silent():
-            self._accept(id, batch)
-            self._transmit(self._reply(id, jsonrpc.failure(id, error)))
-
-    def _reply(self, id: RequestId, message: dict[str, Any]) -> bytes | None:
-        if id not in self.unanswered:
-            return None
-        batch = self.unanswered[id]
-        if self.role == "client" and self._is_server_silent():
-            # Asked before the agreement; 2026-07-28 stdio, "Sending Messages": a client
-            # MUST NOT write responses.
-            del self.unanswered[id]
-            return None
-        line = encode_line(message)
-        del self.unanswered[id]
-        if batch is None:
-            return line
-        batch.answers.append(line.rstrip(b"\n"))
-        return self._settle(batch)
-
-    def _settle(self, batch: _Batch) -> bytes | None:
-        batch.waiting -= 1
-        if batch.waiting or not batch.answers:
-            return None
-        return b"[" + b",".join(batch.answers) + b"]\n"
-
-
-NEVER_CANCELLED: Final = frozenset({"initialize"})
-"""2025-11-25 basic/utilities/cancellation: `initialize` MUST NOT be cancelled."""
-
-
-class Peer(Receiver[C]):
+class Peer(Generic[C]):
     """The state of one duplex connection; see the module's text.
 
     Attributes:
@@ -549,15 +179,35 @@ class Peer(Receiver[C]):
         unanswered: The ids of the peer's requests that have no answer yet.
     """
 
-    __slots__ = ("_last_id", "_lines", "_serves")
+    __slots__ = (
+        "_has_ended",
+        "_is_ending",
+        "_last_id",
+        "_late",
+        "_limits",
+        "_lines",
+        "_owner",
+        "outstanding",
+        "revision",
+        "role",
+        "stats",
+        "unanswered",
+    )
 
     def __init__(
         self, owner: Owner[C], *, role: str, limits: Limits = DEFAULT_LIMITS
     ) -> None:
-        super().__init__(owner, role=role, limits=limits)
+        self._owner = owner
+        self._limits = limits
         self._lines = LineDecoder(limits.message)
         self._last_id = 0
-        self._serves = role == "server"
+        self._has_ended = self._is_ending = False
+        self._late: dict[RequestId, None] = {}
+        self.unanswered: dict[RequestId, _Batch | None] = {}
+        self.outstanding: dict[int, C] = {}
+        self.role = role
+        self.revision: Revision | None = None
+        self.stats = PeerStats()
 
     @property
     def requests_sent(self) -> int:
@@ -593,23 +243,21 @@ class Peer(Receiver[C]):
         if progress:
             params = dict(params or {})
             params["_meta"] = {**(params.get("_meta") or {}), "progressToken": id}
-        if params is None:
-            line = encode_line({"jsonrpc": "2.0", "id": id, "method": method})
-        else:
-            line = encode_line(
-                {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
-            )
+        message = {"jsonrpc": "2.0", "id": id, "method": method}
+        if params is not None:
+            message["params"] = params
+        line = encode_line(message)
         self._last_id = id
         self.outstanding[id] = call
         return id, line
 
     def forget(self, id: int) -> None:
-        """Take back a request that never left; nothing is told to the peer."""
+        """Take back a request that never left; the peer gets no message."""
         if self.outstanding.pop(id, None) is not None:
             self.stats.unanswered += 1
 
     def cancel(self, id: int, reason: str) -> bytes | None:
-        """Give up a call; return the line that tells the peer, if it should be told.
+        """Give up a call; return the line for the peer, if there is to be one.
 
         A call that is already answered is left alone. `initialize` is never cancelled,
         and before a revision is agreed nothing is (a legacy server must see nothing
@@ -626,17 +274,12 @@ class Peer(Receiver[C]):
             line = self.notify(
                 "notifications/cancelled", {"requestId": id, "reason": reason}
             )
-        del self.outstanding[id]
-        self.stats.unanswered += 1
+        self.forget(id)
         self._remember(id)
         return line
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> bytes:
-        """Return the line of a notification.
-
-        Raises:
-            LocalProtocolError: The params are not JSON.
-        """
+        """Return the line of a notification."""
         return encode_line(jsonrpc.notification(method, params))
 
     # Our answers...
@@ -647,12 +290,7 @@ class Peer(Receiver[C]):
         Raises:
             LocalProtocolError: The result is not JSON; the request stays in flight.
         """
-        if not self._serves or self.unanswered.get(id, self) is not None:
-            return self._reply(id, jsonrpc.success(id, result))
-        # One that came by itself; the rest of `_reply` is for others.
-        line = encode_line({"jsonrpc": "2.0", "id": id, "result": result})
-        del self.unanswered[id]
-        return line
+        return self._reply(id, jsonrpc.success(id, result))
 
     def refuse(self, id: RequestId, error: RPCError) -> bytes | None:
         """Return the line of an error answer; ``None`` when none may leave any more.
@@ -666,10 +304,61 @@ class Peer(Receiver[C]):
         """Whether the peer still waits for our answer to that request."""
         return id in self.unanswered
 
+    def _reply(self, id: RequestId, message: dict[str, Any]) -> bytes | None:
+        if id not in self.unanswered:
+            return None
+        if self.role == "client" and self._is_server_silent():
+            # Asked before the agreement; 2026-07-28 stdio, "Sending Messages": a client
+            # MUST NOT write responses.
+            del self.unanswered[id]
+            return None
+        line = encode_line(message)
+        batch = self.unanswered.pop(id)
+        if batch is None:
+            return line
+        batch.answers.append(line.rstrip(b"\n"))
+        return self._settle(batch)
+
+    def _settle(self, batch: _Batch) -> bytes | None:
+        batch.waiting -= 1
+        if batch.waiting or not batch.answers:
+            return None
+        return b"[" + b",".join(batch.answers) + b"]\n"
+
+    def _is_server_silent(self) -> bool:
+        return (
+            self.role == "client"
+            and self.revision is not None
+            and self.revision.era is Era.STATELESS
+        )
+
+    def _transmit(self, data: bytes | None) -> None:
+        # At the end of the stream nobody is left to be answered.
+        if data is not None and not self._is_ending:
+            self._owner.transmit(data)
+
+    def _refuse(self, id: RequestId, error: RPCError, batch: _Batch | None) -> None:
+        """Answer a request that is not handed to the owner."""
+        if id not in self.unanswered and not self._is_server_silent():
+            self._accept(id, batch)
+            self._transmit(self.refuse(id, error))
+
+    def _refuse_unnamed(self, error: RPCError) -> None:
+        """Answer what has no readable id, where the revision has a form for that."""
+        if self.role == "server" and (
+            self.revision is None or self.revision.errors_without_id
+        ):
+            self._transmit(encode_line(jsonrpc.failure(None, error)))
+
+    def _accept(self, id: RequestId, batch: _Batch | None) -> None:
+        self.unanswered[id] = batch
+        if batch is not None:
+            batch.waiting += 1
+
     # What comes in...
 
     def receive(self, data: bytes, *, last: bool = False) -> None:
-        """Take in bytes and tell the owner what they meant.
+        """Take in bytes and call the owner with what they mean.
 
         With `last` there are none, and what is left of a line counts as one.
 
@@ -690,8 +379,8 @@ class Peer(Receiver[C]):
             except MessageTooLarge as error:
                 self._receive_too_large(line, error)
                 continue
-            # A plain result to a call of ours takes no further step. `type` is asked
-            # because True and 1.0 would find the call with id 1.
+            # A plain result to a call of ours takes no further step, which saves 1 µs
+            # of 8. `type` is asked because True and 1.0 would find the call with id 1.
             if type(message) is dict and len(message) == 3:
                 result = message.get("result")
                 id = message.get("id")
@@ -704,8 +393,12 @@ class Peer(Receiver[C]):
                     if call is not None:
                         self._owner.answered(call, result)
                         continue
-            elif self._serves and type(message) is dict and len(message) == 4:
-                self._receive_call(message, line)
+            elif self._is_plain_request(message):
+                self.stats.line_bytes = len(line)
+                self.unanswered[message["id"]] = None
+                self._owner.requested(
+                    message["id"], message["method"], message["params"]
+                )
                 continue
             self._receive_message(message, line)
         if self._lines.overflow:
@@ -714,10 +407,24 @@ class Peer(Receiver[C]):
                 f"a message is longer than {limit} bytes (Limits.message)", limit=limit
             )
 
+    def _is_plain_request(self, message: Json) -> TypeGuard[dict[str, Any]]:
+        """Tell whether a client's request takes no further step: saves 2 µs of 15."""
+        if self.role != "server" or type(message) is not dict or len(message) != 4:
+            return False
+        id = message.get("id")
+        return (
+            type(message.get("params")) is dict
+            and type(message.get("method")) is str
+            and (type(id) is int or type(id) is str)
+            and message.get("jsonrpc") == "2.0"
+            and id not in self.unanswered
+            and not self._has_ended
+        )
+
     def end(self) -> list[C]:
         """Take in the end of the stream; return the calls that got no answer.
 
-        The owner is told nothing more, even where it ends a peer that is reading.
+        The owner is called no more, even where it ends a peer that is reading.
         """
         self._is_ending = True
         if not self._lines.overflow:
@@ -728,3 +435,248 @@ class Peer(Receiver[C]):
         self.outstanding.clear()
         self.unanswered.clear()
         return calls
+
+    def _receive_unreadable(self, line: Line) -> None:
+        """Give a line that is no JSON its second chance: its id may be readable."""
+        if not line.strip():
+            self.stats.messages -= 1
+            return
+        if self._has_ended:
+            return
+        message = salvage(line)
+        if type(message) is dict:
+            id = message.get("id")
+            if "method" in message:
+                if _is_certain(id):
+                    self.stats.invalid += 1
+                    self._refuse(id, ParseError(UNREADABLE), None)
+                    return
+            elif self._is_ours(id):
+                error = InvalidMessage(
+                    "message",
+                    expected="JSON in UTF-8",
+                    got="bytes that are not",
+                    raw=bytes(line),
+                )
+                self._fail(id, error)
+                return
+        self._count_noise(line)
+        self._refuse_unnamed(ParseError(UNREADABLE))
+
+    def _receive_too_large(self, line: Line, error: MessageTooLarge) -> None:
+        """Let a message with too many values end what it names, and nothing else."""
+        if self._has_ended:
+            return
+        self.stats.invalid += 1
+        error.__traceback__ = None  # its frames hold the whole message
+        message = outline(line)
+        id = message.get("id")
+        if "method" in message:
+            if jsonrpc.is_request_id(id):
+                self._refuse(id, InvalidRequest(str(error)), None)
+        elif self._is_ours(id):
+            self._fail(id, error)
+        else:
+            self._refuse_unnamed(InvalidRequest(str(error)))
+
+    def _receive_message(self, message: Json, line: Line) -> None:
+        if self._has_ended:
+            return
+        self.stats.line_bytes = len(line)
+        if type(message) is list:
+            self._receive_batch(message, line)
+        elif type(message) is dict:
+            self._receive_object(message, line, None)
+        else:
+            self._count_noise(line)
+            self._refuse_unnamed(InvalidRequest("a message must be an object"))
+
+    def _receive_batch(self, messages: list[Json], line: Line) -> None:
+        if self.revision is None or not self.revision.receives_batches:
+            self._count_noise(line)
+            self._refuse_unnamed(
+                InvalidRequest("batches belong to revision 2025-03-26 only")
+            )
+            return
+        if not messages:
+            self.stats.invalid += 1  # the one revision with batches has no answer to it
+            return
+        batch = _Batch()
+        if self.role == "server" and len(messages) > self._limits.batch:
+            self._refuse_long(messages, batch)
+        else:
+            for message in messages:
+                if type(message) is dict:
+                    self._receive_object(message, line, batch)
+                else:
+                    self.stats.invalid += 1
+        self._transmit(self._settle(batch))
+
+    def _refuse_long(self, messages: list[Json], batch: _Batch) -> None:
+        """Refuse the first requests of a batch over the limit; none of them runs."""
+        limit = self._limits.batch
+        self.stats.invalid += 1
+        error = InvalidRequest(f"a batch must not be longer than {limit} messages")
+        for message in messages[:limit]:
+            if type(message) is dict and "method" in message:
+                id = message.get("id")
+                if jsonrpc.is_request_id(id):
+                    self._refuse(id, error, batch)
+
+    def _receive_object(
+        self, value: dict[str, Any], line: Line, batch: _Batch | None
+    ) -> None:
+        try:
+            message = jsonrpc.parse_message(value)
+        except InvalidMessage as error:
+            self._receive_invalid(value, line, error, batch)
+            return
+        if type(message) is jsonrpc.Notification:
+            self._receive_notification(message.method, message.params)
+        elif type(message) is jsonrpc.Request:
+            self._receive_request(message, batch)
+        else:
+            assert isinstance(message, (jsonrpc.Success, jsonrpc.Failure))
+            self._receive_answer(message, line)
+
+    def _receive_invalid(
+        self,
+        value: dict[str, Any],
+        line: Line,
+        error: InvalidMessage,
+        batch: _Batch | None,
+    ) -> None:
+        """Let a malformed message end what it names: our call, or the peer's."""
+        if not MESSAGE_KEYS & value.keys():
+            self._count_noise(line)
+            return
+        self.stats.invalid += 1
+        error.raw = bytes(line[:RAW_EXCERPT_BYTES])
+        id = value.get("id")
+        if "method" in value:
+            refusal = InvalidRequest(str(error))
+            if jsonrpc.is_request_id(id):
+                self._refuse(id, refusal, batch)
+            elif "id" in value:
+                self._refuse_unnamed(refusal)
+        elif self._is_ours(id):
+            self._fail(id, error)
+        elif not self._diagnose_id(id, line) and not ANSWER_KEYS & value.keys():
+            self.stats.invalid -= 1
+            self._count_noise(line)
+
+    # Answers to our calls...
+
+    def _receive_answer(
+        self, message: jsonrpc.Success | jsonrpc.Failure, line: Line
+    ) -> None:
+        id = message.id
+        if id is None and len(self.outstanding) == 1:
+            # 2025-11-25 JSONRPCErrorResponse: the id is missing when the peer could
+            # not read it. With one call open there is no doubt whose it was.
+            (id,) = self.outstanding
+        if not self._is_ours(id):
+            self._receive_stray(id, line)
+            return
+        call = self.outstanding.pop(id)
+        if type(message) is jsonrpc.Success:
+            self._owner.answered(call, message.result)
+        else:
+            assert type(message) is jsonrpc.Failure
+            message.error.method = call.method
+            self._owner.failed(call, message.error)
+
+    def _is_ours(self, id: Any) -> TypeGuard[int]:
+        # Ids of ours are integers; True and 1.0 would find the call with id 1.
+        return type(id) is int and id in self.outstanding
+
+    def _look_up(self, id: Any) -> C | None:
+        return self.outstanding[id] if self._is_ours(id) else None
+
+    def _fail(self, id: int, error: MCPError) -> None:
+        self._owner.failed(self.outstanding.pop(id), error)
+
+    def _remember(self, id: int) -> None:
+        """Keep in mind that an answer to that call of ours would be late."""
+        self._late[id] = None
+        if len(self._late) > LATE_IDS_KEPT:
+            del self._late[next(iter(self._late))]
+
+    def _receive_stray(self, id: RequestId | None, line: Line) -> None:
+        if type(id) is int and id in self._late:
+            del self._late[id]
+            self.stats.late += 1
+        elif not self._diagnose_id(id, line):
+            self.stats.unknown += 1
+
+    def _diagnose_id(self, id: Any, line: Line) -> bool:
+        """Fail the call whose id came back with another type."""
+        twin: RequestId | None = None
+        if type(id) is str:
+            twin = jsonrpc.id_twin(id)
+        elif type(id) is float and id.is_integer():
+            twin = int(id)
+        if not self._is_ours(twin):
+            return False
+        error = InvalidMessage(
+            "response.id",
+            expected=f"the integer {twin}",
+            got=f"{id!r}",
+            raw=bytes(line),
+            hint="the peer changed the type of the request's id",
+        )
+        self._fail(twin, error)
+        return True
+
+    # What the peer starts...
+
+    def _receive_request(self, message: jsonrpc.Request, batch: _Batch | None) -> None:
+        id = message.id
+        # A second request with an id still in flight would get the first one's answer
+        # twice (2025-11-25 basic, Requests: ids MUST NOT be used again). At 2026-07-28
+        # a client answers nothing, so a server's request is only counted.
+        if id in self.unanswered or self._is_server_silent():
+            self.stats.invalid += 1
+        elif batch is not None and message.method == "initialize":
+            error = InvalidRequest("initialize must not be part of a batch")
+            self._refuse(id, error, batch)
+        else:
+            self._accept(id, batch)
+            self._owner.requested(id, message.method, message.params)
+
+    def _receive_notification(self, method: str, params: dict[str, Any] | None) -> None:
+        if method == "notifications/cancelled":
+            self._receive_cancelled((params or {}).get("requestId"))
+            return
+        call: C | None = None
+        if params is not None:
+            if method == "notifications/progress":
+                call = self._look_up(params.get("progressToken"))
+            else:
+                meta = params.get("_meta")
+                if type(meta) is dict:
+                    call = self._look_up(meta.get(SUBSCRIPTION_ID))
+        self._owner.notified(method, params, call)
+
+    def _receive_cancelled(self, id: Any) -> None:
+        """Drop a request of the peer's; what names nothing known is ignored."""
+        if not jsonrpc.is_request_id(id):
+            return
+        if id in self.unanswered:
+            batch = self.unanswered.pop(id)
+            self._owner.withdrawn(id)
+            if batch is not None:
+                self._transmit(self._settle(batch))
+            return
+        # 2026-07-28 basic/patterns/cancellation: a server ends a subscription on stdio
+        # by cancelling it, with or without a result before or after.
+        if self._is_ours(id) and self.outstanding[id].method == "subscriptions/listen":
+            self._remember(id)
+            self._owner.answered(self.outstanding.pop(id), {"resultType": "complete"})
+
+    def _count_noise(self, line: Line) -> None:
+        stats = self.stats
+        stats.noise += 1
+        if len(stats.noise_lines) < self._limits.noise_lines:
+            excerpt = line.strip()[:NOISE_EXCERPT_BYTES]
+            stats.noise_lines.append(excerpt.decode("utf-8", "replace"))

@@ -1,15 +1,16 @@
-"""The memory of a call between its rounds, which the client keeps for us.
+"""The memory of a call between its rounds, which the client keeps for the server.
 
 2026-07-28 basic/patterns/mrtr: `requestState` is the server's own, and the server MUST
-treat what comes back as an attacker's. So it is signed, together with whom and what it
-was made for, which is not in it and is worked out anew from the request::
+treat what comes back as an attacker's. So it is signed, together with a binding that it
+does not contain and that is computed anew from each request: the owner, the method and
+the params::
 
     mcpwire1.<base64url of JSON>.<base64url of HMAC-SHA256(key, binding, JSON)>
 
-It is signed and **not** encrypted: the client can read it. What it must not know
-belongs in a store of the server's, with no more than a key to it in here.
+It is signed and **not** encrypted: the client can read it. A secret belongs in a store
+of the server's, with only a key to it in the state.
 
-Why a state is refused is not told apart, except that a genuine one is too old.
+All refusals look alike, except that of a genuine state that is too old.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ if TYPE_CHECKING:
     from mcpwire.wire.json import Json
 
     Owner: TypeAlias = tuple[str | None, str | None, str | None]
-    """Who asks: issuer, client and subject, as far as they were proved."""
+    """The sender of a request: issuer, client and subject, as far as proved."""
 
 __all__ = [
+    "ANONYMOUS",
     "MAX_STATE_BYTES",
-    "NOBODY",
-    "Answered",
     "CallState",
+    "RecordedAnswer",
     "binding_of",
     "check_key",
-    "mark_of",
+    "request_digest",
     "seal",
     "unseal",
 ]
@@ -51,8 +52,8 @@ MAX_STATE_BYTES: Final = 1024 * 1024
 SHORTEST_KEY: Final = 16
 """Bytes of a key; RFC 2104, section 3, discourages less than the hash, 32."""
 
-NOBODY: Final = (None, None, None)
-"""The owner of requests that no principal is known for."""
+ANONYMOUS: Final = (None, None, None)
+"""The owner of requests without a known principal."""
 
 _PREFIX: Final = "mcpwire1"
 _DOMAIN: Final = b"mcpwire requestState 1\0"
@@ -62,42 +63,38 @@ _NOT_BOUND: Final = frozenset({"_meta", "inputResponses", "requestState"})
 
 
 @attrs.frozen
-class Answered:
-    """An answer, and the mark of the question that it was given to."""
+class RecordedAnswer:
+    """An answer, and the digest of the request for input that it belongs to."""
 
-    mark: str
+    digest: str
     answer: dict[str, Json] = attrs.field(repr=False)
 
 
 @attrs.frozen(kw_only=True)
 class CallState:
-    """What is known of a call from the rounds before."""
+    """What is known of a call from the rounds before; all mappings are by key."""
 
     round: int
     """How often the client was asked; from 1."""
 
     nonce: str
-    """Told apart by it, where a state may be used once only."""
+    """Unique, where a state may be used once only."""
 
     expires_at: int
     """When it is too old, in seconds since 1970."""
 
     asked: Mapping[str, str] = attrs.field(factory=dict)
-    """What was asked last: a mark of each question, by its key."""
+    """The digests of the last requests for input."""
 
-    answers: Mapping[str, Answered] = attrs.field(factory=dict, repr=False)
-    """What was answered before that, by key."""
+    answers: Mapping[str, RecordedAnswer] = attrs.field(factory=dict, repr=False)
+    """The answers to those before."""
 
     kept: Mapping[str, Json] = attrs.field(factory=dict, repr=False)
-    """Values that were worked out once, by key."""
+    """Values that are computed once."""
 
 
 def check_key(key: object) -> bytes:
-    """Return a key for `seal`.
-
-    Raises:
-        ValueError: It is no bytes, or too short to be secret.
-    """
+    """Return a key for `seal`; raise `ValueError` if it is too short to be secret."""
     if type(key) is not bytes or len(key) < SHORTEST_KEY:
         raise ValueError(
             f"a state key must be at least {SHORTEST_KEY} random bytes, such as "
@@ -107,7 +104,7 @@ def check_key(key: object) -> bytes:
 
 
 def binding_of(owner: Owner, method: str, params: Mapping[str, Json]) -> bytes:
-    """Return what a state is bound to: who asks, for what, with which params.
+    """Return what a state is bound to: the owner, the method and the params.
 
     Of the params counts what the client repeats in each round, whatever the order of
     its members.
@@ -117,35 +114,36 @@ def binding_of(owner: Owner, method: str, params: Mapping[str, Json]) -> bytes:
     """
     bound = {name: params[name] for name in params if name not in _NOT_BOUND}
     try:
-        # Encoded once for its bound on depth, which `_ordered` then relies on.
-        encode(bound)
-        text = encode([*owner, method, _ordered(bound)])
+        return sha256(encode([*owner, method, _ordered(bound)])).digest()
     except LocalProtocolError as error:
         raise InvalidParams("the params are nested too deeply") from error
-    return sha256(text).digest()
 
 
-def mark_of(method: str, params: Mapping[str, Json], *, is_named: bool) -> str:
-    """Return what tells a question from another one that has the same key.
+def request_digest(method: str, params: Mapping[str, Json], *, is_named: bool) -> str:
+    """Return what tells a request for input from another one that has the same key.
 
-    A key that the author chose stands for its question however that is worded; one
-    that was only counted stands for no other text than it had.
+    A key that the author chose stands for its request however that is worded; a
+    counted one stands for this text only.
 
     Raises:
         LocalProtocolError: The params have no JSON form.
     """
     if is_named:
         return method
-    encode(params)  # for its bound on depth, as above
-    return f"{method} {_spell(sha256(encode(_ordered(dict(params)))).digest()[:16])}"
+    digest = sha256(encode(_ordered(dict(params)))).digest()
+    return f"{method} {_to_base64(digest[:16])}"
 
 
 def _ordered(value: Json) -> Json:
-    if type(value) is dict:
-        return {name: _ordered(value[name]) for name in sorted(value)}
-    if type(value) is list:
-        return [_ordered(item) for item in value]
-    return value
+    """Return a value with the members of each object sorted."""
+    encode(value)  # which refuses too deep nesting, that `order` could not follow
+
+    def order(value: Json) -> Json:
+        if type(value) is dict:
+            return {name: order(value[name]) for name in sorted(value)}
+        return [order(item) for item in value] if type(value) is list else value
+
+    return order(value)
 
 
 def seal(state: CallState, binding: bytes, key: bytes) -> str:
@@ -159,10 +157,10 @@ def seal(state: CallState, binding: bytes, key: bytes) -> str:
         "n": state.nonce,
         "e": state.expires_at,
         "q": dict(state.asked),
-        "a": {name: [one.mark, one.answer] for name, one in state.answers.items()},
+        "a": {name: [one.digest, one.answer] for name, one in state.answers.items()},
         "k": dict(state.kept),
     }
-    text = f"{_PREFIX}.{_spell(encode(members))}"
+    text = f"{_PREFIX}.{_to_base64(encode(members))}"
     sealed = f"{text}.{_sign(text, binding, key)}"
     if len(sealed) > MAX_STATE_BYTES:
         raise LocalProtocolError(
@@ -179,24 +177,28 @@ def unseal(
 
     Args:
         given: The request's `requestState`.
-        binding: What the request's `binding_of` is.
+        binding: What `binding_of` returns for the request.
         keys: The keys that may have signed it.
         now: Seconds since 1970.
 
     Raises:
         InvalidParams: It is not ours, not this request's, or too old.
     """
+    refusal = InvalidParams(
+        "params.requestState is not one that this request was given"
+    )
     if type(given) is not str or len(given) > MAX_STATE_BYTES:
-        raise _refused()
+        raise refusal
     text, _, signature = given.rpartition(".")
     claimed = signature.encode(errors="replace")
     signed = [
         compare_digest(_sign(text, binding, key).encode(), claimed) for key in keys
     ]
     if not any(signed) or not text.startswith(f"{_PREFIX}."):
-        raise _refused()
+        raise refusal
     # From here on it is what `seal` made.
-    members: dict[str, Any] = loads(_read(text.removeprefix(f"{_PREFIX}.")))
+    data = text.removeprefix(f"{_PREFIX}.")
+    members: dict[str, Any] = loads(urlsafe_b64decode(data + "=" * (-len(data) % 4)))
     if now >= members["e"]:
         raise InvalidParams("params.requestState is too old: make the call anew")
     return CallState(
@@ -204,23 +206,15 @@ def unseal(
         nonce=members["n"],
         expires_at=members["e"],
         asked=members["q"],
-        answers={name: Answered(*one) for name, one in members["a"].items()},
+        answers={name: RecordedAnswer(*one) for name, one in members["a"].items()},
         kept=members["k"],
     )
 
 
-def _refused() -> InvalidParams:
-    return InvalidParams("params.requestState is not one that this request was given")
-
-
 def _sign(text: str, binding: bytes, key: bytes) -> str:
     message = _DOMAIN + binding + text.encode(errors="replace")
-    return _spell(hmac_digest(key, message, "sha256"))
+    return _to_base64(hmac_digest(key, message, "sha256"))
 
 
-def _spell(data: bytes) -> str:
+def _to_base64(data: bytes) -> str:
     return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
-
-
-def _read(text: str) -> bytes:
-    return urlsafe_b64decode(text + "=" * (-len(text) % 4))

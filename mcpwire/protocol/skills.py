@@ -1,33 +1,44 @@
-"""What a server says of a skill, and whether its files are that (SEP-2640).
+"""Check a skill's files against what its server says of it (SEP-2640); pure.
 
-Pure: an entry is checked before anything is read, each file before it is used, and the
-first thing that is wrong ends it. Who reads files asks `check_entry` first, then for
-each file `locate`, reads it, and hands what came to `check_file`.
+The first fault ends it. A reader of files calls `check_entry` first, then for each file
+`locate`, reads it, and calls `check_file`.
+
+The frontmatter of a `SKILL.md` comes from the peer, too. PyYAML's safe loader reads it,
+within bounds and without aliases, by which a short text stands for an endless one.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 from urllib.parse import quote, unquote
 
 from mcpwire._text import excerpt
-from mcpwire.errors import RemoteProtocolError
-from mcpwire.protocol import frontmatter
+from mcpwire.errors import LocalProtocolError, RemoteProtocolError
+from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    import yaml
+
     from mcpwire.types import ReadResourceResult, Skill, SkillResource
 
 __all__ = [
     "MAX_BYTES",
     "MAX_FILES",
+    "FrontmatterError",
     "SkillError",
     "SkillRule",
     "check_entry",
     "check_file",
+    "differing_field",
     "file_bytes",
+    "load_yaml",
     "locate",
+    "read_frontmatter",
     "split_document",
 ]
 
@@ -36,6 +47,15 @@ MAX_FILES: Final = 512
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Bytes of all files of one skill."""
+
+MAX_HEAD: Final = 64 * 1024
+"""Characters of a frontmatter; one that describes a skill has some hundreds."""
+
+MAX_NODES: Final = 1_000
+"""Keys and values of a frontmatter: each costs PyYAML some tenth of a millisecond."""
+
+MAX_DEPTH: Final = 32
+"""Mappings and lists within each other."""
 
 SkillRule: TypeAlias = Literal[
     "name",
@@ -57,6 +77,13 @@ _NAME: Final = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([!$-;=@-Z_a-z~]+)", re.ASCII)
 _PATH_CHARACTERS: Final = "/%:@!$&'()*+,;=~"
+
+_HEAD: Final = re.compile(
+    r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
+)
+_YAML: Final = "tag:yaml.org,2002:"
+_AROUND: Final = 64
+"""How much longer than the head its delimiters may be."""
 
 
 class SkillError(RemoteProtocolError):
@@ -85,7 +112,7 @@ def _refuse(
     )
 
 
-# The entry...
+# --- the entry
 
 
 def check_entry(skill: Skill) -> None:
@@ -152,7 +179,7 @@ def _check_files(skill: Skill, root: str, files: list[SkillResource]) -> None:
         _refuse(skill, "limit", f"its files have {total} bytes, above {MAX_BYTES}")
 
 
-# Its files...
+# --- its files
 
 
 def locate(skill: Skill, path: str) -> str:
@@ -221,24 +248,126 @@ def check_file(skill: Skill, uri: str, data: bytes) -> None:
 
 def _check_frontmatter(skill: Skill, data: bytes) -> None:
     try:
-        head, _ = frontmatter.split(data.decode())
-        field = frontmatter.difference(head, skill.frontmatter)
-    except UnicodeDecodeError as error:
+        head, _ = split_document(data)
+        field = differing_field(read_frontmatter(head), skill.frontmatter)
+    except FrontmatterError as error:
         raise SkillError(
-            "it is not UTF-8", skill=skill.uri, uri=skill.uri, rule="frontmatter"
-        ) from error
-    except frontmatter.FrontmatterFault as fault:
-        raise SkillError(
-            f"its frontmatter {fault}",
+            f"its frontmatter {error}",
             skill=skill.uri,
             uri=skill.uri,
             rule="frontmatter",
-        ) from fault
+        ) from error
     if field is not None:
         problem = f"its frontmatter has another {excerpt(field)} than the server said"
         _refuse(skill, "frontmatter", problem)
 
 
+# --- the frontmatter
+
+
+class FrontmatterError(Exception):
+    """A frontmatter that cannot be read; says in half a sentence why."""
+
+
 def split_document(data: bytes) -> tuple[str, str]:
-    """Return the frontmatter of a checked `SKILL.md`, and what follows it."""
-    return frontmatter.split(data.decode())
+    """Return the frontmatter of a `SKILL.md`, and what follows it.
+
+    Raises:
+        FrontmatterError: There is none, or one that is too long.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise FrontmatterError(f"is not UTF-8: {error.reason}") from error
+    found = _HEAD.match(text, 0, MAX_HEAD + _AROUND)
+    is_long = len(text) > MAX_HEAD and text.removeprefix("\ufeff").startswith("---")
+    if len(found[1]) > MAX_HEAD if found else is_long:
+        raise FrontmatterError(f"does not end within {MAX_HEAD} characters")
+    if found is None:
+        raise FrontmatterError("is not there: no lines of --- around it at the top")
+    return found[1], text[found.end() :]
+
+
+def load_yaml() -> ModuleType:
+    """Return PyYAML.
+
+    Raises:
+        LocalProtocolError: It is not installed.
+    """
+    try:
+        import yaml
+    except ImportError as error:
+        raise LocalProtocolError(
+            "loading a skill needs PyYAML: pip install PyYAML"
+        ) from error
+    return yaml
+
+
+def read_frontmatter(head: str) -> dict[str, Any]:
+    """Return a frontmatter as JSON has it; dates are texts.
+
+    Raises:
+        FrontmatterError: It cannot be read, or JSON has no form of it.
+        LocalProtocolError: PyYAML is not installed.
+    """
+    yaml = load_yaml()
+    try:
+        data = _bounded_loader()(head).get_single_data()
+        encode(data)
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None) or "unreadable"
+        raise FrontmatterError(f"is no YAML: {problem[:100]!r}") from error
+    # Such as `0b_`, digits without end, an empty `!!int`; `.nan`, `!!set`, a key `1`.
+    except (LookupError, ValueError, LocalProtocolError) as error:
+        problem = str(error)[:100]
+        raise FrontmatterError(f"has a value that JSON has not: {problem!r}") from error
+    if not isinstance(data, dict):
+        raise FrontmatterError("is no mapping")
+    return data
+
+
+@functools.cache
+def _bounded_loader() -> type[yaml.SafeLoader]:
+    """Return the safe loader, with bounds."""
+    import yaml
+
+    class BoundedLoader(yaml.SafeLoader):
+        nodes = depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.nodes += 1
+            if self.nodes > MAX_NODES:
+                raise FrontmatterError(f"has more than {MAX_NODES} keys and values")
+            if self.depth >= MAX_DEPTH:
+                raise FrontmatterError(f"is nested more than {MAX_DEPTH} levels deep")
+            if self.check_event(yaml.AliasEvent):
+                raise FrontmatterError("has an alias, which is not allowed")
+            self.depth += 1
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+        def construct_text(self, node: yaml.ScalarNode) -> str:
+            return str(self.construct_scalar(node))
+
+    BoundedLoader.add_constructor(f"{_YAML}timestamp", BoundedLoader.construct_text)
+    return BoundedLoader
+
+
+def differing_field(read: Any, said: Any, path: str = "") -> str | None:
+    """Return the field in which two values differ; ``None``: in none.
+
+    What is null on one side may be absent on the other.
+    """
+    pairs: list[tuple[str, Any, Any]] = []
+    if isinstance(read, dict) and isinstance(said, dict):
+        for key in {**read, **said}:
+            below = f"{path}.{key}" if path else key
+            pairs.append((below, read.get(key), said.get(key)))
+    elif isinstance(read, list) and isinstance(said, list) and len(read) == len(said):
+        for at, (one, other) in enumerate(zip(read, said, strict=True)):
+            pairs.append((f"{path}[{at}]", one, other))
+    elif isinstance(read, bool) is not isinstance(said, bool) or read != said:
+        return path
+    found = (differing_field(one, other, below) for below, one, other in pairs)
+    return next((field for field in found if field is not None), None)

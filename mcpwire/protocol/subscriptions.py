@@ -1,8 +1,8 @@
 """Notifications: decoding, filters, subscription counts, bounded buffers.
 
 A `Filter` is one set of notifications: what `subscriptions/listen` asks for, what a
-server acknowledges, what one consumer is given. `Interests` counts the consumers of
-each, so that one subscription serves many of them and ends with the last.
+server acknowledges, what one consumer is given. `SubscriptionCounts` counts the
+consumers of each, so that one subscription serves many of them and ends with the last.
 
 An `EventBuffer` holds what one consumer has not taken yet. A notification that only
 says "look again" is **coalesced**: one entry waits for each subject, with the newest
@@ -33,9 +33,13 @@ from mcpwire.protocol.methods import METHODS, Kind, find, is_declared
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
-    from mcpwire.protocol.methods import MethodSpec
-
-__all__ = ["EventBuffer", "Filter", "Interests", "Notification", "typed_notification"]
+__all__ = [
+    "EventBuffer",
+    "Filter",
+    "Notification",
+    "SubscriptionCounts",
+    "typed_notification",
+]
 
 
 @attrs.frozen
@@ -67,18 +71,24 @@ def typed_notification(method: str, params: Mapping[str, Any] | None) -> Notific
     )
 
 
+# Filters...
+
 _Atom: TypeAlias = tuple[str, str | None]
 
+_UPDATED: Final = "notifications/resources/updated"
+
+_SPECS: Final = {spec.listen_filter: spec for spec in METHODS if spec.listen_filter}
+
 _FIELDS: Final = {
-    "tools": "notifications/tools/list_changed",
-    "prompts": "notifications/prompts/list_changed",
-    "resources": "notifications/resources/list_changed",
-    "uris": "notifications/resources/updated",
-    "task_ids": "notifications/tasks",
+    "tools": _SPECS["toolsListChanged"],
+    "prompts": _SPECS["promptsListChanged"],
+    "resources": _SPECS["resourcesListChanged"],
+    "uris": _SPECS["resourceSubscriptions"],
+    "task_ids": _SPECS["taskIds"],
 }
 """Field of a `Filter` -> the notification it is about."""
 
-_BY_METHOD: Final = {method: field for field, method in _FIELDS.items()}
+_BY_METHOD: Final = {spec.name: field for field, spec in _FIELDS.items()}
 
 _SUBJECTS: Final = {"uris": "uri", "task_ids": "taskId"}
 """Field that names subjects -> the member of the notification's params with one."""
@@ -123,12 +133,12 @@ class Filter:
     def as_params(self) -> dict[str, Any]:
         """Return the `notifications` object of `subscriptions/listen`."""
         params: dict[str, Any] = {}
-        for field in _FIELDS:
+        for field, spec in _FIELDS.items():
             wanted = getattr(self, field)
             if wanted:
-                params[_wire_name(field)] = (
-                    sorted(wanted) if field in _SUBJECTS else True
-                )
+                assert spec.listen_filter is not None
+                names = sorted(wanted) if field in _SUBJECTS else True
+                params[spec.listen_filter] = names
         return params
 
     def matches(self, method: str, params: Mapping[str, Any] | None) -> bool:
@@ -155,7 +165,7 @@ class Filter:
         return _joined(
             (field, subject)
             for field, subject in _atoms(self)
-            if is_declared(_row(field), capabilities)
+            if is_declared(_FIELDS[field], capabilities)
         )
 
     def __or__(self, other: Filter) -> Filter:
@@ -165,20 +175,8 @@ class Filter:
         return any(_atoms(self))
 
 
-def _row(field: str) -> MethodSpec:
-    spec = find(_FIELDS[field])
-    assert spec is not None
-    return spec
-
-
-def _wire_name(field: str) -> str:
-    name = _row(field).listen_filter
-    assert name is not None
-    return name
-
-
 def _atoms(wanted: Filter) -> Iterator[_Atom]:
-    """Yield each single want: its field, and what about where it says that."""
+    """Yield each single want: its field, and its subject where it has one."""
     for field in _FIELDS:
         value = getattr(wanted, field)
         if field in _SUBJECTS:
@@ -188,13 +186,23 @@ def _atoms(wanted: Filter) -> Iterator[_Atom]:
 
 
 def _promised(raw: dict[str, Any]) -> Iterator[_Atom]:
-    for field in _FIELDS:
-        value = raw.get(_wire_name(field))
+    for field, spec in _FIELDS.items():
+        value = raw.get(spec.listen_filter or "")
         if field not in _SUBJECTS:
             if value is True:
                 yield field, None
         elif isinstance(value, list):
             yield from ((field, item) for item in value if isinstance(item, str))
+
+
+def _joined(atoms: Iterable[_Atom]) -> Filter:
+    wanted: dict[str, Any] = {}
+    for field, subject in atoms:
+        if field in _SUBJECTS:
+            wanted.setdefault(field, set()).add(subject)
+        else:
+            wanted[field] = True
+    return Filter(**wanted)
 
 
 def _is_part(uri: str, whole: str) -> bool:
@@ -209,46 +217,32 @@ def _is_part(uri: str, whole: str) -> bool:
     )
 
 
-def _joined(atoms: Iterable[_Atom]) -> Filter:
-    wanted: dict[str, set[str | None]] = {}
-    for field, subject in atoms:
-        wanted.setdefault(field, set()).add(subject)
-    fields: dict[str, Any] = {
-        field: subjects if field in _SUBJECTS else True
-        for field, subjects in wanted.items()
-    }
-    return Filter(**fields)
-
-
-class Interests:
-    """Who wants which notifications, counted.
+class SubscriptionCounts:
+    """How many consumers want which notifications.
 
     Each single want is counted for itself: what was added as one filter may be removed
     in parts, and the other way round.
     """
 
-    __slots__ = ("_counts", "_current")
+    __slots__ = ("_counts",)
 
     def __init__(self) -> None:
         self._counts: Counter[_Atom] = Counter()
-        self._current: Filter | None = Filter()
 
     @property
     def current(self) -> Filter:
-        """All that somebody wants."""
-        if self._current is None:
-            self._current = _joined(self._counts)
-        return self._current
+        """All that any consumer wants."""
+        return _joined(self._counts)
 
     def add(self, wanted: Filter) -> Filter:
-        """Count one more for each want; return those that nobody had before."""
+        """Count one more for each want; return those that are new."""
         atoms = set(_atoms(wanted))
-        counts = self._counts.copy()
-        counts.update(atoms)
-        return self._change(counts, atoms - self._counts.keys())
+        new = atoms - self._counts.keys()
+        self._counts.update(atoms)
+        return _joined(new)
 
     def remove(self, wanted: Filter) -> Filter:
-        """Count one less for each want; return those that nobody has any more.
+        """Count one less for each want; return those that are gone.
 
         Raises:
             ValueError: Something of it was never added, or is removed already; then
@@ -257,21 +251,14 @@ class Interests:
         atoms = set(_atoms(wanted))
         if unknown := atoms - self._counts.keys():
             raise ValueError(f"nobody wants {_joined(unknown).as_params()!r}")
-        counts = self._counts.copy()
-        counts.subtract(atoms)
-        last = {atom for atom in atoms if not counts[atom]}
-        for atom in last:
-            del counts[atom]
-        return self._change(counts, last)
+        self._counts.subtract(atoms)
+        gone = {atom for atom in atoms if not self._counts[atom]}
+        for atom in gone:
+            del self._counts[atom]
+        return _joined(gone)
 
-    def _change(self, counts: Counter[_Atom], atoms: set[_Atom]) -> Filter:
-        changed = _joined(atoms)
-        # Last and together, for an interrupt comes with a call, and finds all or none.
-        self._counts = counts
-        if atoms:
-            self._current = None
-        return changed
 
+# Buffers...
 
 Event: TypeAlias = tuple[str, "dict[str, Any] | None"]
 
@@ -280,10 +267,8 @@ _LISTS: Final = frozenset(
     spec.name for spec in METHODS if spec.name.endswith("/list_changed")
 )
 
-_UPDATED: Final = "notifications/resources/updated"
-
 # Task notifications carry the whole state (SEP-2663, "Task Status Notifications"), so
-# the newest tells everything that is still true.
+# the newest says everything that is still true.
 _COALESCED_BY: Final = {
     _UPDATED: "uri",
     "notifications/tasks": "taskId",
@@ -292,30 +277,21 @@ _COALESCED_BY: Final = {
 }
 """Method -> the member of its params that names what it is about."""
 
-
 _SMALL: Final = 4_096
-"""What is kept beside the room is cut to what it is about where it is larger."""
-
-
-def _nothing_is_kept(_uri: str) -> bool:
-    return False
-
-
-def _no_size() -> int:
-    return 0
+"""Kept notifications beyond this size are cut to what they are about."""
 
 
 class EventBuffer:
     """Notifications in the order they came, at most `limit` ordinary ones of them.
 
-    `is_kept` tells of which resources no update may get lost. It must hold for finitely
+    `is_kept` says of which resources no update may get lost. It must hold for finitely
     many URIs (those subscribed to, not all that begin like one), as each of them may
-    wait beside the ordinary ones. `size` tells how many bytes the notification that is
-    being put in had on the wire. Every operation takes constant time.
+    wait beside the ordinary ones. `size` returns how many bytes the notification that
+    is being put in had on the wire; all ordinary ones have `room` bytes together.
+    Every operation takes constant time.
 
     Attributes:
         dropped: How many ordinary notifications were lost.
-        coalesced: How many notifications found one like them still waiting.
     """
 
     __slots__ = (
@@ -326,17 +302,16 @@ class EventBuffer:
         "_serial",
         "_size",
         "_waiting",
-        "coalesced",
         "dropped",
     )
 
     def __init__(
         self,
         limit: int,
-        is_kept: Callable[[str], bool] = _nothing_is_kept,
+        is_kept: Callable[[str], bool] = lambda _uri: False,
         *,
         room: float = inf,
-        size: Callable[[], int] = _no_size,
+        size: Callable[[], int] = lambda: 0,
     ) -> None:
         self._limit = limit
         self._is_kept = is_kept
@@ -348,25 +323,23 @@ class EventBuffer:
         self._ordinary: OrderedDict[Hashable, int] = OrderedDict()  # and its size
         self._serial = 0
         self.dropped = 0
-        self.coalesced = 0
 
     def put(self, method: str, params: dict[str, Any] | None) -> bool:
-        """Let a notification wait; tell whether something new waits now."""
+        """Add a notification; tell whether it makes an entry of its own."""
         key, is_kept = self._place(method, params)
         is_new = key not in self._waiting
         size = self._size()
         # What was kept while it waits stays so.
         is_kept = is_kept or not (is_new or key in self._ordinary)
+        self._left += self._ordinary.get(key, 0)
         if is_kept:
-            self._left += self._ordinary.pop(key, 0)
+            self._ordinary.pop(key, None)
             if size > _SMALL:
                 params = _cut(method, params)
         else:
-            self._left += self._ordinary.get(key, 0) - size
+            self._left -= size
             self._ordinary[key] = size
         self._waiting[key] = (method, params)
-        if not is_new:
-            self.coalesced += 1
         while len(self._ordinary) > self._limit or self._left < 0:
             oldest, freed = self._ordinary.popitem(last=False)
             self._left += freed
@@ -377,14 +350,12 @@ class EventBuffer:
     def _place(
         self, method: str, params: dict[str, Any] | None
     ) -> tuple[Hashable, bool]:
-        """Return the key a notification waits under, and whether it is kept."""
+        """Return the key that a notification waits under, and whether it is kept."""
         if method in _LISTS:
             return method, True
-        if (member := _COALESCED_BY.get(method)) is not None and params is not None:
-            subject = params.get(member)
-            if isinstance(subject, str):
-                is_kept = method == _UPDATED and self._is_kept(subject)
-                return (method, subject), is_kept
+        subject = (params or {}).get(_COALESCED_BY.get(method, ""))
+        if method in _COALESCED_BY and isinstance(subject, str):
+            return (method, subject), method == _UPDATED and self._is_kept(subject)
         self._serial += 1
         return self._serial, False
 
@@ -401,7 +372,7 @@ class EventBuffer:
         return event
 
     def clear(self) -> None:
-        """Forget what waits; the counters stay."""
+        """Forget what waits; the counter stays."""
         self._waiting.clear()
         self._left += sum(self._ordinary.values())
         self._ordinary.clear()

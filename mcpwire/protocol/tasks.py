@@ -1,16 +1,49 @@
-"""Tasks of both dialects: their records, how they are written, read and followed."""
+"""Tasks: their records on a server, how they are written, evicted, and followed.
+
+A server keeps a `TaskRecord` of each task, a value; each step returns a new one::
+
+                  ┌─────────── settle: no request is open any more ──────────┐
+                  ▼                                                          │
+    created ──► working ───────────────────── ask ──────────────────► input_required
+                  │                                                          │
+                  └──────────► completed | failed | cancelled ◄──────────────┘
+                                         final
+
+A client follows a task of the extension by the steps of `follow_task`::
+
+    the call's answer ──► Sleep ──► Call tasks/get ──► completed | failed | cancelled
+                            ▲            │                         │ task_outcome
+                            │ working    │ input_required          ▼
+                            ├────────────┤                  result, or error
+                            └── Call tasks/update ◄── Ask each new key
+
+There are two dialects; users see both in the types of the extension:
+
+========================  =========================  ===============================
+what                      2025-11-25                 the extension of 2026-07-28
+========================  =========================  ===============================
+answer to the call        ``{"task": {...}}``        flat, ``resultType: "task"``
+times                     ``ttl``, ``pollInterval``  ``ttlMs``, ``pollIntervalMs``
+result with ``isError``   ``failed``                 ``completed``
+the result                `tasks/result`             in the task, as ``result``
+input                     a request of its own       in the task, ``inputRequests``
+========================  =========================  ===============================
+"""
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
+from mcpwire._text import excerpt
 from mcpwire.errors import (
     CallCancelled,
+    InternalError,
     InvalidMessage,
     InvalidParams,
     LocalProtocolError,
@@ -36,40 +69,32 @@ from mcpwire.wire.json import encode, loads
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mcpwire.errors import RPCError
-    from mcpwire.protocol.multistep import Ask, Steps
+    from mcpwire.protocol.multistep import Steps
     from mcpwire.types import CreatedTask, DetailedTask, Task, Tool
     from mcpwire.types.tasks import GetTaskResult
     from mcpwire.versions import Revision
 
-
 __all__ = [
     "CANCELLED",
     "COMPLETED",
+    "EVICTED",
+    "EXPIRED",
     "FAILED",
     "FINAL",
     "FORBIDDEN",
     "INPUT_REQUIRED",
+    "INTERRUPTED",
     "OPTIONAL",
     "REQUIRED",
     "WORKING",
     "HeldTask",
     "TaskLimits",
     "TaskRecord",
-    "ask",
-    "begin",
-    "cancel",
     "check_extension_declared",
     "check_task_can_ask",
-    "complete",
-    "cursor_of",
-    "describe",
-    "evict",
-    "expire",
-    "fail",
+    "cursor_after",
     "follow_session_task",
     "follow_task",
-    "interrupt",
     "must_request_task",
     "read_answers",
     "read_created",
@@ -82,20 +107,13 @@ __all__ = [
     "requested_task_id",
     "runs_as_task",
     "select_evictions",
-    "select_to_end",
-    "settle",
     "task_outcome",
-    "timestamp",
     "unknown_task",
     "write_created",
     "write_detailed",
     "write_legacy_created",
     "write_legacy_task",
 ]
-
-
-# === task_states
-
 
 WORKING: Final = "working"
 INPUT_REQUIRED: Final = "input_required"
@@ -107,51 +125,70 @@ FINAL: Final = frozenset({COMPLETED, FAILED, CANCELLED})
 """No step leads out of these (2025-11-25 basic/utilities/tasks, "Task Status
 Lifecycle"; SEP-2663, "Task Status")."""
 
-_INTERNAL_ERROR: Final = -32603
+_STATUSES: Final = frozenset({WORKING, INPUT_REQUIRED}) | FINAL
+
+INTERRUPTED: Final = "the server stopped before the task ended"
+EVICTED: Final = "the task gave way to one of a client with fewer tasks"
+EXPIRED: Final = "the task took longer than it is kept"
+
+FORBIDDEN: Final = "forbidden"
+OPTIONAL: Final = "optional"
+REQUIRED: Final = "required"
+
+POLL_S: Final = 1.0
+"""The pause between two polls if the server does not say."""
+
+SHORTEST_POLL_S: Final = 0.01
+LONGEST_POLL_S: Final = 86_400.0
+
+_LONGEST_CURSOR: Final = 256
+_MS: Final = 1_000
+
+
+# --- the record of a task
 
 
 @attrs.frozen(kw_only=True)
 class TaskRecord:
-    """One task as it stands; times are seconds since the epoch."""
+    """One task; times are seconds since the epoch. A final record does not change."""
 
     id: str
-    """How the client names it: unguessable, for it may be all that protects it."""
+    """Unguessable: it may be all that protects the task."""
 
     owner: str
     """The client that it counts to; empty where clients are not told apart."""
 
     tool: str
-    """The tool that runs in it."""
-
     status: str = WORKING
+    created_at: float = attrs.field(converter=float)
 
-    created_at: float
-
-    updated_at: float
+    updated_at: float = attrs.field(
+        default=attrs.Factory(lambda self: self.created_at, takes_self=True)
+    )
 
     ttl: float | None
     """For how many seconds from its creation it is kept; ``None`` is for ever."""
 
     poll_interval: float
-    """How many seconds a client should let pass between two looks at it."""
+    """How many seconds a client should let pass between two polls."""
 
     status_message: str | None = None
 
     inputs: Mapping[str, dict[str, Any]] = attrs.field(factory=dict, repr=False)
-    """What is to be answered still: requests of ours by key, oldest first."""
+    """The open requests to the client by key, oldest first."""
 
     asked: int = 0
-    """How much was asked ever; no key comes twice."""
+    """How many requests there ever were; no key is used twice."""
 
     result: dict[str, Any] | None = attrs.field(default=None, repr=False)
-    """What the call gave, also where that says that the tool failed."""
+    """The result of the call, also if it says that the tool failed."""
 
     error: dict[str, Any] | None = attrs.field(default=None, repr=False)
-    """The JSON-RPC error that the call ended with."""
+    """The JSON-RPC error of the call."""
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing of it changes any more."""
+        """Whether it has ended."""
         return self.status in FINAL
 
     @property
@@ -160,139 +197,80 @@ class TaskRecord:
         return None if self.ttl is None else self.created_at + self.ttl
 
     def is_expired(self, now: float) -> bool:
-        """Tell whether its time is over."""
+        """Tell whether it may be forgotten."""
         return self.ttl is not None and now >= self.created_at + self.ttl
 
+    def _step(self, now: float, **changes: Any) -> TaskRecord:
+        # The clock may be set back; the times of a task go forward.
+        return attrs.evolve(self, updated_at=max(now, self.updated_at), **changes)
 
-def begin(
-    id: str,
-    *,
-    owner: str,
-    tool: str,
-    now: float,
-    ttl: float | None,
-    poll_interval: float,
-) -> TaskRecord:
-    """Return a task that has just been created, and is ``working``."""
-    return TaskRecord(
-        id=id,
-        owner=owner,
-        tool=tool,
-        created_at=float(now),
-        updated_at=float(now),
-        ttl=ttl,
-        poll_interval=poll_interval,
-    )
+    def _end(self, now: float, **changes: Any) -> TaskRecord:
+        if self.is_final:
+            return self
+        return self._step(now, **{"inputs": {}, "status_message": None, **changes})
 
+    def ask(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        now: float,
+        key: str | None = None,
+    ) -> tuple[TaskRecord, str]:
+        """Open a request to the client; return the new record and the request's key.
 
-def _step(record: TaskRecord, now: float, **changes: Any) -> TaskRecord:
-    # A clock that was set back makes no update that comes before the last one.
-    updated_at = max(now, record.updated_at)
-    return attrs.evolve(record, updated_at=updated_at, **changes)
+        Raises:
+            LocalProtocolError: The task has ended, or an open request has the key.
+        """
+        if self.is_final:
+            raise LocalProtocolError(
+                f"the task is {self.status} and cannot ask {method!r} any more"
+            )
+        # SEP-2663, "Task Update Requests": a key is unique for the task's whole life.
+        number = self.asked + 1
+        if key is None:
+            key = f"{method.partition('/')[0]}-{number}"
+        if key in self.inputs:
+            raise LocalProtocolError(f"a question {key!r} of the task is open already")
+        inputs = {**self.inputs, key: {"method": method, "params": dict(params)}}
+        record = self._step(now, status=INPUT_REQUIRED, inputs=inputs, asked=number)
+        return record, key
 
+    def settle(self, keys: Collection[str], *, now: float) -> TaskRecord:
+        """Close requests that are answered or withdrawn."""
+        left = {key: asked for key, asked in self.inputs.items() if key not in keys}
+        if len(left) == len(self.inputs):
+            return self
+        return self._step(now, inputs=left, status=INPUT_REQUIRED if left else WORKING)
 
-def _end(record: TaskRecord, now: float, **changes: Any) -> TaskRecord:
-    if record.is_final:
-        return record
-    return _step(record, now, **{"inputs": {}, "status_message": None, **changes})
+    def describe(self, message: str, *, now: float) -> TaskRecord:
+        """Set the status message of a task that has not ended."""
+        return self if self.is_final else self._step(now, status_message=message)
 
+    def complete(self, result: dict[str, Any], *, now: float) -> TaskRecord:
+        """End with the result of the call."""
+        return self._end(now, status=COMPLETED, result=result)
 
-def ask(
-    record: TaskRecord,
-    method: str,
-    params: Mapping[str, Any],
-    *,
-    now: float,
-    key: str | None = None,
-) -> tuple[TaskRecord, str]:
-    """Ask the client for something; return the record and the key of the question.
+    def fail(self, error: dict[str, Any], *, now: float) -> TaskRecord:
+        """End with the JSON-RPC error of the call.
 
-    Args:
-        record: The task.
-        method: What is asked for.
-        params: With what.
-        now: Seconds since the epoch.
-        key: A name that no other question of the task has; one is made without it.
+        SEP-2663, "Task Execution Errors": for nothing else, and with a status message.
+        """
+        message = error.get("message") or "the call failed"
+        return self._end(now, status=FAILED, error=error, status_message=message)
 
-    Raises:
-        LocalProtocolError: The task has ended, so nobody would answer; or a question
-            of that name is open.
-    """
-    if record.is_final:
-        raise LocalProtocolError(
-            f"the task is {record.status} and cannot ask {method!r} any more"
-        )
-    # SEP-2663, "Task Update Requests": a key is unique for the task's whole life.
-    number = record.asked + 1
-    if key is None:
-        key = f"{method.partition('/')[0]}-{number}"
-    if key in record.inputs:
-        raise LocalProtocolError(f"a question {key!r} of the task is open already")
-    inputs = {**record.inputs, key: {"method": method, "params": dict(params)}}
-    changes = {"status": INPUT_REQUIRED, "inputs": inputs, "asked": number}
-    return _step(record, now, **changes), key
+    def stop(self, reason: str, *, now: float) -> TaskRecord:
+        """Fail because of the server: `INTERRUPTED`, `EVICTED` or `EXPIRED`."""
+        error = {"code": InternalError.default_code, "message": reason}
+        return self.fail(error, now=now)
 
-
-def settle(record: TaskRecord, keys: Collection[str], *, now: float) -> TaskRecord:
-    """Take questions away that have their answers, or are not asked any more."""
-    left = {key: asked for key, asked in record.inputs.items() if key not in keys}
-    if len(left) == len(record.inputs):
-        return record
-    return _step(record, now, inputs=left, status=INPUT_REQUIRED if left else WORKING)
+    def cancel(self, *, now: float) -> TaskRecord:
+        """End because the client cancelled."""
+        message = "the client cancelled the task"
+        return self._end(now, status=CANCELLED, status_message=message)
 
 
-def describe(record: TaskRecord, message: str, *, now: float) -> TaskRecord:
-    """Say how far the work of a task is, unless it has ended."""
-    if record.is_final:
-        return record
-    return _step(record, now, status_message=message)
-
-
-def complete(record: TaskRecord, result: dict[str, Any], *, now: float) -> TaskRecord:
-    """End a task with the result of its call, or leave it as it ended before."""
-    return _end(record, now, status=COMPLETED, result=result)
-
-
-def fail(record: TaskRecord, error: dict[str, Any], *, now: float) -> TaskRecord:
-    """End a task with the JSON-RPC error of its call, or leave it as it ended before.
-
-    SEP-2663, "Task Execution Errors": for nothing else, and with a status message.
-    """
-    message = error.get("message") or "the call failed"
-    return _end(record, now, status=FAILED, error=error, status_message=message)
-
-
-def cancel(record: TaskRecord, *, now: float) -> TaskRecord:
-    """End a task that the client wants no more, or leave it as it ended before."""
-    message = "the client cancelled the task"
-    return _end(record, now, status=CANCELLED, status_message=message)
-
-
-def interrupt(record: TaskRecord, *, now: float) -> TaskRecord:
-    """End a task whose server stopped before it, or leave it as it ended before."""
-    return _stop(record, "the server stopped before the task ended", now)
-
-
-def evict(record: TaskRecord, *, now: float) -> TaskRecord:
-    """End a task for one of another client, or leave it as it ended before."""
-    return _stop(record, "the task gave way to one of a client with fewer tasks", now)
-
-
-def expire(record: TaskRecord, *, now: float) -> TaskRecord:
-    """End a task that took longer than it is kept, or leave it as it ended before."""
-    return _stop(record, "the task took longer than it is kept", now)
-
-
-def _stop(record: TaskRecord, message: str, now: float) -> TaskRecord:
-    return fail(record, {"code": _INTERNAL_ERROR, "message": message}, now=now)
-
-
-# === task_calls
-
-
-FORBIDDEN: Final = "forbidden"
-OPTIONAL: Final = "optional"
-REQUIRED: Final = "required"
+# --- which calls run as tasks
 
 
 def runs_as_task(
@@ -302,23 +280,26 @@ def runs_as_task(
     capabilities: Mapping[str, Any],
     params: Mapping[str, Any],
 ) -> bool:
-    """Tell whether a call runs as a task.
+    """Tell a server whether a call of a tool runs as a task.
+
+    At 2025-11-25 the client requests a task with each call. With the extension it only
+    declares that it understands them, and the server decides.
 
     Args:
-        support: What the tool says of tasks: one of the three words above.
+        support: `FORBIDDEN`, `OPTIONAL` or `REQUIRED`, as the tool says.
         tool: Its name, for the refusal.
         revision: The revision of the call.
         capabilities: What the client declared for the call, or for its session.
         params: The params of the call.
 
     Raises:
-        RPCError: The client did not ask as this tool must be asked.
+        RPCError: The tool must be called in another way.
     """
     if revision.era is Era.STATELESS:
         if support == FORBIDDEN:
             return False
-        # SEP-2663, "Capability Negotiation": what counts is this very request. A
-        # `task` in the params, or `tasks` among the capabilities, is of another time.
+        # SEP-2663, "Capability Negotiation": this request alone counts; `task` in the
+        # params and `tasks` among the capabilities belong to 2025-11-25.
         if TASKS in declared_extensions(capabilities):
             return True
         if support == REQUIRED:
@@ -335,12 +316,20 @@ def runs_as_task(
     return wants
 
 
-def check_extension_declared(capabilities: Mapping[str, Any], what: str) -> None:
-    """Refuse what a request without the extension may not have.
+def must_request_task(revision: Revision, tool: Tool | None, *, offers: bool) -> bool:
+    """Tell a client whether a call that may become a task has to request that.
 
-    Raises:
-        MissingCapability: The client did not declare the extension on it.
+    2025-11-25 basic/utilities/tasks, "Tool-Level Negotiation": only if the server
+    declared ``tasks.requests.tools.call`` (`offers`) and the listed tool supports it.
     """
+    if revision != LATEST_SESSION or not offers or tool is None:
+        return False
+    execution = tool.execution
+    return execution is not None and execution.task_support in {OPTIONAL, REQUIRED}
+
+
+def check_extension_declared(capabilities: Mapping[str, Any], what: str) -> None:
+    """Raise `MissingCapability` if a request did not declare the extension."""
     if TASKS not in declared_extensions(capabilities):
         raise MissingCapability(
             f"{what} needs the extension {TASKS!r}",
@@ -349,57 +338,43 @@ def check_extension_declared(capabilities: Mapping[str, Any], what: str) -> None
 
 
 def check_task_can_ask(method: str, revision: Revision) -> None:
-    """Refuse a question that no client of that revision could be asked in a task.
-
-    Raises:
-        LocalProtocolError: A server asks no such thing.
-    """
+    """Raise `LocalProtocolError` if no client of that revision answers the method."""
     spec = available(method, revision, "server")
     if spec is None or spec.result is None:
         raise LocalProtocolError(f"no task can ask {method!r} at {revision}")
 
 
-# === task_shapes
+# --- what a server writes and reads
 
 
-_LONGEST_CURSOR: Final = 256
-
-
-def timestamp(seconds: float) -> str:
-    """Return a time as ISO 8601 writes it, in UTC."""
+def _timestamp(seconds: float) -> str:
     moment = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     return moment.removesuffix("+00:00") + "Z"
 
 
 def _common_fields(record: TaskRecord, status: str, suffix: str) -> dict[str, Any]:
-    """Return what every answer says of a task; `suffix` ends the names of its times."""
-    standing: dict[str, Any] = {
+    """Return the fields of every answer; `suffix` ends the names of its times."""
+    fields: dict[str, Any] = {
         "taskId": record.id,
         "status": status,
-        "createdAt": timestamp(record.created_at),
-        "lastUpdatedAt": timestamp(record.updated_at),
+        "createdAt": _timestamp(record.created_at),
+        "lastUpdatedAt": _timestamp(record.updated_at),
         # Present also where it is null: kept for ever.
         f"ttl{suffix}": None if record.ttl is None else round(record.ttl * _MS),
         f"pollInterval{suffix}": max(1, round(record.poll_interval * _MS)),
     }
     if record.status_message is not None:
-        standing["statusMessage"] = record.status_message
-    return standing
-
-
-# The extension...
+        fields["statusMessage"] = record.status_message
+    return fields
 
 
 def write_created(record: TaskRecord) -> dict[str, Any]:
-    """Return the answer to a call that goes on as a task."""
-    return {"resultType": "task", **_common_fields(record, record.status, "Ms")}
+    """Return the answer of the extension to a call that became a task."""
+    return {"resultType": TASK, **_common_fields(record, record.status, "Ms")}
 
 
 def write_detailed(record: TaskRecord) -> dict[str, Any]:
-    """Return a task with what its status brings, as `tasks/get` answers.
-
-    A notification carries the same (SEP-2663, "Task Status Notifications").
-    """
+    """Return a task as `tasks/get` and notifications of the extension show it."""
     task = _common_fields(record, record.status, "Ms")
     if record.inputs:
         task["inputRequests"] = dict(record.inputs)
@@ -410,45 +385,13 @@ def write_detailed(record: TaskRecord) -> dict[str, Any]:
     return task
 
 
-def read_answers(
-    record: TaskRecord, params: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
-    """Return the answers of a `tasks/update` to what is asked still.
-
-    SEP-2663, "Task Update Requests": some of them may be enough for now; keys that
-    were never asked or have their answer are passed over.
-
-    Raises:
-        InvalidParams: They are no object, or one of them is none for its question.
-    """
-    given = params.get("inputResponses")
-    if type(given) is not dict:
-        raise InvalidParams("params.inputResponses must be an object")
-    answers = {key: given[key] for key in record.inputs if key in given}
-    for key, answer in answers.items():
-        _check_answer(key, record.inputs[key]["method"], answer)
-    return answers
-
-
-def _check_answer(key: str, method: str, answer: Any) -> None:
-    """Refuse what cannot answer: the question stays, for a better one."""
-    from mcpwire import types
-
-    spec = find(method)
-    # `check_question` let nothing else be asked.
-    assert spec is not None
-    assert spec.result is not None
-    try:
-        types.decode(getattr(types, spec.result), answer)
-    except InvalidMessage as error:
-        raise InvalidParams(f"params.inputResponses.{key}: {error}") from error
-
-
-# 2025-11-25...
+def write_legacy_created(record: TaskRecord) -> dict[str, Any]:
+    """Return the answer of 2025-11-25 to a call that became a task."""
+    return relate_to_task({"task": write_legacy_task(record)}, record.id)
 
 
 def write_legacy_task(record: TaskRecord) -> dict[str, Any]:
-    """Return a task as `tasks/get`, `tasks/list` and `tasks/cancel` show it.
+    """Return a task as the methods of 2025-11-25 show it.
 
     2025-11-25 basic/utilities/tasks, "Task Execution Errors": a result that says the
     tool failed makes the task ``failed``, other than in the extension.
@@ -459,13 +402,8 @@ def write_legacy_task(record: TaskRecord) -> dict[str, Any]:
     return _common_fields(record, record.status, "")
 
 
-def write_legacy_created(record: TaskRecord) -> dict[str, Any]:
-    """Return the answer to a call that goes on as a task."""
-    return relate_to_task({"task": write_legacy_task(record)}, record.id)
-
-
 def relate_to_task(message: Mapping[str, Any], task_id: str) -> dict[str, Any]:
-    """Return params or a result that say which task they belong to.
+    """Return params or a result with the task that they belong to in `_meta`.
 
     2025-11-25 basic/utilities/tasks, "Associating Task-Related Messages": all of them
     must, but for those of `tasks/get`, `tasks/list` and `tasks/cancel`.
@@ -474,11 +412,40 @@ def relate_to_task(message: Mapping[str, Any], task_id: str) -> dict[str, Any]:
     return {**message, "_meta": meta}
 
 
-def read_ttl(params: Mapping[str, Any]) -> float | None:
-    """Return for how many seconds a client wants its task kept, where it says so.
+def read_answers(
+    record: TaskRecord, params: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the answers of a `tasks/update` to open requests.
+
+    SEP-2663, "Task Update Requests": some of them may be enough for now; unknown and
+    answered keys are ignored. A request with a wrong answer stays open.
 
     Raises:
-        InvalidParams: The params do not ask for a task as the schema has it.
+        InvalidParams: They are no object, or an answer does not fit its request.
+    """
+    from mcpwire import types
+
+    given = params.get("inputResponses")
+    if type(given) is not dict:
+        raise InvalidParams("params.inputResponses must be an object")
+    answers = {key: given[key] for key in record.inputs if key in given}
+    for key, answer in answers.items():
+        spec = find(record.inputs[key]["method"])
+        # `check_task_can_ask` let nothing else be asked.
+        assert spec is not None
+        assert spec.result is not None
+        try:
+            types.decode(getattr(types, spec.result), answer)
+        except InvalidMessage as error:
+            raise InvalidParams(f"params.inputResponses.{key}: {error}") from error
+    return answers
+
+
+def read_ttl(params: Mapping[str, Any]) -> float | None:
+    """Return for how many seconds a client of 2025-11-25 wants its task kept, if any.
+
+    Raises:
+        InvalidParams: The params do not request a task as the schema has it.
     """
     task = params.get("task")
     if type(task) is not dict:
@@ -491,15 +458,8 @@ def read_ttl(params: Mapping[str, Any]) -> float | None:
     return ttl / _MS
 
 
-# What both read...
-
-
 def requested_task_id(params: Mapping[str, Any]) -> str:
-    """Return which task the params name.
-
-    Raises:
-        InvalidParams: They name none.
-    """
+    """Return the task that the params name, or raise `InvalidParams`."""
     task_id = params.get("taskId")
     if type(task_id) is not str:
         raise InvalidParams("params.taskId must be a string")
@@ -507,44 +467,35 @@ def requested_task_id(params: Mapping[str, Any]) -> str:
 
 
 def unknown_task() -> InvalidParams:
-    """Return the answer for an id that nobody has.
-
-    Somebody else's task gets the same, so that nobody learns that it is there.
-    """
+    """Return the same error for unknown tasks and for those of other clients."""
     return InvalidParams("there is no such task")
 
 
-def cursor_of(record: TaskRecord) -> str:
+def cursor_after(record: TaskRecord) -> str:
     """Return the cursor of the page that comes after a task."""
     return urlsafe_b64encode(encode([record.created_at, record.id])).decode()
 
 
 def read_cursor(params: Mapping[str, Any]) -> tuple[float, str] | None:
-    """Return the creation time and id of the task that a page comes after.
+    """Return creation time and id of the task that the page comes after.
 
     Raises:
-        InvalidParams: The cursor is none of ours.
+        InvalidParams: The cursor is unknown.
     """
     cursor = params.get("cursor")
     if cursor is None:
         return None
-    after = _decode_cursor(cursor) if type(cursor) is str else None
+    after: Any = None
+    if type(cursor) is str and len(cursor) <= _LONGEST_CURSOR:
+        with suppress(ValueError):  # not ASCII, not base64, not JSON
+            after = loads(urlsafe_b64decode(cursor.encode("ascii")))
     # 2025-11-25 basic/utilities/tasks, "Protocol Errors".
     if type(after) is not list or [type(item) for item in after] != [float, str]:
         raise InvalidParams("the cursor is unknown")
     return after[0], after[1]
 
 
-def _decode_cursor(cursor: str) -> Any:
-    if len(cursor) > _LONGEST_CURSOR:
-        return None
-    try:
-        return loads(urlsafe_b64decode(cursor.encode("ascii")))
-    except ValueError:  # no ASCII, no base64, no JSON
-        return None
-
-
-# === task_room
+# --- eviction
 
 
 class TaskLimits(NamedTuple):
@@ -554,11 +505,11 @@ class TaskLimits(NamedTuple):
     """How many are kept in all, finished or not."""
 
     unfinished: int
-    """How many of one owner may be under way."""
+    """How many of one owner may be unfinished."""
 
 
 class HeldTask(NamedTuple):
-    """What matters of a task that is kept."""
+    """A kept task, as eviction sees it."""
 
     id: str
     owner: str
@@ -567,81 +518,51 @@ class HeldTask(NamedTuple):
 
 def select_evictions(
     held: Collection[HeldTask], owner: str, limits: TaskLimits
-) -> list[str] | None:
-    """Return which finished tasks give way to a new one; ``None``: not enough do.
+) -> tuple[list[str] | None, str | None]:
+    """Select the finished tasks that give way to a new task of an owner.
+
+    A finished task is kept for its time, as its client was told. Only if there is no
+    room at all, the client with the most tasks loses its oldest finished one, or if it
+    has none, its oldest one, which has to be ended first. A client with no more tasks
+    than the owner loses none.
 
     Args:
-        held: The tasks that are kept, the oldest first.
-        owner: Whose the new one is.
+        held: All kept tasks, the oldest first.
+        owner: The new task's.
         limits: The bounds.
+
+    Returns:
+        The ids to forget; or ``None`` and the unfinished task to end first, if any.
     """
-    leavers = _evictions(held, owner, limits)
-    if leavers is None or not all(task.is_final for task in leavers):
-        return None
-    return [task.id for task in leavers]
-
-
-def select_to_end(
-    held: Collection[HeldTask], owner: str, limits: TaskLimits
-) -> str | None:
-    """Return the task under way that has to end first; ``None``: none may.
-
-    Args:
-        held: The tasks that are kept, the oldest first.
-        owner: Whose the new one is.
-        limits: The bounds.
-    """
-    leavers = _evictions(held, owner, limits) or ()
-    return next((task.id for task in leavers if not task.is_final), None)
-
-
-def _evictions(
-    held: Collection[HeldTask], owner: str, limits: TaskLimits
-) -> list[HeldTask] | None:
-    under_way = sum(task.owner == owner and not task.is_final for task in held)
-    if under_way >= limits.unfinished:
-        return None
-    leavers: list[HeldTask] = []
+    unfinished = sum(task.owner == owner and not task.is_final for task in held)
+    if unfinished >= limits.unfinished:
+        return None, None
+    evicted: list[HeldTask] = []
     left = list(held)
     while len(left) >= limits.kept:
-        leaver = _next_eviction(left, owner)
-        if leaver is None:
-            return None
-        left.remove(leaver)
-        leavers.append(leaver)
-    return leavers
+        task = _next_eviction(left, owner)
+        if task is None:
+            return None, None
+        left.remove(task)
+        evicted.append(task)
+    to_end = next((task.id for task in evicted if not task.is_final), None)
+    return (None if to_end else [task.id for task in evicted]), to_end
 
 
 def _next_eviction(held: Collection[HeldTask], owner: str) -> HeldTask | None:
     kept = Counter(task.owner for task in held)
     most = max(kept.values())
-    is_greedier = most > kept[owner]
-    may_leave = [
+    is_other = most > kept[owner]
+    candidates = [
         task
         for task in held
-        if (kept[task.owner] == most if is_greedier else task.owner == owner)
+        if (kept[task.owner] == most if is_other else task.owner == owner)
     ]
-    finished = (task for task in may_leave if task.is_final)
-    return next(finished, may_leave[0] if is_greedier else None)
+    finished = (task for task in candidates if task.is_final)
+    return next(finished, candidates[0] if is_other else None)
 
 
-# === tasks
-
-
-POLL_S: Final = 1.0
-"""How long to wait between two looks where the server does not say."""
-
-SHORTEST_POLL_S: Final = 0.01
-"""No server makes us ask without a pause."""
-
-LONGEST_POLL_S: Final = 86_400.0
-
-_STATUSES: Final = frozenset({WORKING, INPUT_REQUIRED}) | FINAL
-
-_MS: Final = 1_000
-
-
-# To its end...
+# --- how a client follows a task
 
 
 def follow_task(
@@ -656,13 +577,13 @@ def follow_task(
     Args:
         begun: Its id, or the answer to the call, which was just received.
         revision: The revision spoken.
-        limit: How often the task may ask for more.
-        most: How many questions it may ask in all.
+        limit: How often the task may ask for input.
+        most: How many requests it may make in all.
 
     Raises:
-        InvalidMessage: An answer, or a question in it, is malformed.
-        RemoteProtocolError: It does not end to ask.
-        TooManyQuestions: It asks more; nobody was asked what is beyond.
+        InvalidMessage: An answer, or a request in it, is malformed.
+        RemoteProtocolError: It asks for input too often.
+        TooManyQuestions: It makes too many requests; no handler saw the last ones.
     """
     if isinstance(begun, str):
         task_id = begun
@@ -677,32 +598,32 @@ def follow_task(
         status = _status(task)
         if status in FINAL:
             return task
-        questions = _questions(task, revision) if status == INPUT_REQUIRED else []
+        found = task.get("inputRequests") if status == INPUT_REQUIRED else {}
+        asks = read_questions(found, "DetailedTask.inputRequests", revision)
         # SEP-2663, "Task Update Requests": a key stays until the server took note of
-        # its answer, and nobody is asked twice meanwhile.
-        questions = [ask for ask in questions if ask.key not in answered]
-        if questions:
-            _check_rounds(rounds, limit)
-            check_count("tools/call", len(answered) + len(questions), most)
+        # its answer, and is not asked twice meanwhile.
+        asks = [ask for ask in asks if ask.key not in answered]
+        if asks:
+            if rounds >= limit:
+                raise RemoteProtocolError(
+                    f"tools/call: the task still asks for input after {limit} rounds",
+                    hint="raise Limits.input_rounds if it really needs more",
+                )
             rounds += 1
+            check_count("tools/call", len(answered) + len(asks), most)
             answers = {}
-            for question in questions:
-                answers[question.key] = yield question
+            for ask in asks:
+                answers[ask.key] = yield ask
             answered.update(answers)
             yield Call("tasks/update", {"taskId": task_id, "inputResponses": answers})
         yield Sleep(_pause(task, "pollIntervalMs"))
 
 
-def _questions(task: Mapping[str, Any], revision: Revision) -> list[Ask]:
-    found = task.get("inputRequests")
-    return read_questions(found, "DetailedTask.inputRequests", revision)
-
-
 def follow_session_task(task_id: str) -> Steps[dict[str, Any]]:
     """Follow a task of 2025-11-25 to its end; return the raw result of its call.
 
-    2025-11-25 basic/utilities/tasks, "Getting Tasks": looks until it has ended or
-    needs input, at its own pace; then `tasks/result` waits for the rest.
+    2025-11-25 basic/utilities/tasks, "Getting Tasks": polls until it has ended or
+    needs input; then `tasks/result` waits for the rest.
 
     Raises:
         InvalidMessage: An answer is malformed.
@@ -712,19 +633,11 @@ def follow_session_task(task_id: str) -> Steps[dict[str, Any]]:
         task = _checked((yield Call("tasks/get", {"taskId": task_id})), task_id)
         status = _status(task)
         if status == CANCELLED:
-            raise _cancelled_error(task)
+            raise _cancellation(task)
         if status != WORKING:
             result: dict[str, Any] = yield Call("tasks/result", {"taskId": task_id})
             return result
         yield Sleep(_pause(task, "pollInterval"))
-
-
-def _check_rounds(done: int, limit: int) -> None:
-    if done >= limit:
-        raise RemoteProtocolError(
-            f"tools/call: the task still asks for input after {limit} rounds",
-            hint="raise Limits.input_rounds if it really needs more",
-        )
 
 
 def task_outcome(task: Mapping[str, Any]) -> dict[str, Any]:
@@ -737,117 +650,33 @@ def task_outcome(task: Mapping[str, Any]) -> dict[str, Any]:
     """
     status = _status(task)
     if status == CANCELLED:
-        raise _cancelled_error(task)
+        raise _cancellation(task)
     if status == FAILED:
-        raise _failed(task)
+        error = _member(task, "error", dict)
+        path = "DetailedTask.error"
+        raise rpc_error(
+            _member(error, "code", int, path),
+            _member(error, "message", str, path),
+            data=error.get("data"),
+            method="tools/call",
+        )
     result: dict[str, Any] = _member(task, "result", dict)
     return result
 
 
-def _failed(task: Mapping[str, Any]) -> RPCError:
-    """Return the error that a task says it ended with."""
-    error = _member(task, "error", dict)
-    path = "DetailedTask.error"
-    return rpc_error(
-        _member(error, "code", int, path),
-        _member(error, "message", str, path),
-        data=error.get("data"),
-        method="tools/call",
-    )
-
-
-def _cancelled_error(task: Mapping[str, Any]) -> CallCancelled:
-    said = task.get("statusMessage")
-    reason = said if type(said) is str else "the task was cancelled"
+def _cancellation(task: Mapping[str, Any]) -> CallCancelled:
+    message = task.get("statusMessage")
+    reason = message if type(message) is str else "the task was cancelled"
     return CallCancelled("tools/call", reason=reason)
 
 
-# What answers say...
+# --- what a client reads
 
 
 def read_task_id(task: Mapping[str, Any]) -> str:
-    """Return the id of a task.
-
-    Raises:
-        InvalidMessage: It has none.
-    """
+    """Return the id of a task, or raise `InvalidMessage`."""
     task_id: str = _member(task, "taskId", str)
     return task_id
-
-
-def _checked(task: dict[str, Any], task_id: str) -> dict[str, Any]:
-    """Return what `tasks/get` answered, if it is about that task."""
-    # SEP-2663 says that it is `complete`, and shows `task` in an example.
-    kind = task.get("resultType")
-    if kind not in (None, COMPLETE, TASK):
-        expected = f"{COMPLETE!r} or {TASK!r}"
-        raise InvalidMessage("Result.resultType", expected=expected, got=_shown(kind))
-    if read_task_id(task) != task_id:
-        raise InvalidMessage(
-            "DetailedTask.taskId",
-            expected=_shown(task_id),
-            got=_shown(task["taskId"]),
-        )
-    return task
-
-
-def _status(task: Mapping[str, Any]) -> str:
-    status: str = _member(task, "status", str)
-    if status not in _STATUSES:
-        expected = " or ".join(map(repr, sorted(_STATUSES)))
-        raise InvalidMessage(
-            "DetailedTask.status", expected=expected, got=_shown(status)
-        )
-    return status
-
-
-def _pause(task: Mapping[str, Any], member: str) -> float:
-    """Return how many seconds to wait before the next look; it may change each time."""
-    interval = task.get(member)
-    if interval is None:
-        return POLL_S
-    if isinstance(interval, bool) or not isinstance(interval, int | float):
-        raise InvalidMessage(
-            f"DetailedTask.{member}", expected="int", got=type(interval).__name__
-        )
-    return min(max(interval / _MS, SHORTEST_POLL_S), LONGEST_POLL_S)
-
-
-def _member(
-    holder: Mapping[str, Any], member: str, kind: type, path: str = "DetailedTask"
-) -> Any:
-    found = holder.get(member)
-    if type(found) is not kind:
-        got = type(found).__name__ if member in holder else "nothing"
-        expected = "object" if kind is dict else kind.__name__
-        raise InvalidMessage(f"{path}.{member}", expected=expected, got=got)
-    return found
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}..."
-
-
-# For users...
-
-
-def must_request_task(revision: Revision, tool: Tool | None, *, offers: bool) -> bool:
-    """Tell whether a call that may be a task has to ask for that.
-
-    2025-11-25 basic/utilities/tasks, "Tool-Level Negotiation": only where the server
-    takes tasks and the tool says that it can be one. In the extension nobody asks.
-
-    Args:
-        revision: The revision spoken.
-        tool: The tool, as the server lists it; ``None`` where it does not.
-        offers: Whether the server declared ``tasks.requests.tools.call``.
-    """
-    if revision != LATEST_SESSION or not offers or tool is None:
-        return False
-    execution = tool.execution
-    support = None if execution is None else execution.task_support
-    return support in {"optional", "required"}
 
 
 def read_created(raw: dict[str, Any], revision: Revision) -> CreatedTask | None:
@@ -885,11 +714,7 @@ def read_detailed(
 
 
 def read_listed(page: dict[str, Any]) -> list[DetailedTask]:
-    """Return the tasks of one page of `tasks/list`.
-
-    Raises:
-        InvalidMessage: It is malformed.
-    """
+    """Return the tasks of one page of `tasks/list`, or raise `InvalidMessage`."""
     from mcpwire.types import DetailedTask, ListTasksResult, decode
 
     found = decode(ListTasksResult, page).tasks
@@ -907,3 +732,51 @@ def _common_members(task: Task | GetTaskResult) -> dict[str, Any]:
         "poll_interval_ms": task.poll_interval,
         "extra": task.extra,
     }
+
+
+def _checked(task: dict[str, Any], task_id: str) -> dict[str, Any]:
+    """Return what `tasks/get` answered, if it is about that task."""
+    # SEP-2663 says that it is `complete`, and shows `task` in an example.
+    kind = task.get("resultType")
+    if kind not in (None, COMPLETE, TASK):
+        expected = f"{COMPLETE!r} or {TASK!r}"
+        raise InvalidMessage("Result.resultType", expected=expected, got=excerpt(kind))
+    got = read_task_id(task)
+    if got != task_id:
+        raise InvalidMessage(
+            "DetailedTask.taskId", expected=excerpt(task_id), got=excerpt(got)
+        )
+    return task
+
+
+def _status(task: Mapping[str, Any]) -> str:
+    status: str = _member(task, "status", str)
+    if status not in _STATUSES:
+        expected = " or ".join(map(repr, sorted(_STATUSES)))
+        raise InvalidMessage(
+            "DetailedTask.status", expected=expected, got=excerpt(status)
+        )
+    return status
+
+
+def _pause(task: Mapping[str, Any], member: str) -> float:
+    """Return how many seconds to wait before the next poll; it may change each time."""
+    interval = task.get(member)
+    if interval is None:
+        return POLL_S
+    if isinstance(interval, bool) or not isinstance(interval, int | float):
+        raise InvalidMessage(
+            f"DetailedTask.{member}", expected="int", got=type(interval).__name__
+        )
+    return min(max(interval / _MS, SHORTEST_POLL_S), LONGEST_POLL_S)
+
+
+def _member(
+    holder: Mapping[str, Any], member: str, kind: type, path: str = "DetailedTask"
+) -> Any:
+    found = holder.get(member)
+    if type(found) is not kind:
+        got = type(found).__name__ if member in holder else "nothing"
+        expected = "object" if kind is dict else kind.__name__
+        raise InvalidMessage(f"{path}.{member}", expected=expected, got=got)
+    return found

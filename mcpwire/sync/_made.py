@@ -62,14 +62,6 @@ class EventStream(Stream):
         """Notifications lost because they were not taken in time."""
         return self._inner.dropped
 
-    def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
-        """Hear a notification."""
-        self._inner.heard(method, params, size)
-
-    def changed(self) -> None:
-        """Look at the connection: it is lost, open again, or closed."""
-        self._inner.changed()
-
     def __next__(self) -> Notification:
         return self._take(self._inner)
 
@@ -114,14 +106,6 @@ class Subscription(EventStream):
     def refused(self) -> Filter:
         """What was asked for and the server will not tell."""
         return self._inner.refused
-
-    def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
-        """Hear a notification, if it is one of those."""
-        self._inner.heard(method, params, size)
-
-    def changed(self) -> None:
-        """Look at the connection: it is lost, open again, or closed."""
-        self._inner.changed()
 
 
 class ResourceWatch(Stream):

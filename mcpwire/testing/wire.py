@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.duplex import Duplex
     from mcpwire.transports.http.streamable import HttpChannel
+    from mcpwire.wire.jsonrpc import Line
 
 __all__ = ["ChannelWire", "HttpWire", "MemoryWire", "Wire", "WireOwner"]
 
@@ -294,11 +295,11 @@ class _RawReply(Reply):
     def _judge_head(self) -> None:
         self.is_over = self.status == 202 or self.what == "GET"
 
-    def _complete(self, body: bytes) -> None:
-        self._passes(self, body or b"HTTP %d" % self.status)
+    def _complete(self, body: Line) -> None:
+        self._passes(self, bytes(body) or b"HTTP %d" % self.status)
 
-    def _take_message(self, data: bytes) -> None:
-        self._passes(self, data)
+    def _take_message(self, data: Line) -> None:
+        self._passes(self, bytes(data))
 
 
 class HttpWire(ChannelWire):

@@ -283,25 +283,22 @@ def mirrors(value: str | None, body: Json, *, header: str = "header") -> bool:
 # Some thirty years: a harmless number in place of a larger one.
 RETRY_AFTER_MAX_S: Final = 1e9
 
-_SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?")
-_MORE_SECONDS: Final = re.compile(r"[0-9]{10,}(?:\.[0-9]*)?")
+_SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?")
 # RFC 9110, 5.6.7, in its three forms: a date, and a time in hours, minutes, seconds.
 _DATE: Final = re.compile(r"[A-Z][a-z]{2}[A-Za-z0-9,: -]*:[0-9]{2}:[A-Za-z0-9 ]*")
-_DATE_LENGTH: Final = 40
+_RETRY_AFTER_LENGTH: Final = 40
 
 
 def parse_retry_after(value: str | None, now_wall: float) -> float | None:
     """Return the seconds that a `Retry-After` asks to wait, or ``None``: it says none.
 
-    It holds seconds or a date (RFC 9110, 10.2.3), which `now_wall`, a Unix time, makes
-    seconds of; a date in the past is no wait. A fraction of a second is forgiven.
+    It holds seconds or a date (RFC 9110, 10.2.3), which is compared with `now_wall`, a
+    Unix time; a date in the past is no wait. A fraction of a second is accepted.
     """
     text = (value or "").strip(" \t")
     if _SECONDS.fullmatch(text):
         return min(float(text), RETRY_AFTER_MAX_S)
-    if _MORE_SECONDS.fullmatch(text):
-        return RETRY_AFTER_MAX_S
-    if len(text) > _DATE_LENGTH or not _DATE.fullmatch(text):
+    if len(text) > _RETRY_AFTER_LENGTH or not _DATE.fullmatch(text):
         return None
     from datetime import UTC
     from email.utils import parsedate_to_datetime

@@ -17,7 +17,7 @@ PACKAGE = Path(mcpwire.__file__).parent
 
 ALLOWED = {
     "cli/ask/pages.py: STAYING": "browsers that outlive the command, so no zombies",
-    "protocol/frontmatter.py: _bounded_loader": "a class, made with PyYAML",
+    "protocol/skills.py: _bounded_loader": "a class, made with PyYAML",
     "gateway/bridge/headers.py: _causing": "a context variable is the task's own",
     "gateway/upstream.py: NOTHING": "stays empty: who gets it only reads",
     "server/asking/context.py: _current": "a context variable is the task's own",
@@ -35,7 +35,6 @@ ALLOWED = {
     "transports/process.py: _lock": "the one thread for all children",
     "transports/process.py: _thread": "the one thread for all children",
     "transports/process.py: _watched": "the one thread for all children",
-    "types/_codec.py: _CODEC": "what is compiled, once for each class of ours",
 }
 """What is kept in modules and changes."""
 

@@ -11,7 +11,7 @@ NEVER = (
     *("httpx", "httpcore", "h11", "h2", "requests", "urllib3", "aiohttp"),
     *("argparse", "rich", "pydantic", "jsonschema_rs", "yaml", "joserfc"),
     *("cryptography", "opentelemetry", "redis", "mcp", "email", "http.client"),
-    *("mcpwire.cli", "mcpwire.testing", "mcpwire.protocol.multistep"),
+    *("mcpwire.cli", "mcpwire.testing"),
 )
 """What no call loads on any path."""
 
@@ -20,10 +20,10 @@ NEVER_BY_CLIENTS = (
     *("mcpwire.types.prompts", "mcpwire.types.resources"),
     "mcpwire.types.lifecycle",
 )
-HTTP = ("httptools", "mcpwire.transports.http", "mcpwire.protocol.http")
+HTTP = ("httptools", "mcpwire.transports.http", "mcpwire.protocol.http_reply")
 PROCESSES = ("mcpwire.transports.process",)
 PIPE_ONLY = (
-    *("mcpwire.types.input", "mcpwire.types.tasks", "mcpwire.protocol.multistep"),
+    *("mcpwire.types.input", "mcpwire.types.tasks"),
     *("mcpwire.wire.urls", "mcpwire.wire.sse", "mcpwire.wire.headers"),
     "mcpwire.transports.memory",
 )
@@ -31,7 +31,6 @@ PIPE_ONLY = (
 HTTP_ALONE = (
     *NEVER_BY_CLIENTS,
     *PROCESSES,
-    "mcpwire.protocol.retry",
     "mcpwire.transports.http.httpx_engine",
     "mcpwire.transports.http.legacy_sse",
 )
@@ -84,7 +83,7 @@ def test_creating_a_client_loads_nothing_that_spawns_or_speaks_http():
     assert not {"httpx", "anyio", "mcpwire.transports.process"}.intersection(found)
 
 
-CLIENT_MODULES = 42
+CLIENT_MODULES = 37
 """How many modules of ours `mcpwire.Client` loads: it only goes down."""
 
 
@@ -98,7 +97,6 @@ def test_naming_the_client_loads_nothing_that_only_some_programs_use():
     found = python("import sys, mcpwire; mcpwire.Client; print(*sys.modules)")
     assert "mcpwire.client.subscriptions" in found
     assert not {
-        "mcpwire.protocol.subscriptions",
         "mcpwire.client.streams",
         "mcpwire.types.lifecycle",
         "random",

@@ -7,7 +7,7 @@ import pytest
 from fakes import FakeServer
 
 import mcpwire
-from mcpwire.protocol import output_validation as output_schema
+from mcpwire.protocol.output_validation import SchemaValidator
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P37")]
 
@@ -87,16 +87,32 @@ async def test_a_warning_comes_beside_the_result_whatever_is_wrong(
 
 async def test_a_schema_is_compiled_once(monkeypatch):
     made = []
-    usual = output_schema.OutputValidator.__init__
+    usual = SchemaValidator.__init__
 
-    def counting(self, schema):
+    def counting(self, schema, **options):
         made.append(schema)
-        usual(self, schema)
+        usual(self, schema, **options)
 
-    monkeypatch.setattr(output_schema.OutputValidator, "__init__", counting)
+    monkeypatch.setattr(SchemaValidator, "__init__", counting)
     server = promising(SCHEMA, structuredContent={"n": 1})
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
         for _ in range(5):
             result = await client.call_tool("x", validate="error")
             assert result.structured_content == {"n": 1}
         assert len(made) == len(server.requests("tools/list")) == 1
+
+
+@pytest.mark.parametrize("validate", ["warn", "error"])
+async def test_a_pattern_with_look_around_is_skipped_with_one_warning(validate, caplog):
+    number = {"type": "string", "pattern": "(?=x)[0-9]+"}
+    schema = {"type": "object", "properties": {"n": number}}
+    server = promising(schema, structuredContent={"n": "one"})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        for _ in range(3):
+            result = await client.call_tool("x", validate=validate)
+            assert result.structured_content == {"n": "one"}
+    (record,) = caplog.records
+    assert (
+        "the output schema of 'x' has patterns that are not checked" in record.message
+    )
+    assert "(?=x)[0-9]+" in record.message

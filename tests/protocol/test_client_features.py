@@ -314,4 +314,4 @@ def test_the_table_alone_imports_no_types():
 
 def test_types_are_what_handlers_are_given():
     question = everything().prepare("roots/list", None, LATEST)
-    assert question.argument == types.ListRootsRequestParams()
+    assert question.params == types.ListRootsRequestParams()

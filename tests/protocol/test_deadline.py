@@ -201,20 +201,6 @@ def test_the_peers_own_time_never_exceeds_the_maximum(moves):
         assert (deadline.at == inf) == bool(pauses)
 
 
-@pytest.mark.parametrize("timeout", [0.5, 30.0, inf])
-def test_what_is_made_in_short_is_the_same(timeout):
-    short, long = Deadline.of(7.0, timeout), Deadline(7.0, timeout)
-    for now in (8.0, 9.0):
-        for deadline in (short, long):
-            deadline.pause(now, 5.0)
-            deadline.extend(now)
-            deadline.resume(now + 0.5)
-        names = set(Deadline.__slots__)
-        assert {name: getattr(short, name) for name in names} == {
-            name: getattr(long, name) for name in names
-        }
-
-
 # Pauses with a bound...
 
 

@@ -62,8 +62,8 @@ def refusal(*args):
 def test_a_request_that_names_no_mode_is_a_form(mode, revision):
     question = ask(FORM | mode, revision)
     assert question.handler is form_handler
-    assert type(question.argument) is ElicitRequestFormParams
-    assert question.argument.requested_schema.properties["age"].default == 30
+    assert type(question.params) is ElicitRequestFormParams
+    assert question.params.requested_schema.properties["age"].default == 30
 
 
 @pytest.mark.system("L-A6")
@@ -71,8 +71,8 @@ def test_a_request_that_names_no_mode_is_a_form(mode, revision):
 def test_a_url_reaches_its_handler_in_full(revision):
     question = ask(VISIT, revision)
     assert question.handler is url_handler
-    assert type(question.argument) is ElicitRequestURLParams
-    assert question.argument.url == URL
+    assert type(question.params) is ElicitRequestURLParams
+    assert question.params.url == URL
 
 
 @pytest.mark.rule("ELIC-25")
@@ -129,7 +129,7 @@ def test_a_url_needs_an_id_where_its_end_can_be_told():
     assert refusal(params, NOV_2025) == (
         "ElicitRequestURLParams.elicitationId: expected str, got nothing"
     )
-    assert ask(params, JUL_2026).argument.elicitation_id is None
+    assert ask(params, JUL_2026).params.elicitation_id is None
 
 
 # The URL guard; its rules are tested in test_visits.py
@@ -150,7 +150,7 @@ def test_a_url_that_must_not_be_shown_never_reaches_the_handler(url, revision):
 def test_plain_http_reaches_the_handler_where_the_user_asked_for_it(revision):
     feature = Elicitation(url=url_handler, plain_http=True)
     params = VISIT | {"url": "http://example.com/"}
-    assert ask(params, revision, feature).argument.url == "http://example.com/"
+    assert ask(params, revision, feature).params.url == "http://example.com/"
 
 
 WATCHED = """
@@ -171,8 +171,8 @@ def hook(event, args):
 
 def go():
     question = features.prepare("elicitation/create", params, LATEST)
-    describe_url(question.argument.url)
-    assert question.finish(question.handler(question.argument)) == {"action": "accept"}
+    describe_url(question.params.url)
+    assert question.finish(question.handler(question.params)) == {"action": "accept"}
 
 go()
 loaded = {"socket", "webbrowser", "urllib.request"} & (set(sys.modules) - before)

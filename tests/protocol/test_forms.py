@@ -111,10 +111,10 @@ BAD = [
     ({"type": "integer", "maximum": 1}, 10**60, "a huge int is above the maximum 1"),
     ({"type": "boolean"}, 1, "expected True or False, got 1"),
     ({"type": "boolean"}, "true", "expected True or False, got 'true'"),
-    *((kind, "blue", "'blue' is none of 'red', 'green'") for kind in ONE_OF_TWO),
-    *((kind, "Red", "'Red' is none of 'red', 'green'") for kind in ONE_OF_TWO),
+    *((kind, "blue", "'blue' is not one of 'red', 'green'") for kind in ONE_OF_TWO),
+    *((kind, "Red", "'Red' is not one of 'red', 'green'") for kind in ONE_OF_TWO),
     *((kind, 0, "expected text, got 0") for kind in ONE_OF_TWO),
-    *((kind, ["blue"], "'blue' is none of") for kind in SOME_OF_TWO),
+    *((kind, ["blue"], "'blue' is not one of") for kind in SOME_OF_TWO),
     *((kind, "red", "expected a list of texts, got 'red'") for kind in SOME_OF_TWO),
     *((kind, [1], "expected text, got 1") for kind in SOME_OF_TWO),
     *(

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from mcpwire import __version__
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.http_headers import Heads, can_resume_from, check_headers
+from mcpwire.protocol.http_headers import Heads, check_headers
 from mcpwire.protocol.http_reply import Request
+from mcpwire.protocol.retry import can_resume_from
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 from mcpwire.wire.urls import parse_url
 
@@ -54,13 +55,6 @@ def test_a_delete_says_nothing_of_a_body():
     start = Heads(URL).delete()
     assert start.startswith(b"DELETE /a/mcp?tenant=7 HTTP/1.1\r\n")
     assert fields_of(start) == COMMON
-
-
-def test_a_post_with_nothing_extra_is_one_object_made_before():
-    heads = Heads(URL, {"x-a": "1"})
-    assert heads.post() is heads.post() is heads.post([]) is heads.post(())
-    assert heads.get() is heads.get(None) is heads.get("")
-    assert heads.delete() is heads.delete()
 
 
 @pytest.mark.rule("LHTTP-24")
@@ -189,12 +183,12 @@ def test_a_target_that_is_none_is_refused(target):
 
 
 @pytest.mark.attack("S19")
-@pytest.mark.parametrize("session_id", ["", "a b", "a\r\nx: y", "ä", "\x7f"])
+@pytest.mark.parametrize("session_id", [" ", "a\r\nx: y", "ä", "\x7f"])
 def test_a_session_id_that_is_none_never_gets_into_a_head(session_id):
     heads = Heads(URL)
+    heads.session_id = session_id
     with pytest.raises(LocalProtocolError, match="visible ASCII"):
-        heads.session_id = session_id
-    assert heads.session_id is None
+        heads.post()
 
 
 def test_a_users_headers_are_checked_once_and_come_in_lower_case():
@@ -296,10 +290,7 @@ def test_no_control_character_gets_out_but_the_ends_of_our_own_lines(
         heads = Heads(URL, own)
     except LocalProtocolError:
         heads = Heads(URL)
-    try:
-        heads.session_id = session_id
-    except LocalProtocolError:
-        heads.session_id = "s"
+    heads.session_id = session_id
     heads.revision = LATEST_SESSION
     lines = 7 + len({name.lower() for name in own})
     made = []
@@ -308,12 +299,15 @@ def test_no_control_character_gets_out_but_the_ends_of_our_own_lines(
         lambda: heads.get(event_id),
         lambda: heads.post(extra, version=session_id),
         lambda: heads.get(event_id, extra),
+        heads.post,
+        heads.get,
+        heads.delete,
     ):
         try:
             made.append(make())
         except LocalProtocolError:
             continue
-    for start in [*made, heads.post(), heads.get(), heads.delete()]:
+    for start in made:
         head, *rest = start.split(b"\r\n")
         assert rest.pop() == b""
         assert len(rest) <= lines + len(extra) + 2

@@ -30,6 +30,14 @@ def tool(name="query", header="Region", kind="string", **more):
     return {"name": name, "inputSchema": schema, **more}
 
 
+def params(mirrored, name, arguments):
+    """Return the fields that repeat arguments of a call."""
+    call = {"name": name, "arguments": arguments}
+    lines = mirrored.lines("tools/call", call).decode().split("\r\n")[:-1]
+    fields = [tuple(line.split(": ", 1)) for line in lines]
+    return [field for field in fields if field[0].startswith("mcp-param-")]
+
+
 PLAIN = {"name": "plain", "inputSchema": {"type": "object"}}
 
 
@@ -40,7 +48,6 @@ PLAIN = {"name": "plain", "inputSchema": {"type": "object"}}
     [*sorted({spec.name for spec in METHODS if spec.kind is not Kind.INPUT}), "x/Own"],
 )
 def test_every_message_names_its_method(mirrored, method):
-    assert mirrored.standard(method, {})[0] == ("Mcp-Method", method)
     assert mirrored.lines(method, None) == b"mcp-method: %s\r\n" % method.encode()
 
 
@@ -59,10 +66,6 @@ def test_every_message_names_its_method(mirrored, method):
     ],
 )
 def test_a_request_about_something_names_it(mirrored, method, params, name):
-    assert mirrored.standard(method, params) == [
-        ("Mcp-Method", method),
-        ("Mcp-Name", name),
-    ]
     assert mirrored.lines(method, params) == (
         f"mcp-method: {method}\r\nmcp-name: {name}\r\n".encode()
     )
@@ -82,7 +85,6 @@ def test_a_request_about_something_names_it(mirrored, method, params, name):
     ],
 )
 def test_other_requests_and_names_that_are_none_have_no_name(mirrored, method, params):
-    assert mirrored.standard(method, params) == [("Mcp-Method", method)]
     assert mirrored.lines(method, params) == b"mcp-method: %s\r\n" % method.encode()
 
 
@@ -99,7 +101,6 @@ def test_other_requests_and_names_that_are_none_have_no_name(mirrored, method, p
     ],
 )
 def test_a_name_that_is_no_plain_text_is_encoded(mirrored, name, value):
-    assert mirrored.standard("prompts/get", {"name": name})[1] == ("Mcp-Name", value)
     lines = mirrored.lines("prompts/get", {"name": name})
     assert lines == b"mcp-method: prompts/get\r\nmcp-name: %s\r\n" % value.encode()
 
@@ -120,7 +121,7 @@ def test_a_name_with_a_lone_surrogate_is_refused(mirrored):
 def test_the_arguments_that_a_listed_tool_marks_are_mirrored(mirrored):
     mirrored.learn({"tools": [PLAIN, tool()]})
     call = {"name": "query", "arguments": {"region": "eu", "n": 1}}
-    assert mirrored.params("query", call["arguments"]) == [("Mcp-Param-Region", "eu")]
+    assert params(mirrored, "query", call["arguments"]) == [("mcp-param-region", "eu")]
     assert mirrored.lines("tools/call", call) == (
         b"mcp-method: tools/call\r\nmcp-name: query\r\nmcp-param-region: eu\r\n"
     )
@@ -133,15 +134,15 @@ def test_the_arguments_that_a_listed_tool_marks_are_mirrored(mirrored):
 @pytest.mark.parametrize("arguments", [{}, {"region": None}, None, [], "x"])
 def test_an_argument_that_is_not_there_or_null_has_no_field(mirrored, arguments):
     mirrored.learn({"tools": [tool()]})
-    assert mirrored.params("query", arguments) == []
+    assert params(mirrored, "query", arguments) == []
 
 
 @pytest.mark.rule("HDR-30")
 @pytest.mark.parametrize("name", ["other", "", 7, None, ["query"]])
 def test_of_a_tool_that_no_list_has_shown_nothing_is_mirrored(mirrored, name):
-    assert mirrored.params(name, {"region": "eu"}) == []
+    assert params(mirrored, name, {"region": "eu"}) == []
     mirrored.learn({"tools": [tool()]})
-    assert mirrored.params(name, {"region": "eu"}) == []
+    assert params(mirrored, name, {"region": "eu"}) == []
 
 
 def test_only_calls_of_tools_mirror_arguments(mirrored):
@@ -165,11 +166,7 @@ def test_only_calls_of_tools_mirror_arguments(mirrored):
 )
 def test_an_argument_is_spelled_by_its_type(mirrored, kind, value, sent):
     mirrored.learn({"tools": [tool(kind=kind)]})
-    assert mirrored.params("query", {"region": value}) == [("Mcp-Param-Region", sent)]
-    params = {"name": "query", "arguments": {"region": value}}
-    assert mirrored.lines("tools/call", params).endswith(
-        b"\r\nmcp-param-region: %s\r\n" % sent.encode()
-    )
+    assert params(mirrored, "query", {"region": value}) == [("mcp-param-region", sent)]
 
 
 @pytest.mark.parametrize("value", [1.5, 2**53, {}, []])
@@ -204,8 +201,8 @@ def test_only_the_tool_with_an_invalid_annotation_is_dropped(
     ((name, reason),) = dropped
     assert name == "bad"
     assert reason.startswith("inputSchema.properties.region.x-mcp-header: expected")
-    assert mirrored.params("bad", {"region": "eu"}) == []
-    assert mirrored.params("query", {"region": "eu"}) != []
+    assert params(mirrored, "bad", {"region": "eu"}) == []
+    assert params(mirrored, "query", {"region": "eu"}) != []
 
 
 @pytest.mark.parametrize(
@@ -229,24 +226,18 @@ def test_a_list_that_loses_no_tool_is_handed_on_as_it_came(mirrored, dropped, re
 def test_the_newest_list_counts(mirrored):
     mirrored.learn({"tools": [tool()]})
     mirrored.learn({"tools": [tool(header="Zone")]})
-    assert mirrored.params("query", {"region": "eu"}) == [("Mcp-Param-Zone", "eu")]
+    assert params(mirrored, "query", {"region": "eu"}) == [("mcp-param-zone", "eu")]
     mirrored.learn({"tools": [{**PLAIN, "name": "query"}]})
-    assert mirrored.params("query", {"region": "eu"}) == []
+    assert params(mirrored, "query", {"region": "eu"}) == []
     mirrored.learn({"tools": [tool()]})
     mirrored.learn({"tools": [tool(header="a b")]})
-    assert mirrored.params("query", {"region": "eu"}) == []
+    assert params(mirrored, "query", {"region": "eu"}) == []
 
 
 def test_a_tool_of_an_earlier_page_stays_known(mirrored):
     mirrored.learn({"tools": [tool()], "nextCursor": "2"})
     mirrored.learn({"tools": [PLAIN]})
-    assert mirrored.params("query", {"region": "eu"}) != []
-
-
-def test_what_was_learnt_can_be_forgotten(mirrored):
-    mirrored.learn({"tools": [tool()]})
-    mirrored.forget()
-    assert mirrored.params("query", {"region": "eu"}) == []
+    assert params(mirrored, "query", {"region": "eu"}) != []
 
 
 @pytest.mark.system("U27")
@@ -256,27 +247,11 @@ def test_a_server_cannot_fill_the_memory_with_annotations(mirrored, monkeypatch)
         for number in range(25):
             mirrored.learn({"tools": [tool(f"tool-{number}")]})
             known = [
-                n for n in range(25) if mirrored.params(f"tool-{n}", {"region": "eu"})
+                n for n in range(25) if params(mirrored, f"tool-{n}", {"region": "eu"})
             ]
             assert len(known) <= 10
             assert number in known
         assert known == list(range(15, 25)), turn
-    mirrored.forget()
-    mirrored.learn({"tools": [tool(f"tool-{number}") for number in range(10)]})
-    assert all(mirrored.params(f"tool-{n}", {"region": "eu"}) for n in range(10))
-
-
-def test_lines_are_made_once_and_not_kept_without_bound(mirrored, monkeypatch):
-    monkeypatch.setattr(http_headers, "_LINES_MAX", 4)
-    for number in range(50):
-        uri = f"file:///{number}"
-        assert mirrored.lines("resources/read", {"uri": uri}).endswith(
-            f"mcp-name: {uri}\r\n".encode()
-        )
-        assert len(mirrored._lines) <= 4
-    long = {"uri": "x" * 10_000}
-    assert mirrored.lines("resources/read", long).endswith(b"x\r\n")
-    assert len(str(mirrored._lines)) < 1_000
 
 
 @pytest.mark.attack("S19")
@@ -316,56 +291,15 @@ def test_a_tool_that_is_listed_again_unchanged_keeps_its_headers():
     }
     for _ in range(2):
         assert mirror.learn(listed) is listed
-        assert mirror.params("x", {"a": "b"}) == [("Mcp-Param-A", "b")]
-
-
-# Whole heads...
-
-
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [
-        ("tools/call", {"name": "echo"}),
-        ("tools/call", {"name": "other"}),
-        ("tools/call", {"name": ["echo"]}),
-        ("tools/call", None),
-        ("prompts/get", {"name": "echo"}),
-        ("tools/list", {"name": "echo"}),
-        ("tools/call", {"name": "x" * 1000}),
-    ],
-)
-def test_a_remembered_head_is_the_one_that_is_composed(mirrored, method, params):
-    for head in (b"one\r\n", b"two\r\n", b"one\r\n"):
-        composed = head + mirrored.lines(method, params)
-        assert mirrored.start(head, method, params) == composed
-
-
-def test_a_call_without_mirrored_arguments_has_the_head_of_the_one_before(mirrored):
-    first = mirrored.start(b"head\r\n", "tools/call", {"name": "echo", "arguments": 1})
-    again = mirrored.start(b"head\r\n", "tools/call", {"name": "echo", "arguments": 2})
-    assert first is again
+        assert params(mirror, "x", {"a": "b"}) == [("mcp-param-a", "b")]
 
 
 @pytest.mark.rule("HDR-05")
 def test_what_a_list_says_of_a_tool_counts_for_its_very_next_call(mirrored):
-    def head_of(region):
-        params = {"name": "query", "arguments": {"region": region}}
-        return mirrored.start(b"", "tools/call", params)
-
-    plain = head_of("eu")
+    assert params(mirrored, "query", {"region": "eu"}) == []
     mirrored.learn({"tools": [tool()]})
-    assert [head_of("eu"), head_of("us")] == [
-        plain + b"mcp-param-region: eu\r\n",
-        plain + b"mcp-param-region: us\r\n",
-    ]
-    mirrored.learn({"tools": [{"name": "query", "inputSchema": {"type": "object"}}]})
-    assert head_of("eu") == plain
-
-
-def test_the_heads_that_are_kept_stay_bounded(mirrored):
-    for number in range(3 * http_headers._STARTS_MAX):
-        mirrored.start(b"head", "tools/call", {"name": f"tool {number}"})
-    assert len(mirrored._starts) <= http_headers._STARTS_MAX
-    kept = len(mirrored._starts)
-    mirrored.start(b"head", "tools/call", {"name": "x" * 10_000})
-    assert len(mirrored._starts) == kept
+    for region in ("eu", "us"):
+        sent = params(mirrored, "query", {"region": region})
+        assert sent == [("mcp-param-region", region)]
+    mirrored.learn({"tools": [{**PLAIN, "name": "query"}]})
+    assert params(mirrored, "query", {"region": "eu"}) == []

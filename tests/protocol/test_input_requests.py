@@ -93,7 +93,7 @@ def test_a_form_has_its_message_and_no_mode():
     schema = {"type": "object", "properties": {}}
     question = elicit_form("Who?", schema)
     assert question.params == {"message": "Who?", "requestedSchema": schema}
-    assert (question.method, question.needs) == (
+    assert (question.method, question.capability) == (
         "elicitation/create",
         "elicitation.form",
     )
@@ -113,7 +113,7 @@ def test_a_visit_has_mode_message_and_url_and_an_id_where_there_are_ids(revision
         "url": "https://example.com/pay?x=1",
         **more,
     }
-    assert question.needs == "elicitation.url"
+    assert question.capability == "elicitation.url"
 
 
 @pytest.mark.rule("ELIC-07")
@@ -140,11 +140,11 @@ def test_what_is_no_url_to_be_shown_is_not_asked(url):
 )
 def test_what_is_no_answer_of_a_user_is_refused(answer):
     with pytest.raises(InvalidMessage):
-        elicit_form("Who?", {}).read(answer)
+        elicit_form("Who?", {}).decode(answer)
 
 
 def test_an_answer_of_a_user_is_read():
-    answer = elicit_form("Who?", {}).read(
+    answer = elicit_form("Who?", {}).decode(
         {"action": "accept", "content": {"name": "Ada"}}
     )
     assert (answer.action, answer.content) == ("accept", {"name": "Ada"})
@@ -156,9 +156,8 @@ def test_an_answer_of_a_user_is_read():
 def test_the_roots_are_asked_for_with_nothing_and_read():
     question = list_roots()
     assert (question.method, question.params) == ("roots/list", {})
-    assert [root.uri for root in question.read({"roots": [{"uri": "file:///w"}]})] == [
-        "file:///w"
-    ]
+    [root] = question.decode({"roots": [{"uri": "file:///w"}]})
+    assert root.uri == "file:///w"
 
 
 @pytest.mark.rule("MRTR-17")
@@ -167,7 +166,7 @@ def test_the_roots_are_asked_for_with_nothing_and_read():
 )
 def test_what_are_no_roots_is_refused(answer):
     with pytest.raises(InvalidMessage):
-        list_roots().read(answer)
+        list_roots().decode(answer)
 
 
 # --- the model
@@ -183,14 +182,17 @@ def test_a_conversation_is_sent_as_it_is():
         "systemPrompt": "Be kind",
         "temperature": 0.5,
     }
-    assert (question.method, question.needs) == ("sampling/createMessage", "sampling")
+    assert (question.method, question.capability) == (
+        "sampling/createMessage",
+        "sampling",
+    )
 
 
 @pytest.mark.rule("SAMP-02")
 @pytest.mark.parametrize("more", [{"tools": [TOOL]}, {"tool_choice": ToolChoice()}])
 def test_tools_need_a_client_that_declared_them(more):
     question = create_message(conversation(user(TEXT), **more), JUL_2026, {})
-    assert question.needs == "sampling.tools"
+    assert question.capability == "sampling.tools"
 
 
 @pytest.mark.rule("SAMP-04")
@@ -263,7 +265,7 @@ def test_tool_uses_without_their_results_are_not_sent(messages):
 
 
 def test_an_answer_of_the_model_is_read():
-    answer = create_message(conversation(user(TEXT)), JUL_2026, {}).read(
+    answer = create_message(conversation(user(TEXT)), JUL_2026, {}).decode(
         {"role": "assistant", "content": {"type": "text", "text": "ho"}, "model": "m"}
     )
     assert (answer.text, answer.model) == ("ho", "m")
@@ -288,4 +290,4 @@ def test_an_answer_of_the_model_is_read():
 def test_what_is_no_answer_of_a_model_is_refused(answer):
     question = create_message(conversation(user(TEXT)), JUL_2026, {})
     with pytest.raises((InvalidMessage, LocalProtocolError)):
-        question.read(answer)
+        question.decode(answer)

@@ -3,7 +3,7 @@
 import pytest
 
 from mcpwire.errors import RemoteProtocolError
-from mcpwire.protocol.known_tools import KnownTools
+from mcpwire.protocol.output_validation import KnownTools
 from mcpwire.types import CallToolResult, Tool
 
 SCHEMA = {
@@ -25,7 +25,7 @@ def result(content=None, **options):
 
 @pytest.fixture
 def known():
-    made = KnownTools()
+    made = KnownTools(lambda *_: None)
     made.learn([tool("plain"), tool("counts", SCHEMA)])
     return made
 
@@ -76,3 +76,12 @@ def test_when_the_tools_changed_nothing_is_known_any_more(known):
     assert known.get("plain") is not None
     known.hear("notifications/tools/list_changed", None)
     assert known.get("plain") is known.get("counts") is None
+
+
+def test_a_schema_with_patterns_that_are_skipped_says_so_once():
+    told = []
+    known = KnownTools(lambda *skipped: told.append(skipped))
+    known.learn([tool("odd", {"pattern": "(?=a)b"})])
+    for _ in range(2):
+        assert known.problem("odd", result({})) is None
+    assert told == [("odd", ("(?=a)b",))]

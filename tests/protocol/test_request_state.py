@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from mcpwire.errors import InvalidParams, LocalProtocolError
 from mcpwire.protocol.request_state import (
+    ANONYMOUS,
     MAX_STATE_BYTES,
-    NOBODY,
-    Answered,
     CallState,
+    RecordedAnswer,
     binding_of,
     check_key,
-    mark_of,
+    request_digest,
     seal,
     unseal,
 )
@@ -32,7 +32,7 @@ STATE = CallState(
     nonce="n1",
     expires_at=1000,
     asked={"size": "elicitation/create"},
-    answers={"name": Answered("elicitation/create", {"action": "accept"})},
+    answers={"name": RecordedAnswer("elicitation/create", {"action": "accept"})},
     kept={"order": {"id": 7}},
 )
 SEALED = seal(STATE, BINDING, KEY)
@@ -54,7 +54,7 @@ def refused(given, binding=BINDING, keys=(KEY,), now=0.0):
 )
 def test_what_was_sealed_comes_back_as_it_was(answer, kept):
     state = attrs.evolve(
-        STATE, answers={"one": Answered("roots/list", answer)}, kept=kept
+        STATE, answers={"one": RecordedAnswer("roots/list", answer)}, kept=kept
     )
     assert unseal(seal(state, BINDING, KEY), BINDING, [KEY], 0.0) == state
 
@@ -129,7 +129,7 @@ def test_no_text_is_taken_for_a_state(text):
         (("https://issuer.example", "client", "mallory"), "tools/call", PARAMS),
         (("https://other.example", "client", "alice"), "tools/call", PARAMS),
         (("https://issuer.example", "other", "alice"), "tools/call", PARAMS),
-        (NOBODY, "tools/call", PARAMS),
+        (ANONYMOUS, "tools/call", PARAMS),
         (OWNER, "prompts/get", PARAMS),
         (OWNER, "tools/call", {**PARAMS, "name": "refund"}),
         (OWNER, "tools/call", {**PARAMS, "arguments": {"amount": 6}}),
@@ -226,15 +226,15 @@ def test_a_key_is_taken_as_it_is():
 
 
 def test_a_key_that_the_author_chose_stands_for_the_question_however_worded():
-    assert mark_of("roots/list", {}, is_named=True) == "roots/list"
-    assert mark_of("elicitation/create", {"a": 1}, is_named=True) == mark_of(
-        "elicitation/create", {"a": 2}, is_named=True
-    )
+    assert request_digest("roots/list", {}, is_named=True) == "roots/list"
+    assert request_digest(
+        "elicitation/create", {"a": 1}, is_named=True
+    ) == request_digest("elicitation/create", {"a": 2}, is_named=True)
 
 
 def test_a_key_that_was_counted_stands_for_one_text_only():
     def mark(method="elicitation/create", **params):
-        return mark_of(method, params, is_named=False)
+        return request_digest(method, params, is_named=False)
 
     assert mark(message="a", url="b") == mark(url="b", message="a")
     assert mark(message="a") != mark(message="b")

@@ -22,7 +22,6 @@ from mcpwire.protocol.request_validation import (
     check_formats,
     check_head,
     check_mirrored,
-    head_agrees,
     http_status,
     is_stateless,
     read_json,
@@ -186,28 +185,21 @@ def test_what_is_no_message_is_an_invalid_request(value, id):
 
 
 @pytest.mark.parametrize(
-    ("version", "opens_alone", "spoken", "alone"),
+    ("version", "spoken", "expected"),
     [
-        (None, True, REVISIONS, True),
-        (NEW, False, REVISIONS, True),
-        (NEW, True, REVISIONS, True),
-        ("v999.0.0", True, REVISIONS, True),
-        ("2025-11-25", True, REVISIONS, True),
-        (None, False, REVISIONS, False),
-        ("2025-11-25", False, REVISIONS, False),
-        ("v999.0.0", False, REVISIONS, False),
-        (None, False, REVISIONS[-1:], True),
-        ("2025-11-25", False, REVISIONS[-1:], True),
-        (NEW, False, REVISIONS[:-1], False),
-        (None, False, REVISIONS[:-1], False),
+        (NEW, REVISIONS, True),
+        (None, REVISIONS, False),
+        ("2025-11-25", REVISIONS, False),
+        ("v999.0.0", REVISIONS, False),
+        (None, REVISIONS[-1:], True),
+        ("2025-11-25", REVISIONS[-1:], True),
+        (NEW, REVISIONS[:-1], False),
+        (None, REVISIONS[:-1], False),
     ],
 )
-def test_either_place_shows_that_a_message_stands_alone(
-    version, opens_alone, spoken, alone
-):
+def test_the_head_shows_the_stateless_era(version, spoken, expected):
     fields = Fields(**({"mcp_protocol_version": version} if version else {}))
-    found = is_stateless(fields, opens_alone=opens_alone, spoken=spoken)
-    assert found is alone
+    assert is_stateless(fields, spoken) is expected
 
 
 def test_a_head_that_says_what_the_body_says_passes():
@@ -232,24 +224,6 @@ def test_a_head_that_says_what_the_body_says_passes():
 def test_a_head_that_says_something_else_is_a_mismatch(fields):
     with pytest.raises(HeaderMismatch):
         check_head(fields, "tools/call", {"_meta": {KEY: NEW}})
-
-
-@pytest.mark.parametrize("version", [NEW, "2025-11-25", "", None])
-@pytest.mark.parametrize("named", ["tools/call", "tools/list", None])
-@pytest.mark.parametrize(
-    "params",
-    [{}, {"_meta": None}, {"_meta": {}}, {"_meta": {KEY: 5}}, {"_meta": {KEY: NEW}}],
-)
-def test_a_head_agrees_exactly_where_nothing_would_be_said_of_it(
-    version, named, params
-):
-    fields = head(version=version, method=named)
-    try:
-        check_head(fields, "tools/call", params)
-    except (HeaderMismatch, InvalidParams):
-        assert not head_agrees(version, named, "tools/call", params)
-    else:
-        assert head_agrees(version, named, "tools/call", params)
 
 
 @pytest.mark.rule("META-08")

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire import types
-from mcpwire.errors import ConnectionClosed
 from mcpwire.limits import Recovery
 from mcpwire.protocol.methods import METHODS
 from mcpwire.protocol.retry import (
@@ -119,14 +118,10 @@ def test_no_order_of_events_gives_a_delay_out_of_bounds(events, chance):
         assert delay is None or 0.0 <= delay <= RECOVERY.backoff_max
 
 
-SENT = ConnectionClosed("gone", sent=True)
-NOT_SENT = ConnectionClosed("gone", sent=False)
-
-
 @pytest.mark.parametrize("idempotent", [None, False, True])
 @pytest.mark.parametrize("method", ["tools/call", "tools/list", "x/unknown"])
 def test_what_never_reached_the_server_may_be_sent_again(method, idempotent):
-    assert may_repeat(method, NOT_SENT, idempotent=idempotent)
+    assert may_repeat(method, sent=False, idempotent=idempotent)
 
 
 @pytest.mark.parametrize(
@@ -148,13 +143,13 @@ def test_what_never_reached_the_server_may_be_sent_again(method, idempotent):
 def test_what_may_have_run_is_sent_again_only_where_that_does_no_more(
     method, is_repeated
 ):
-    assert may_repeat(method, SENT) is is_repeated
+    assert may_repeat(method, sent=True) is is_repeated
 
 
 @pytest.mark.parametrize("method", sorted({spec.name for spec in METHODS}))
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_who_knows_the_request_has_the_last_word(method, idempotent):
-    assert may_repeat(method, SENT, idempotent=idempotent) is idempotent
+    assert may_repeat(method, sent=True, idempotent=idempotent) is idempotent
 
 
 @pytest.mark.rule("TOOL-24")

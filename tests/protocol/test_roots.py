@@ -285,7 +285,7 @@ def test_a_function_is_asked_each_time(revision):
     assert calls == []
     for number in (1, 2):
         question = features.prepare("roots/list", {}, revision)
-        raw = question.finish(question.handler(question.argument))
+        raw = question.finish(question.handler(question.params))
         assert raw == {"roots": [{"uri": f"file:///{number}"}]}
 
 
@@ -295,7 +295,7 @@ async def test_an_async_function_is_handed_on_to_be_awaited():
         return (PurePosixPath("/a"),)
 
     question = ask(roots)
-    raw = question.finish(await question.handler(question.argument))
+    raw = question.finish(await question.handler(question.params))
     assert raw == {"roots": [{"uri": "file:///a"}]}
 
 

@@ -76,9 +76,9 @@ def test_the_handler_gets_the_typed_request(revision):
     message = {"role": "user", "content": TEXT}
     question = ask({"systemPrompt": "be brief"}, revision, messages=[message])
     assert question.handler is handler
-    assert question.argument.messages[0].content == TextContent("hi")
-    assert question.argument.system_prompt == "be brief"
-    assert question.argument.max_tokens == 5
+    assert question.params.messages[0].content == TextContent("hi")
+    assert question.params.system_prompt == "be brief"
+    assert question.params.max_tokens == 5
 
 
 @pytest.mark.rule("SAMP-03")
@@ -108,7 +108,7 @@ def test_tools_are_refused_before_they_could_be_declared(revision):
 @with_tools
 @pytest.mark.parametrize("asked", [{"tools": [TOOL]}, {"toolChoice": {"mode": "none"}}])
 def test_tools_that_were_declared_reach_the_handler(asked, revision):
-    argument = ask(asked, revision).argument
+    argument = ask(asked, revision).params
     assert (argument.tools is None) == ("tools" not in asked)
 
 
@@ -174,9 +174,7 @@ UNBALANCED = [
 @with_tools
 @pytest.mark.parametrize("messages", BALANCED)
 def test_a_balanced_conversation_reaches_the_handler(messages, revision):
-    assert len(ask(None, revision, messages=messages).argument.messages) == len(
-        messages
-    )
+    assert len(ask(None, revision, messages=messages).params.messages) == len(messages)
 
 
 @pytest.mark.rule("SAMP-05", "SAMP-06", "SAMP-07")
@@ -220,7 +218,7 @@ def test_the_meta_of_tool_blocks_reaches_the_handler():
         assistant(use("a", _meta={"cache": 1})),
         user(result("a", _meta={"cache": 2})),
     ]
-    first, second = ask(messages=messages).argument.messages
+    first, second = ask(messages=messages).params.messages
     assert first.blocks[0].meta == {"cache": 1}
     assert second.blocks[0].meta == {"cache": 2}
 
@@ -236,7 +234,7 @@ def test_a_rejection_is_what_the_handler_raises():
     params = {"messages": [], "maxTokens": 5}
     question = features.prepare("sampling/createMessage", params, NOV_2025)
     with pytest.raises(RPCError) as caught:
-        question.handler(question.argument)
+        question.handler(question.params)
     assert caught.value.code == -1
 
 
@@ -364,5 +362,5 @@ def test_what_is_no_answer_is_refused_with_its_path(value, text, revision):
 
 @pytest.mark.parametrize("value", [None, "fn", 3])
 def test_sampling_needs_a_function(value):
-    with pytest.raises(ValueError, match=r"^sampling must be a function, got "):
+    with pytest.raises(ValueError, match=r"^sampling: handler must be a function"):
         Sampling(value)

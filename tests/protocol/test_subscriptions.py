@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mcpwire import types
 from mcpwire.protocol.methods import METHODS, TASKS
-from mcpwire.protocol.subscriptions import Filter, Interests
+from mcpwire.protocol.subscriptions import Filter, SubscriptionCounts
 
 TOOLS = "notifications/tools/list_changed"
 PROMPTS = "notifications/prompts/list_changed"
@@ -167,26 +167,26 @@ def test_filters_are_sets(one, other):
 
 
 def test_what_two_want_stays_until_the_last_of_them_is_gone():
-    interests = Interests()
+    counts = SubscriptionCounts()
     both, one = Filter(tools=True, uris=["a:"]), Filter(uris=["a:", "b:"])
-    assert interests.add(both) == both
-    assert interests.add(one) == Filter(uris=["b:"])
-    assert interests.current == both | one
-    assert interests.remove(both) == Filter(tools=True)
-    assert interests.current == one
-    assert interests.remove(one) == one
-    assert interests.current == Filter()
+    assert counts.add(both) == both
+    assert counts.add(one) == Filter(uris=["b:"])
+    assert counts.current == both | one
+    assert counts.remove(both) == Filter(tools=True)
+    assert counts.current == one
+    assert counts.remove(one) == one
+    assert counts.current == Filter()
 
 
 def test_what_was_never_added_cannot_be_removed_and_nothing_else_is():
-    interests = Interests()
-    interests.add(Filter(tools=True))
+    counts = SubscriptionCounts()
+    counts.add(Filter(tools=True))
     with pytest.raises(ValueError, match=r"wants \{'promptsListChanged': True\}$"):
-        interests.remove(Filter(tools=True, prompts=True))
-    assert interests.current == Filter(tools=True)
-    interests.remove(Filter(tools=True))
+        counts.remove(Filter(tools=True, prompts=True))
+    assert counts.current == Filter(tools=True)
+    counts.remove(Filter(tools=True))
     with pytest.raises(ValueError, match="toolsListChanged"):
-        interests.remove(Filter(tools=True))
+        counts.remove(Filter(tools=True))
 
 
 def wants(wanted):
@@ -199,17 +199,17 @@ def wants(wanted):
 
 
 @given(st.lists(st.tuples(st.booleans(), FILTERS), max_size=20))
-def test_interests_are_a_multiset_of_single_wants(steps):
-    interests, model = Interests(), Counter()
+def test_counts_are_a_multiset_of_single_wants(steps):
+    counts, model = SubscriptionCounts(), Counter()
     for is_added, wanted in steps:
         atoms, before = wants(wanted), set(+model)
         if is_added:
             model.update(atoms)
-            assert wants(interests.add(wanted)) == atoms - before
+            assert wants(counts.add(wanted)) == atoms - before
         elif atoms <= before:
             model.subtract(atoms)
-            assert wants(interests.remove(wanted)) == before - set(+model)
+            assert wants(counts.remove(wanted)) == before - set(+model)
         else:
             with pytest.raises(ValueError, match="nobody wants"):
-                interests.remove(wanted)
-        assert wants(interests.current) == set(+model)
+                counts.remove(wanted)
+        assert wants(counts.current) == set(+model)

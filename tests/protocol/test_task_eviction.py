@@ -8,7 +8,6 @@ from mcpwire.protocol.tasks import (
     HeldTask,
     TaskLimits,
     select_evictions,
-    select_to_end,
 )
 
 
@@ -20,48 +19,36 @@ def held(*tasks):
 
 
 @pytest.mark.rule("T11-17")
-@pytest.mark.parametrize(
-    ("tasks", "limits", "expected"),
-    [
-        ([], (1, 1), []),
-        (["a1"], (9, 1), None),
-        (["a1+"], (9, 1), []),
-        (["b1"], (9, 1), []),
-        (["a1+", "a2+"], (2, 9), ["a1"]),
-        (["a1", "a2+"], (2, 9), ["a2"]),
-        (["a1", "b1"], (2, 9), None),
-        # Of whoever has the most, not of who comes first or asks.
-        (["b1+", "a1+", "c1+", "c2"], (4, 9), ["c1"]),
-        (["a1+", "b1", "b2"], (3, 9), None),
-        (["b1+", "a1", "a2+", "a3+"], (4, 9), ["a2"]),
-        # Nobody loses one for a client with as many.
-        (["b1+", "a1"], (2, 9), None),
-        (["b1", "c1+", "b2", "c2"], (4, 9), ["c1"]),
-        # A bound that has become smaller since.
-        (["a1+", "b1+", "b2+", "c1"], (2, 9), ["b1", "a1", "b2"]),
-    ],
-)
-def test_a_task_of_whoever_has_the_most_gives_way(tasks, limits, expected):
-    assert select_evictions(held(*tasks), "a", TaskLimits(*limits)) == expected
-
-
 @pytest.mark.attack("X07")
 @pytest.mark.parametrize(
-    ("tasks", "limits", "expected"),
+    ("tasks", "limits", "evicted", "to_end"),
     [
-        (["b1", "b2"], (2, 9), "b1"),
-        (["c1+", "b1", "b2"], (3, 9), "b1"),
-        (["a1+", "b1", "b2"], (3, 9), "b1"),
-        (["b1", "b2+"], (2, 9), None),
-        (["a1", "b1"], (2, 9), None),
-        (["b1", "a1"], (9, 1), None),
-        (["b1"], (9, 9), None),
+        ([], (1, 1), [], None),
+        (["a1"], (9, 1), None, None),
+        (["a1+"], (9, 1), [], None),
+        (["b1"], (9, 1), [], None),
+        (["a1+", "a2+"], (2, 9), ["a1"], None),
+        (["a1", "a2+"], (2, 9), ["a2"], None),
+        (["a1", "b1"], (2, 9), None, None),
+        (["b1", "a1"], (9, 1), None, None),
+        # Of the owner with the most, not of the first or the new one.
+        (["b1+", "a1+", "c1+", "c2"], (4, 9), ["c1"], None),
+        (["b1+", "a1", "a2+", "a3+"], (4, 9), ["a2"], None),
+        (["b1", "b2+"], (2, 9), ["b2"], None),
+        # If none of those has finished, the oldest has to end.
+        (["a1+", "b1", "b2"], (3, 9), None, "b1"),
+        (["c1+", "b1", "b2"], (3, 9), None, "b1"),
+        (["b1", "b2"], (2, 9), None, "b1"),
+        # An owner with as many loses none.
+        (["b1+", "a1"], (2, 9), None, None),
+        (["b1", "c1+", "b2", "c2"], (4, 9), ["c1"], None),
+        # A bound that has become smaller since.
+        (["a1+", "b1+", "b2+", "c1"], (2, 9), ["b1", "a1", "b2"], None),
     ],
 )
-def test_the_oldest_of_the_most_ends_where_none_of_them_has_finished(
-    tasks, limits, expected
-):
-    assert select_to_end(held(*tasks), "a", TaskLimits(*limits)) == expected
+def test_a_task_of_the_owner_with_the_most_gives_way(tasks, limits, evicted, to_end):
+    found = select_evictions(held(*tasks), "a", TaskLimits(*limits))
+    assert found == (evicted, to_end)
 
 
 TASKS = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=12).map(
@@ -71,21 +58,20 @@ TASKS = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=12).
 
 @given(TASKS, st.integers(1, 12), st.integers(1, 12))
 def test_bounds_are_kept_and_nothing_under_way_is_lost(tasks, kept, unfinished):
-    leavers = select_evictions(tasks, "a", TaskLimits(kept, unfinished))
+    evicted, to_end = select_evictions(tasks, "a", TaskLimits(kept, unfinished))
     running = {task.id for task in tasks if not task.is_final}
     counts = {owner: sum(task.owner == owner for task in tasks) for owner in "abc"}
-    if leavers is None:
+    if evicted is None:
         mine = sum(task.owner == "a" for task in tasks if task.id in running)
         assert mine >= unfinished or len(tasks) >= kept
-        ended = select_to_end(tasks, "a", TaskLimits(kept, unfinished))
-        owners = [task.owner for task in tasks if task.id == ended]
-        assert ended is None or ended in running
+        owners = [task.owner for task in tasks if task.id == to_end]
+        assert to_end is None or to_end in running
         # More than one leaves where a bound has become smaller since.
         assert len(tasks) > kept or all(counts[o] > counts["a"] for o in owners)
         return
     for task in tasks:
         is_mine_or_more = task.owner == "a" or counts[task.owner] > counts["a"]
-        assert task.id not in leavers or is_mine_or_more or len(leavers) > 1
-    assert len(set(leavers)) == len(leavers)
-    assert running.isdisjoint(leavers)
-    assert len(tasks) - len(leavers) + 1 <= kept
+        assert task.id not in evicted or is_mine_or_more or len(evicted) > 1
+    assert len(set(evicted)) == len(evicted)
+    assert running.isdisjoint(evicted)
+    assert len(tasks) - len(evicted) + 1 <= kept

@@ -22,8 +22,8 @@ LEGACY = {"taskId": "t-1", **TIMES, "ttl": 60_000, "pollInterval": 500}
 
 
 def begin(**changes):
-    task = {"owner": "me", "tool": "t", "now": 10.25, "ttl": 60.0, "poll_interval": 0.5}
-    return tasks.begin("t-1", **{**task, **changes})
+    task = {"id": "t-1", "owner": "me", "tool": "t", "created_at": 10.25}
+    return tasks.TaskRecord(**{**task, "ttl": 60.0, "poll_interval": 0.5, **changes})
 
 
 FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
@@ -32,7 +32,7 @@ FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {
 def asking(*methods):
     record = begin()
     for method in methods:
-        record, _ = tasks.ask(record, method, FORM, now=12)
+        record, _ = record.ask(method, FORM, now=12)
     return record
 
 
@@ -56,10 +56,10 @@ def test_the_old_dialect_answers_a_call_with_a_task_inside():
     }
 
 
-COMPLETED = tasks.complete(begin(), RESULT, now=12)
-TOOL_FAILED = tasks.complete(begin(), FAILURE, now=12)
-FAILED = tasks.fail(begin(), {"code": -32603, "message": "it broke"}, now=12)
-CANCELLED = tasks.cancel(begin(), now=12)
+COMPLETED = begin().complete(RESULT, now=12)
+TOOL_FAILED = begin().complete(FAILURE, now=12)
+FAILED = begin().fail({"code": -32603, "message": "it broke"}, now=12)
+CANCELLED = begin().cancel(now=12)
 ASKED = {"elicitation-1": {"method": "elicitation/create", "params": FORM}}
 
 
@@ -209,7 +209,7 @@ def test_answers_come_in_an_object(params):
 @pytest.mark.rule("T11-12")
 def test_a_cursor_names_the_task_that_its_page_comes_after():
     assert tasks.read_cursor({}) is None
-    cursor = tasks.cursor_of(begin())
+    cursor = tasks.cursor_after(begin())
     assert tasks.read_cursor({"cursor": cursor}) == (10.25, "t-1")
 
 

@@ -6,21 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol import tasks
+from mcpwire.protocol.tasks import EVICTED, EXPIRED, INTERRUPTED, TaskRecord
 
 RESULT = {"content": [{"type": "text", "text": "done"}]}
 ERROR = {"code": -32603, "message": "it broke"}
 
 
 def begin(**changes):
-    task = {"owner": "me", "tool": "slow", "now": 100, "ttl": 60.0, "poll_interval": 1}
-    return tasks.begin("t-1", **{**task, **changes})
+    task = {"id": "t-1", "owner": "me", "tool": "slow", "created_at": 100}
+    return TaskRecord(**{**task, "ttl": 60.0, "poll_interval": 1, **changes})
 
 
 @pytest.mark.rule("T11-06")
 def test_a_new_task_works():
     record = begin()
-    assert record == tasks.TaskRecord(
+    assert record == TaskRecord(
         id="t-1",
         owner="me",
         tool="slow",
@@ -34,11 +34,12 @@ def test_a_new_task_works():
 
 
 ENDS = {
-    "completed": lambda record: tasks.complete(record, RESULT, now=105),
-    "failed": lambda record: tasks.fail(record, ERROR, now=105),
-    "cancelled": lambda record: tasks.cancel(record, now=105),
-    "interrupted": lambda record: tasks.interrupt(record, now=105),
-    "expired": lambda record: tasks.expire(record, now=105),
+    "completed": lambda record: record.complete(RESULT, now=105),
+    "failed": lambda record: record.fail(ERROR, now=105),
+    "cancelled": lambda record: record.cancel(now=105),
+    "interrupted": lambda record: record.stop(INTERRUPTED, now=105),
+    "evicted": lambda record: record.stop(EVICTED, now=105),
+    "expired": lambda record: record.stop(EXPIRED, now=105),
 }
 
 
@@ -55,7 +56,7 @@ def test_ends_keep_what_the_call_gave():
     assert ENDS["completed"](begin()).result is RESULT
     failed = ENDS["failed"](begin())
     assert (failed.error, failed.status_message) == (ERROR, "it broke")
-    nameless = tasks.fail(begin(), {"code": 1}, now=105)
+    nameless = begin().fail({"code": 1}, now=105)
     assert nameless.status_message == "the call failed"
     interrupted = ENDS["interrupted"](begin())
     assert interrupted.status == "failed"
@@ -67,46 +68,46 @@ def test_ends_keep_what_the_call_gave():
 
 
 def test_a_task_says_how_far_its_work_is_until_it_ends():
-    record = tasks.describe(begin(), "half of it", now=101)
+    record = begin().describe("half of it", now=101)
     assert (record.status, record.status_message) == ("working", "half of it")
-    ended = tasks.complete(record, RESULT, now=102)
+    ended = record.complete(RESULT, now=102)
     assert ended.status_message is None
-    assert tasks.describe(ended, "more", now=103) is ended
+    assert ended.describe("more", now=103) is ended
 
 
 def test_questions_wait_until_each_is_settled():
-    record, first = tasks.ask(begin(), "elicitation/create", {"a": 1}, now=101)
-    record, second = tasks.ask(record, "roots/list", {}, now=102)
+    record, first = begin().ask("elicitation/create", {"a": 1}, now=101)
+    record, second = record.ask("roots/list", {}, now=102)
     assert record.status == "input_required"
     assert record.inputs == {
         first: {"method": "elicitation/create", "params": {"a": 1}},
         second: {"method": "roots/list", "params": {}},
     }
-    record = tasks.settle(record, [first], now=103)
+    record = record.settle([first], now=103)
     assert (record.status, list(record.inputs)) == ("input_required", [second])
-    assert tasks.settle(record, [first, "nobody's"], now=104) is record
-    record = tasks.settle(record, [second], now=105)
+    assert record.settle([first, "nobody's"], now=104) is record
+    record = record.settle([second], now=105)
     assert (record.status, record.inputs, record.updated_at) == ("working", {}, 105)
 
 
 def test_an_end_takes_the_open_questions_with_it():
-    record, _ = tasks.ask(begin(), "roots/list", {}, now=101)
-    assert tasks.cancel(record, now=102).inputs == {}
+    record, _ = begin().ask("roots/list", {}, now=101)
+    assert record.cancel(now=102).inputs == {}
 
 
 @pytest.mark.parametrize("end", ENDS)
 def test_a_task_that_has_ended_asks_nothing(end):
     ended = ENDS[end](begin())
     with pytest.raises(LocalProtocolError, match=f"the task is {ended.status} and"):
-        tasks.ask(ended, "roots/list", {}, now=106)
+        ended.ask("roots/list", {}, now=106)
 
 
 def test_a_question_may_have_a_name_that_no_open_one_has():
-    record, key = tasks.ask(begin(), "elicitation/create", {}, now=101, key="sure")
+    record, key = begin().ask("elicitation/create", {}, now=101, key="sure")
     assert (key, list(record.inputs)) == ("sure", ["sure"])
     with pytest.raises(LocalProtocolError, match="'sure' of the task is open"):
-        tasks.ask(record, "elicitation/create", {}, now=102, key="sure")
-    record, key = tasks.ask(record, "elicitation/create", {}, now=102)
+        record.ask("elicitation/create", {}, now=102, key="sure")
+    record, key = record.ask("elicitation/create", {}, now=102)
     assert list(record.inputs) == ["sure", key]
 
 
@@ -116,15 +117,15 @@ def test_no_key_comes_twice_in_a_tasks_life(steps):
     record, keys = begin(), []
     for step in steps:
         if step == "ask":
-            record, key = tasks.ask(record, "elicitation/create", {}, now=101)
+            record, key = record.ask("elicitation/create", {}, now=101)
             keys.append(key)
         elif record.inputs:
-            record = tasks.settle(record, [next(iter(record.inputs))], now=101)
+            record = record.settle([next(iter(record.inputs))], now=101)
     assert len(set(keys)) == len(keys)
 
 
 def test_a_clock_that_was_set_back_makes_no_earlier_update():
-    record, _ = tasks.ask(begin(), "roots/list", {}, now=50)
+    record, _ = begin().ask("roots/list", {}, now=50)
     assert record.updated_at == 100
 
 

@@ -30,15 +30,12 @@ def test_ids_are_opaque(id):
 
 
 def test_the_oldest_visit_is_forgotten_where_there_are_too_many():
-    visits = UrlElicitations(limit=2)
-    for id in ("a", "b", "b", "c"):
+    visits = UrlElicitations()
+    for id in ("a", "b", "b", *map(str, range(1023))):
         visits.add(id)
-    assert len(visits) == 2
-    assert [visits.complete({"elicitationId": id}) for id in "abc"] == [
-        False,
-        True,
-        True,
-    ]
+    assert len(visits) == 1024
+    completed = [visits.complete({"elicitationId": id}) for id in ("a", "b", "0")]
+    assert completed == [False, True, True]
 
 
 @pytest.mark.attack("S28")

@@ -163,7 +163,7 @@ def test_a_plain_url_is_described_without_warnings():
 APPLE = "\u0430\u0440\u0440\u04cf\u0435.com"  # all of it is Cyrillic
 PUNYCODE = "the host has letters that may pass for others"
 MIXED = "the host mixes letters of different scripts"
-HTTP = "plain http: whoever is in between reads and changes everything"
+HTTP = "plain http: everybody in between can read and change everything"
 BARE = "the host is a bare address"
 HERE = "it leads to this machine"
 

@@ -85,7 +85,8 @@ TYPES: Final[set[str]] = set()
 """Names of `mcpwire.types` in the sources, as they are found."""
 
 SKIPPED: Final = {
-    *("EventStream.take", "EventStream.wake", "Subscription.take", "Subscription.wake"),
+    *("EventStream.heard", "EventStream.changed"),
+    *("Subscription.heard", "Subscription.changed"),
     *("GroupEvents.take", "GroupEvents.end"),
     *("Client.observe", "Client.abandon", "Group.abandon"),
     *("Client.needs_loop", "Group.needs_loop"),

@@ -15,6 +15,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.client.requests import Options
 from mcpwire.errors import (
     CallCancelled,
     InternalError,
@@ -324,12 +325,13 @@ class Sending:
     async def _send_again(
         self, error: TransportError | RPCError, params: dict[str, Any], on_progress: Any
     ) -> dict[str, Any]:
-        options = {
-            "meta": self.meta,
-            "on_progress": on_progress,
-            "handle": self.call,
-            "idempotent": self.client.may_repeat(self.method, params),
-        }
+        options = Options(
+            self.deadline,
+            self.meta,
+            on_progress,
+            handle=self.call,
+            idempotent=self.client.may_repeat(self.method, params),
+        )
         return await self.client.requests.perform_again(
-            error, self.method, dict(params), self.deadline, options
+            error, self.method, dict(params), options
         )

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import InternalError, InvalidParams
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.multistep import INPUT_REQUIRED
-from mcpwire.protocol.request_state import mark_of
+from mcpwire.protocol.request_state import request_digest
 from mcpwire.server.asking.state import StateKeeper
 from mcpwire.server.fair_pool import FairPool
 
@@ -315,7 +315,7 @@ class _Question:
         self.answer: asyncio.Future[dict[str, Any]] = (
             asyncio.get_running_loop().create_future()
         )
-        self.mark = mark_of(method, params or {}, is_named=False)
+        self.mark = request_digest(method, params or {}, is_named=False)
         self.raw: dict[str, Any] = {"method": method}
         if params is not None:
             self.raw["params"] = params

@@ -47,14 +47,14 @@ async def ask(
         ValueError: The key is none, or another question has it.
     """
     check_declared(question, request)
-    name = rounds.name(question.kind, key)
+    name = rounds.name(question.key_prefix, key)
     if request.can_ask or request.revision.era is Era.SESSION:
         return await _ask_between(question, request, name)
     answer = await rounds.ask(
         name, question.method, question.params, is_named=key is not None
     )
     try:
-        return question.read(answer)
+        return question.decode(answer)
     except (MCPError, ValueError) as error:
         # 2026-07-28 basic/patterns/mrtr, "Error Handling".
         raise InvalidParams(f"params.inputResponses[{name!r}]: {error}") from error
@@ -74,7 +74,7 @@ async def _ask_between(
             request, f"the client did not answer {method!r} in time"
         ) from error
     try:
-        return question.read(answer)
+        return question.decode(answer)
     except (MCPError, ValueError) as error:
         sentence = f"the client's answer to {method!r} is malformed: {error}"
         raise _failure(request, sentence) from error
@@ -87,17 +87,17 @@ def check_declared(question: InputRequest, request: RequestContext) -> None:
         MissingCapability: It did not (2026-07-28).
         ToolError: It did not, in a session; elsewhere than in a tool `InternalError`.
     """
-    if is_supported(question.needs, request.revision, request.client_capabilities):
+    if is_supported(question.capability, request.revision, request.client_capabilities):
         return
     sentence = (
-        f"{question.method!r} needs a client that declares {question.needs!r}, "
+        f"{question.method!r} needs a client that declares {question.capability!r}, "
         "which this one does not"
     )
     if request.revision.era is Era.SESSION:
         raise _failure(request, sentence)
     # 2026-07-28 basic, "_meta": what cannot be done without it MUST be refused so.
     raise MissingCapability(
-        sentence, data={"requiredCapabilities": capability_object(question.needs)}
+        sentence, data={"requiredCapabilities": capability_object(question.capability)}
     )
 
 

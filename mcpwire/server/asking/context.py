@@ -91,7 +91,7 @@ class Context(Telling):
         question = input_requests.elicit_form(
             message, form_schema(schema, self.request.revision)
         )
-        read = question.read
+        read = question.decode
 
         def read_form(raw: dict[str, Any]) -> Elicited[Any]:
             result: types.ElicitResult = read(raw)
@@ -103,7 +103,7 @@ class Context(Telling):
             )
 
         answer: Elicited[Any] = await self._ask(
-            attrs.evolve(question, read=read_form), key
+            attrs.evolve(question, decode=read_form), key
         )
         return answer
 

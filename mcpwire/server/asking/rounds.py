@@ -24,7 +24,7 @@ import attrs
 from mcpwire.errors import InternalError, InvalidParams, LocalProtocolError
 from mcpwire.protocol.methods import available
 from mcpwire.protocol.multistep import INPUT_REQUIRED
-from mcpwire.protocol.request_state import Answered, mark_of
+from mcpwire.protocol.request_state import RecordedAnswer, request_digest
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.versions import Era
 from mcpwire.wire.json import encode, loads
@@ -69,7 +69,7 @@ class Rounds:
         self._round = 0
         self._marks: Mapping[str, str] | None = None  # of what was asked last
         self._responses: Mapping[str, Json] = {}
-        self._answers: dict[str, Answered] = {}
+        self._answers: dict[str, RecordedAnswer] = {}
         self._kept: dict[str, Json] = {}
         self._making: dict[str, asyncio.Event] = {}
         self._names: set[str] = set()
@@ -98,7 +98,7 @@ class Rounds:
         # What was asked for counts even where this run does not come to ask again.
         for key, mark in (self._marks or {}).items():
             if key in self._responses:
-                self._answers[key] = Answered(mark, self._response(key))
+                self._answers[key] = RecordedAnswer(mark, self._response(key))
 
     def _response(self, key: str) -> dict[str, Json]:
         answer = self._responses[key]
@@ -145,7 +145,7 @@ class Rounds:
                 f"{self._request.method}: the client cannot be asked for anything here "
                 f"at {self._request.revision}"
             )
-        mark = mark_of(method, params, is_named=is_named)
+        mark = request_digest(method, params, is_named=is_named)
         answer = self._answer(key, mark, is_named=is_named)
         if answer is not None:
             return answer
@@ -157,7 +157,7 @@ class Rounds:
     def _answer(self, key: str, mark: str, *, is_named: bool) -> dict[str, Json] | None:
         known = self._answers.get(key)
         if known is not None:
-            if known.mark == mark:
+            if known.digest == mark:
                 return known.answer
             logger.warning(
                 "%s: the question %r is not what it was when it was answered, so it is "
@@ -168,7 +168,7 @@ class Rounds:
         elif self._marks is None and is_named and key in self._responses:
             # Without our state nothing shows which text was answered.
             answer = self._response(key)
-            self._answers[key] = Answered(mark, answer)
+            self._answers[key] = RecordedAnswer(mark, answer)
             return answer
         return None
 

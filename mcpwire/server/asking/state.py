@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from mcpwire.errors import InvalidParams
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.protocol.request_state import (
-    NOBODY,
+    ANONYMOUS,
     CallState,
     binding_of,
     check_key,
@@ -26,7 +26,7 @@ from mcpwire.server.fair_pool import FairPool, client_key, client_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mcpwire.protocol.request_state import Answered
+    from mcpwire.protocol.request_state import RecordedAnswer
     from mcpwire.server.request import RequestContext
     from mcpwire.wire.json import Json
 
@@ -141,7 +141,7 @@ class StateKeeper:
         *,
         round: int,
         asked: Mapping[str, str],
-        answers: Mapping[str, Answered],
+        answers: Mapping[str, RecordedAnswer],
         kept: Mapping[str, Json],
     ) -> str:
         """Return the sealed state of a call that goes on with another request.
@@ -175,5 +175,5 @@ class StateKeeper:
 
 def _binding(request: RequestContext) -> bytes:
     principal = request.facts.principal
-    owner = NOBODY if principal is None else principal.key
+    owner = ANONYMOUS if principal is None else principal.key
     return binding_of(owner, request.method, request.params)

@@ -7,7 +7,7 @@ of `mcpwire.server.arguments`, and results none.
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import LocalProtocolError, RemoteProtocolError, ToolError
 from mcpwire.server.arguments import check_arguments
@@ -16,23 +16,21 @@ from mcpwire.server.authoring.faults import BadArguments, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.protocol.output_validation import OutputValidator
+    from mcpwire.protocol.output_validation import SchemaValidator
 
 __all__ = ["ExplicitParameters", "validator_of"]
 
-_SUBJECT: Final = "structuredContent"
 
-
-def validator_of(schema: Mapping[str, Any], what: str) -> OutputValidator | None:
+def validator_of(schema: Mapping[str, Any], what: str) -> SchemaValidator | None:
     """Return what checks values; ``None`` where jsonschema-rs is not installed.
 
     Raises:
         ValueError: The schema is none.
     """
-    from mcpwire.protocol.output_validation import OutputValidator
+    from mcpwire.protocol.output_validation import SchemaValidator
 
     try:
-        return OutputValidator(schema)
+        return SchemaValidator(schema)
     except LocalProtocolError:
         return None
     except RemoteProtocolError as error:
@@ -82,10 +80,9 @@ class ExplicitParameters:
                 return check_arguments(self.schema, arguments)
             except ToolError as error:
                 raise BadArguments([str(error)]) from error
-        fault = self._validator.check(arguments)
+        fault = self._validator.check(arguments, "arguments")
         if fault is not None:
-            said = fault.removeprefix(_SUBJECT).replace("output schema", "schema")
-            raise BadArguments([f"arguments{said}"])
+            raise BadArguments([fault])
         made = {
             name: rule["default"]
             for name, rule in self._properties.items()

@@ -24,7 +24,7 @@ from mcpwire.types._base import WireType
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.protocol.output_validation import OutputValidator
+    from mcpwire.protocol.output_validation import SchemaValidator
 
 __all__ = ["BadResult", "Returns", "read_returns"]
 
@@ -72,7 +72,7 @@ class Returns:
         *,
         hint: Any = None,
         scalar: type | None = None,
-        validator: OutputValidator | None = None,
+        validator: SchemaValidator | None = None,
         is_wrapped: bool = False,
         is_structured: bool = True,
     ) -> None:

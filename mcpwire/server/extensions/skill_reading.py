@@ -14,16 +14,18 @@ from urllib.parse import quote
 
 import attrs
 
-from mcpwire.protocol import frontmatter
 from mcpwire.protocol.skills import (
     MAX_BYTES,
+    FrontmatterError,
     SkillError,
     check_entry,
     check_file,
+    load_yaml,
+    read_frontmatter,
+    split_document,
 )
 from mcpwire.server.features.directories import Folder
 from mcpwire.types import Skill, decode
-from mcpwire.wire.json import JSONDecodeError, loads
 
 if TYPE_CHECKING:
     import os
@@ -124,7 +126,7 @@ def _skill(base: str, path: str, files: Mapping[str, bytes]) -> ReadSkill:
         ValueError: It breaks one.
         LocalProtocolError: PyYAML is not installed.
     """
-    frontmatter.load_yaml()
+    load_yaml()
     root = base + quote(path, safe=PATH_CHARACTERS)
     by_uri = {f"{root}/{quote(name, safe=PATH_CHARACTERS)}": name for name in files}
     uri = f"{root}/{DOCUMENT}"
@@ -133,7 +135,7 @@ def _skill(base: str, path: str, files: Mapping[str, bytes]) -> ReadSkill:
     try:
         entry = {
             "uri": uri,
-            "frontmatter": _head(files[DOCUMENT]),
+            "frontmatter": read_frontmatter(split_document(files[DOCUMENT])[0]),
             "resources": [_file(each, files[name]) for each, name in by_uri.items()],
         }
         skill = decode(Skill, entry)
@@ -141,9 +143,8 @@ def _skill(base: str, path: str, files: Mapping[str, bytes]) -> ReadSkill:
         for each, name in by_uri.items():
             check_file(skill, each, files[name])
     except SkillError as error:
-        hint = "; give it in quotes" if error.rule == "frontmatter" else ""
-        raise ValueError(f"the skill {path!r}: {error}{hint}") from error
-    except (UnicodeDecodeError, frontmatter.FrontmatterFault) as error:
+        raise ValueError(f"the skill {path!r}: {error}") from error
+    except FrontmatterError as error:
         problem = f"the head of its {DOCUMENT} {error}"
         raise ValueError(f"the skill {path!r}: {problem}") from error
     metadata = skill.frontmatter.get("metadata")
@@ -167,50 +168,3 @@ def _check_names(skills: Iterable[ReadSkill]) -> None:
         other = names.setdefault(skill.path.rpartition("/")[2], skill.path)
         if other != skill.path:
             raise ValueError(f"two skills have one name: {other!r}, {skill.path!r}")
-
-
-# The head of a document, as JSON...
-
-_WORDS: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
-
-
-def _head(document: bytes) -> dict[str, Any]:
-    """Return the frontmatter of a document as JSON.
-
-    Words that YAML reads in several ways are texts, and so are numbers that JSON would
-    spell otherwise; where a client could not agree, the check that follows says so.
-
-    Raises:
-        FrontmatterFault: It is no mapping in YAML.
-    """
-    head, _ = frontmatter.split(document.decode())
-    # What is no mapping, or is not plain, is refused here; so nothing below is endless.
-    frontmatter.difference(head, {})
-    yaml = frontmatter.load_yaml()
-    read: dict[str, Any] = _json(yaml.compose(head, yaml.SafeLoader))
-    return read
-
-
-def _json(node: Any) -> Any:
-    if node.id == "mapping":
-        return {str(key.value): _json(value) for key, value in node.value}
-    if node.id == "sequence":
-        return [_json(each) for each in node.value]
-    if node.style is not None:
-        return node.value
-    return _plain(node.value)
-
-
-def _plain(text: str) -> Any:
-    if text in _WORDS:
-        return _WORDS[text]
-    if text[:1] in "-0123456789":
-        try:
-            return loads(text)
-        except JSONDecodeError:
-            pass  # a date, a version, a text
-    return text

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Final, Literal
 from mcpwire.errors import InternalError, InvalidRequest
 from mcpwire.protocol.request_validation import (
     EVENT_STREAM,
-    METHOD_HEADER,
-    VERSION_HEADER,
     UnreadableMessage,
     accepts,
     check_formats,
@@ -289,16 +287,10 @@ class AsgiApp:
         Raises:
             HttpProblem: It is refused.
         """
-        fields = exchange.headers
-        refusal = check_formats(fields, is_json_only=self._is_json_only)
+        refusal = check_formats(exchange.headers, is_json_only=self._is_json_only)
         if refusal is not None:
             raise HttpProblem(*refusal)
-        head = Head(
-            tuple(exchange.extra),
-            self._stands_alone(exchange),
-            None if fields.repeats(VERSION_HEADER) else fields.get(VERSION_HEADER),
-            None if fields.repeats(METHOD_HEADER) else fields.get(METHOD_HEADER),
-        )
+        head = Head(tuple(exchange.extra), self._stands_alone(exchange))
         self._accepted.remember(exchange, head)
         return head
 
@@ -312,7 +304,7 @@ class AsgiApp:
         if self._life.is_draining and not _is_answer(value):
             raise _shutting_down()
         if head.is_stateless or self._opens_alone(value):
-            await self._stateless.serve(exchange, read_message(value), head)
+            await self._stateless.serve(exchange, read_message(value))
         else:
             assert self._sessions is not None  # what else could it be
             await self._sessions.serve(exchange, value)
@@ -323,9 +315,7 @@ class AsgiApp:
 
     def _stands_alone(self, exchange: Exchange) -> bool:
         """Tell whether the head alone says so."""
-        return is_stateless(
-            exchange.headers, opens_alone=False, spoken=self._dispatcher.revisions
-        )
+        return is_stateless(exchange.headers, self._dispatcher.revisions)
 
     async def _other(self, exchange: Exchange) -> None:
         """Answer what is no POST."""

@@ -19,7 +19,6 @@ from mcpwire.errors import (
 from mcpwire.protocol.request_validation import (
     check_head,
     check_mirrored,
-    head_agrees,
     http_status,
 )
 from mcpwire.server.auth.challenges import HttpRefusal
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange
-    from mcpwire.server.http.receiving.accepted import Head
     from mcpwire.server.request import RequestContext
     from mcpwire.wire.jsonrpc import Message, RequestId
 
@@ -65,9 +63,7 @@ class Stateless:
         self._is_alone = all(r.era is Era.STATELESS for r in dispatcher.revisions)
         self._calls: set[_Call] = set()
 
-    def serve(
-        self, exchange: Exchange, message: Message, head: Head
-    ) -> Coroutine[Any, Any, None]:
+    def serve(self, exchange: Exchange, message: Message) -> Coroutine[Any, Any, None]:
         """Answer a POST with that message, when awaited.
 
         Raises:
@@ -75,7 +71,7 @@ class Stateless:
             ClientGone: Nobody takes the answer.
         """
         if type(message) is Request:
-            return self._serve_request(exchange, message, head)
+            return self._serve_request(exchange, message)
         if type(message) is Notification:
             _check_notification(exchange, message)
             # There is none that a server would have to act on.
@@ -88,13 +84,11 @@ class Stateless:
         for call in list(self._calls):
             call.stop()
 
-    async def _serve_request(
-        self, exchange: Exchange, message: Request, head: Head
-    ) -> None:
+    async def _serve_request(self, exchange: Exchange, message: Request) -> None:
         params = message.params if message.params is not None else {}
         call = _Call(exchange, message.id, self._calls, is_json_only=self._is_json_only)
         try:
-            request = self._admit(call, message, params, head)
+            request = self._admit(call, message, params)
             answer = self._dispatcher.answer_now(request, params)
         except RPCError as error:
             await _refuse(exchange, message.id, error)
@@ -106,7 +100,7 @@ class Stateless:
         await call.perform(self._dispatcher, request, params)
 
     def _admit(
-        self, call: _Call, message: Request, params: dict[str, Any], head: Head
+        self, call: _Call, message: Request, params: dict[str, Any]
     ) -> RequestContext:
         dispatcher = self._dispatcher
         exchange = call.exchange
@@ -118,8 +112,7 @@ class Stateless:
         ):
             # 2026-07-28 basic/versioning: it SHOULD be told the versions.
             dispatcher.initialize(params, None, exchange.facts)
-        if not head_agrees(head.version, head.method, method, params):
-            check_head(exchange.headers, method, params)
+        check_head(exchange.headers, method, params)
         request = dispatcher.admit(
             message.id, method, params, None, call.notify, facts=exchange.facts
         )

@@ -32,13 +32,13 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol import http_reply
-from mcpwire.protocol.http_headers import Heads, resolve_endpoint
-from mcpwire.protocol.http_reply import Request
-from mcpwire.protocol.retry import (
+from mcpwire.protocol.http_headers import (
     MAX_REDIRECTS,
-    redirect_refusal,
-    redirect_target,
+    Heads,
+    resolve_endpoint,
+    resolve_redirect,
 )
+from mcpwire.protocol.http_reply import Request
 from mcpwire.transports.duplex import Duplex
 from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.told import describe_request, describe_response
@@ -410,7 +410,11 @@ class LegacyLink:
 
     def leads_to(self, answer: Answer) -> Url | None:
         """Return where else to ask, if a redirect says so and may be followed."""
-        return redirect_target(
+        there = self._redirect(answer)
+        return None if isinstance(there, str) else there
+
+    def _redirect(self, answer: Answer) -> Url | str:
+        return resolve_redirect(
             answer.url,
             answer.status,
             _location(answer),
@@ -419,21 +423,14 @@ class LegacyLink:
 
     def _fault(self, answer: Answer) -> MCPError:
         """Build the error for an answer that is of no use."""
-        why = None
-        if 300 <= answer.status < 400:
-            why = redirect_refusal(
-                answer.url,
-                answer.status,
-                _location(answer),
-                allowed=self._http.follow_redirects,
-            )
+        why = self._redirect(answer) if 300 <= answer.status < 400 else None
         fault = http_reply.fault(
             answer.what,
             answer.status,
             answer.fields_came,
             answer.body,
             target=self.target,
-            detail=f"; {why}" if why is not None else "",
+            detail=f"; {why}" if isinstance(why, str) else "",
         )
         from mcpwire.transports.http.scopes import missing_scope
 

@@ -38,7 +38,12 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol import http_reply
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.protocol.http_headers import Heads, Mirror
+from mcpwire.protocol.http_headers import (
+    MAX_REDIRECTS,
+    Heads,
+    Mirror,
+    resolve_redirect,
+)
 from mcpwire.protocol.http_reply import (
     LAST_WORDS,
     LISTEN,
@@ -52,11 +57,8 @@ from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.peer import TOO_MANY, PeerStats, unasked
 from mcpwire.protocol.retry import (
     DECLINING_STATUSES,
-    MAX_REDIRECTS,
     PASSING_STATUSES,
     StreamBackoff,
-    redirect_refusal,
-    redirect_target,
 )
 from mcpwire.transports.base import let_go_after_fork
 from mcpwire.transports.handlers import stay_for
@@ -251,7 +253,7 @@ class HttpChannel:
             if start is None or headers is not None or self._trace is not None:
                 start = await self._composed(reply, request, params, headers)
             elif self._mirrors:
-                start = self._mirror.start(start, method, params)
+                start += self._mirror.lines(method, params)
             request.start = start
             broken = None
             try:
@@ -636,10 +638,10 @@ class HttpChannel:
         """
         if not self._http.follow_redirects or not 300 <= reply.status < 400:
             return None
-        url = redirect_target(
+        url = resolve_redirect(
             self._http.parsed, reply.status, _field(reply, b"location"), allowed=True
         )
-        if url is None:
+        if isinstance(url, str):
             return None
         from mcpwire.transports.http.destination import redirected
 
@@ -647,13 +649,13 @@ class HttpChannel:
 
     def why_not_followed(self, reply: Reply) -> str:
         """Say why the redirect that came is not followed; empty: it is."""
-        why = redirect_refusal(
+        verdict = resolve_redirect(
             self._http.parsed,
             reply.status,
             _field(reply, b"location"),
             allowed=self._http.follow_redirects,
         )
-        return why or ""
+        return verdict if isinstance(verdict, str) else ""
 
     # Calls...
 

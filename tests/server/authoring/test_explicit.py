@@ -108,6 +108,10 @@ def test_a_value_that_would_cost_too_much_is_refused():
         ({"type": "object", "properties": {"a": {"type": "strin"}}}, "cannot be used"),
         ({"type": "object", "$schema": "https://else/where"}, "dialect"),
         ({"type": "object", "$ref": "https://else.where/schema"}, "leads out of it"),
+        (
+            {"type": "object", "properties": {"a": {"pattern": "(?=a)b"}}},
+            "'(?=a)b' is not supported: patterns take linear time",
+        ),
     ],
 )
 @pytest.mark.rule("TOOL-06", "SCH-05")

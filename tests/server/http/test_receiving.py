@@ -15,7 +15,7 @@ from mcpwire.server.http.receiving.headers import Headers, Shape, ShownFields
 
 pytestmark = pytest.mark.anyio
 
-HEAD = Head((), is_stateless=True, version="2026-07-28", method="tools/call")
+HEAD = Head((), is_stateless=True)
 FIELDS = (("Host", "a"), ("Accept", "*/*"), ("Content-Type", "application/json"))
 
 

@@ -9,8 +9,7 @@ import attrs
 import pytest
 from taskbed import RESULT, Bed, Gate, bed, soon
 
-from mcpwire.protocol import tasks as states
-from mcpwire.protocol.tasks import TaskLimits
+from mcpwire.protocol.tasks import TaskLimits, TaskRecord
 from mcpwire.server.extensions.tasks import (
     MemoryTaskStore,
     SqliteTaskStore,
@@ -34,14 +33,19 @@ async def store(request, tmp_path):
 
 
 def begin(id="t-1", *, owner="me", now=10, ttl=60.0):
-    return states.begin(
-        id, owner=owner, tool="slow", now=now, ttl=ttl, poll_interval=1.0
+    return TaskRecord(
+        id=id,
+        owner=owner,
+        tool="slow",
+        created_at=now,
+        ttl=ttl,
+        poll_interval=1.0,
     )
 
 
 def full(record):
     """Return a record with something in each of its members."""
-    record, _ = states.ask(record, "elicitation/create", {"message": "é"}, now=11)
+    record, _ = record.ask("elicitation/create", {"message": "é"}, now=11)
     return attrs.evolve(record, result=RESULT, error={"code": 1}, status_message="m")
 
 
@@ -94,7 +98,7 @@ async def test_what_is_over_is_forgotten(store):
 @pytest.mark.rule("T11-17")
 async def test_a_store_that_is_full_makes_room_or_refuses(store):
     room = TaskLimits(kept=2, unfinished=2)
-    ended = states.complete(begin("a"), RESULT, now=11)
+    ended = begin("a").complete(RESULT, now=11)
     await store.create(begin("a"), room)
     await store.update(ended)
     await store.create(begin("b", now=11), room)
@@ -114,7 +118,7 @@ async def test_an_owner_has_so_many_tasks_under_way(store):
     with full:
         await store.create(begin("b"), room)
     await store.create(begin("c", owner="you"), room)
-    ended = states.complete(begin("a", ttl=5.0), RESULT, now=11)
+    ended = begin("a", ttl=5.0).complete(RESULT, now=11)
     await store.update(ended)
     await store.update(ended)
     await store.create(begin("d", ttl=None), room)
@@ -212,7 +216,7 @@ async def test_who_waits_for_a_task_of_another_process_looks_again():
             looks.append(task_id)
             record = await super().get(task_id)
             if len(looks) == 3:
-                return states.complete(record, RESULT, now=1_001)
+                return record.complete(RESULT, now=1_001)
             return record
 
     store = Shared()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from mcpwire.protocol.json_schema import mapped, rebuilt, walk
 from mcpwire.server.authoring.hints.foreign import (
     Foreign,
     adapter_of,
@@ -34,11 +35,7 @@ _REFERENCE: Final = "#/$defs/"
 _LARGEST: Final = 5_000
 """Subschemas; what would have more without references keeps them."""
 
-_LARGEST_PART: Final = 500
-
-_ONE: Final = frozenset({"additionalProperties", "items", "not", "contains"})
-_MANY: Final = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
-_NAMED: Final = frozenset({"properties", "patternProperties", "$defs"})
+_LARGEST_PART: Final = 330
 
 
 class Schemas:
@@ -114,7 +111,7 @@ class Schemas:
         self._open[kind] = None
         made = self._tidy(_without_noise(kind.describe(self)))
         own = self._open.pop(kind)
-        if own is None and _size(made) > _LARGEST_PART:
+        if own is None and sum(1 for _ in walk(made)) > _LARGEST_PART:
             own = self._free_name(kind.__name__, {})
         if own is not None:
             self.definitions[own] = made
@@ -211,11 +208,8 @@ class _Resolver:
             self._left -= 1
             if self._left < 0:
                 raise _TooLarge
-        made = {
-            name: self._member(name, value)
-            for name, value in raw.items()
-            if name not in self._dropped
-        }
+        left = {key: value for key, value in raw.items() if key not in self._dropped}
+        made = rebuilt(left, self.schema)
         order = raw.get(ORDER)
         reference = made.get("$ref")
         if isinstance(reference, str):
@@ -226,15 +220,6 @@ class _Resolver:
         if order is not None:
             made["enum"] = order
         return self._tidy(_without_noise(made))
-
-    def _member(self, name: str, value: Any) -> Any:
-        if name in _NAMED and isinstance(value, dict):
-            return {key: self.schema(each) for key, each in value.items()}
-        if name in _ONE and isinstance(value, dict):
-            return self.schema(value)
-        if name in _MANY and isinstance(value, list):
-            return [self.schema(each) for each in value]
-        return value
 
 
 def _left(schema: dict[str, Any]) -> dict[str, Any]:
@@ -285,43 +270,16 @@ def _recursive(definitions: Definitions) -> set[str]:
     return found
 
 
-def _referred(schema: Any) -> set[str]:
-    found, pending = set(), [schema]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, dict):
-            reference = item.get("$ref")
-            if isinstance(reference, str):
-                found.add(reference.removeprefix(_REFERENCE))
-            pending += item.values()
-        elif isinstance(item, list):
-            pending += item
-    return found
+def _referred(schema: dict[str, Any]) -> set[str]:
+    references = (each.get("$ref") for each in walk(schema))
+    return {
+        each.removeprefix(_REFERENCE) for each in references if isinstance(each, str)
+    }
 
 
-def _size(schema: Any) -> int:
-    """Return how many objects there are in a schema."""
-    count, pending = 0, [schema]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, dict):
-            count += 1
-            pending += item.values()
-        elif isinstance(item, list):
-            pending += item
-    return count
+def _renamed(schema: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    def visit(each: dict[str, Any]) -> dict[str, Any]:
+        name = names.get(each.get("$ref", ""))
+        return each if name is None else {**each, "$ref": name}
 
-
-def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
-    if not names:
-        return schema
-    if isinstance(schema, dict):
-        return {
-            key: names.get(value, value)
-            if key == "$ref" and isinstance(value, str)
-            else _renamed(value, names)
-            for key, value in schema.items()
-        }
-    if isinstance(schema, list):
-        return [_renamed(each, names) for each in schema]
-    return schema
+    return mapped(schema, visit) if names else schema

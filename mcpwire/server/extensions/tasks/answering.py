@@ -110,7 +110,7 @@ class Answering:
             "tasks": [tasks.write_legacy_task(record) for record in page[:PAGE]]
         }
         if len(page) > PAGE:
-            result["nextCursor"] = tasks.cursor_of(page[PAGE - 1])
+            result["nextCursor"] = tasks.cursor_after(page[PAGE - 1])
         return result
 
 

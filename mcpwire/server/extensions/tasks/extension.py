@@ -208,12 +208,12 @@ class Tasks:
         now = self._clock()
         if self._late:
             await self._catch_up(now)
-        record = tasks.begin(
+        record = tasks.TaskRecord(
             # 192 bits of randomness: nobody finds one by trying.
-            secrets.token_urlsafe(24),
+            id=secrets.token_urlsafe(24),
             owner=owner_of(request),
             tool=tool.key,
-            now=now,
+            created_at=now,
             ttl=ttl,
             poll_interval=self._poll_interval,
         )

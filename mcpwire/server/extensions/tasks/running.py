@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.errors import InternalError, RequestTimeout, RPCError
-from mcpwire.protocol import tasks
-from mcpwire.protocol.tasks import check_task_can_ask, relate_to_task, write_legacy_task
+from mcpwire.protocol.tasks import (
+    EVICTED,
+    EXPIRED,
+    INTERRUPTED,
+    check_task_can_ask,
+    relate_to_task,
+    write_legacy_task,
+)
 from mcpwire.server.handlers import run_handler
 from mcpwire.server.log_limit import LimitedLogger
 
@@ -108,7 +114,7 @@ class RunningTask:
             self._move(await self._outcome(body, params))
         except asyncio.CancelledError:
             # Who cancelled it said before how it ends, but for the end of the loop.
-            self._move(tasks.interrupt(self.record, now=self._clock()))
+            self._move(self.record.stop(INTERRUPTED, now=self._clock()))
             raise
         finally:
             self._request.close()
@@ -130,18 +136,18 @@ class RunningTask:
         except TimeoutError:
             assert time_kept.expired()  # those of handlers do not come this far
             self._request.is_cancelled = True
-            return tasks.expire(self.record, now=self._clock())
+            return self.record.stop(EXPIRED, now=self._clock())
         if result.get("resultType", "complete") != "complete":
             tool = self.record.tool
             logger.error("a task of the tool %r did not complete", tool, kind=tool)
             return self._failed(InternalError("the handler failed"))
-        return tasks.complete(self.record, result, now=self._clock())
+        return self.record.complete(result, now=self._clock())
 
     def _failed(self, error: RPCError) -> TaskRecord:
         fields: dict[str, Any] = {"code": error.code, "message": error.message}
         if error.data is not None:
             fields["data"] = error.data
-        return tasks.fail(self.record, fields, now=self._clock())
+        return self.record.fail(fields, now=self._clock())
 
     # How it stands...
 
@@ -178,15 +184,15 @@ class RunningTask:
 
     def cancel(self) -> None:
         """Stop it because its client wants that; nothing where it has ended."""
-        self._end(tasks.cancel(self.record, now=self._clock()))
+        self._end(self.record.cancel(now=self._clock()))
 
     def interrupt(self) -> None:
         """Stop it because its server stops; nothing where it has ended."""
-        self._end(tasks.interrupt(self.record, now=self._clock()))
+        self._end(self.record.stop(INTERRUPTED, now=self._clock()))
 
     def evict(self) -> None:
         """Stop it for a task of another client; nothing where it has ended."""
-        self._end(tasks.evict(self.record, now=self._clock()))
+        self._end(self.record.stop(EVICTED, now=self._clock()))
 
     def _end(self, record: TaskRecord) -> None:
         if record is self.record:
@@ -215,7 +221,7 @@ class RunningTask:
     def _hear(self, method: str, params: dict[str, Any]) -> None:
         """Take what the handler tells: where its work is becomes part of its status."""
         if method == PROGRESS and (message := params.get("message")) is not None:
-            self.record = tasks.describe(self.record, message, now=self._clock())
+            self.record = self.record.describe(message, now=self._clock())
         self._send(method, params)
 
     async def _ask(
@@ -223,7 +229,7 @@ class RunningTask:
     ) -> dict[str, Any]:
         """Wait until the client has answered a question of the handler."""
         check_task_can_ask(method, self._request.revision)
-        record, key = tasks.ask(self.record, method, params, now=self._clock(), key=key)
+        record, key = self.record.ask(method, params, now=self._clock(), key=key)
         question = Question(method, params, asyncio.get_running_loop().create_future())
         self._questions[key] = question
         try:
@@ -237,7 +243,7 @@ class RunningTask:
                 self._settle([key])
 
     def _settle(self, keys: Iterable[str]) -> None:
-        self._move(tasks.settle(self.record, frozenset(keys), now=self._clock()))
+        self._move(self.record.settle(frozenset(keys), now=self._clock()))
 
     def _drop_questions(self) -> None:
         for question in self._questions.values():

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 
 from mcpwire.protocol.tasks import (
+    INTERRUPTED,
     HeldTask,
     TaskRecord,
-    interrupt,
     select_evictions,
-    select_to_end,
 )
 from mcpwire.server.extensions.tasks.store import StoreFullError
 from mcpwire.wire.json import encode, loads
@@ -216,18 +215,16 @@ def _make_room(database: sqlite3.Connection, owner: str, limits: TaskLimits) -> 
         "select id, owner, is_final from task order by created_at, id"
     )
     held = [HeldTask(id, whose, bool(is_final)) for id, whose, is_final in rows]
-    leavers = select_evictions(held, owner, limits)
-    if leavers is None:
-        raise StoreFullError(to_end=select_to_end(held, owner, limits))
-    database.executemany(
-        "delete from task where id = ?", [(leaver,) for leaver in leavers]
-    )
+    evicted, to_end = select_evictions(held, owner, limits)
+    if evicted is None:
+        raise StoreFullError(to_end=to_end)
+    database.executemany("delete from task where id = ?", [(id,) for id in evicted])
 
 
 def _interrupt_all(database: sqlite3.Connection, now: float) -> None:
     rows = database.execute("select record from task where not is_final").fetchall()
     for row in rows:
-        record = interrupt(_read(row[0]), now=now)
+        record = _read(row[0]).stop(INTERRUPTED, now=now)
         database.execute(
             "update task set is_final = 1, record = ? where id = ?",
             (_written(record), record.id),

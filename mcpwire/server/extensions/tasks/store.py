@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from mcpwire.errors import MCPError
-from mcpwire.protocol.tasks import HeldTask, select_evictions, select_to_end
+from mcpwire.protocol.tasks import HeldTask, select_evictions
 
 if TYPE_CHECKING:
     from mcpwire.protocol.tasks import TaskLimits, TaskRecord
@@ -41,15 +41,15 @@ class TaskStore(Protocol):
         """Get ready; called before anything else, and again after `aclose`.
 
         Whoever ran the tasks that are still under way here may be gone: those are to
-        end with `protocol.tasks.interrupt`.
+        end with `TaskRecord.stop`, as `INTERRUPTED`.
         """
 
     async def create(self, record: TaskRecord, limits: TaskLimits) -> None:
         """Keep a new task; what is returned from stays.
 
         Raises:
-            StoreFullError: `select_evictions` finds no room; `to_end` is what
-                `select_to_end` says.
+            StoreFullError: `select_evictions` finds no room for it; it also gives the
+                `to_end` of the error.
         """
 
     async def get(self, task_id: str) -> TaskRecord | None:
@@ -110,11 +110,11 @@ class MemoryTaskStore:
 
     def _make_room(self, owner: str, limits: TaskLimits) -> None:
         held = [HeldTask(r.id, r.owner, r.is_final) for r in self._records.values()]
-        leavers = select_evictions(held, owner, limits)
-        if leavers is None:
-            raise StoreFullError(to_end=select_to_end(held, owner, limits))
-        for leaver in leavers:
-            self._remove(leaver)
+        evicted, to_end = select_evictions(held, owner, limits)
+        if evicted is None:
+            raise StoreFullError(to_end=to_end)
+        for task_id in evicted:
+            self._remove(task_id)
 
     def _remove(self, task_id: str) -> None:
         record = self._records.pop(task_id, None)

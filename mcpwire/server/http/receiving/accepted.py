@@ -56,12 +56,6 @@ class Head:
     is_stateless: bool
     """Whether the head alone says that the message belongs to the stateless era."""
 
-    version: str | None
-    """The revision that it names, where each of its fields came once."""
-
-    method: str | None
-    """The method that it names, likewise."""
-
 
 class _Known(Shape):
     """A shape, and heads that have it."""

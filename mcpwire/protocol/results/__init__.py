@@ -1,1 +1,0 @@
-"""What comes of results beyond decoding them: checked, remembered."""
