@@ -71,6 +71,7 @@ PURE: Final = (
     "tools.rules",
     "tools.transforms",
     "tools.view",
+    "transports.http.h1",
     "types",
     "versions",
     "wire",

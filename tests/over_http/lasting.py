@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpwire.transports.http import _sockets, direct, httpx_engine
+from mcpwire.transports.http import direct, httpx_engine
 from mcpwire.transports.http import streamable as channel
-from mcpwire.transports.http.over_httpx import requests
 
 LONG_S = 60.0
 
@@ -14,7 +13,7 @@ LONG_S = 60.0
 @pytest.fixture
 def kept_for_long(monkeypatch):
     """Have idle connections used again also where a loaded machine takes its time."""
-    for module in (_sockets, requests):
+    for module in (direct, httpx_engine):
         monkeypatch.setattr(module, "IDLE_S", LONG_S)
 
 

@@ -1,7 +1,6 @@
 """How the direct asyncio engine connects: a race of addresses, and what it leaves."""
 
 import asyncio
-import contextlib
 import errno
 import socket
 
@@ -11,7 +10,7 @@ from ports import kept_port
 from raw_server import raw_server
 
 from mcpwire.errors import ConnectError
-from mcpwire.transports.http import _connecting, _connection, _plain
+from mcpwire.transports.http import connecting
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
 
@@ -57,7 +56,7 @@ def leads_to(monkeypatch, *addresses):
 
 
 async def test_where_one_address_refuses_the_next_is_tried_at_once(monkeypatch):
-    monkeypatch.setattr(_connecting, "HEAD_START_S", 60)
+    monkeypatch.setattr(connecting, "HEAD_START_S", 60)
     url = leads_to(monkeypatch, "127.0.0.2", "127.0.0.3", "127.0.0.1")
     with raw_server(echo) as server:
         async with open_engine("direct", url.format(server.port)) as engine:
@@ -81,7 +80,7 @@ async def test_a_name_that_leads_to_no_public_address_is_refused_where_it_must(
     monkeypatch, addresses
 ):
     tried = []
-    monkeypatch.setattr(_connecting, "_attempt", lambda *each: tried.append(each))
+    monkeypatch.setattr(connecting, "_attempt", tried.append)
     url = leads_to(monkeypatch, *addresses).format(1)
     async with open_engine("direct", url, public_only=True) as engine:
         with pytest.raises(ConnectError, match="it has no public address") as caught:
@@ -93,11 +92,11 @@ async def test_a_name_that_leads_to_no_public_address_is_refused_where_it_must(
 async def test_of_several_addresses_only_public_ones_are_connected_to(monkeypatch):
     tried = []
 
-    async def attempt(_, address):
+    async def attempt(address):
         tried.append(address[4][0])
         raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
 
-    monkeypatch.setattr(_connecting, "_attempt", attempt)
+    monkeypatch.setattr(connecting, "_attempt", attempt)
     addresses = ("10.0.0.1", "192.0.2.1", "1.1.1.1", "127.0.0.1", "2606:4700::1111")
     url = leads_to(monkeypatch, *addresses).format(1)
     async with open_engine("direct", url, public_only=True) as engine:
@@ -127,7 +126,7 @@ async def test_of_two_addresses_that_answer_at_once_one_is_kept(monkeypatch):
 
     attempts, both = [], asyncio.Event()
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(_connecting, "HEAD_START_S", 0.001)
+    monkeypatch.setattr(connecting, "HEAD_START_S", 0.001)
     monkeypatch.setattr(loop, "sock_connect", connect)
     url = leads_to(monkeypatch, "127.0.0.1", "127.0.0.1")
     with raw_server(echo) as server:
@@ -149,47 +148,12 @@ async def test_an_address_that_is_slow_wins_where_all_others_refuse(monkeypatch)
     refused = asyncio.Event()
     loop = asyncio.get_running_loop()
     real = loop.sock_connect
-    monkeypatch.setattr(_connecting, "HEAD_START_S", 0.001)
+    monkeypatch.setattr(connecting, "HEAD_START_S", 0.001)
     monkeypatch.setattr(loop, "sock_connect", connect)
     url = leads_to(monkeypatch, "127.0.0.1", "127.0.0.2")
     with raw_server(echo) as server:
         async with open_engine("direct", url.format(server.port)) as engine:
             assert (await engine.ask("hi")).json == "hi"
-
-
-async def test_a_socket_that_takes_no_options_any_more_is_no_connection(monkeypatch):
-    def refuse(sock):
-        refused.append(sock)
-        raise OSError(errno.EINVAL, "Invalid argument")
-
-    refused = []
-    monkeypatch.setattr(_connection, "prepare", refuse)
-    with raw_server(echo) as server:
-        async with open_engine("direct", server.url) as engine:
-            with pytest.raises(ConnectError, match="Invalid argument"):
-                await engine.ask()
-            assert [sock.fileno() for sock in refused] == [-1]
-
-
-async def test_a_loop_that_watches_no_sockets_brings_its_own_transport(monkeypatch):
-    monkeypatch.setattr(_connecting, "can_watch", lambda _: False)
-    with raw_server(echo) as server:
-        async with open_engine("direct", server.url) as engine:
-            for size in (10, 1_000_000):
-                body = b'"' + b"x" * size + b'"'
-                assert len((await engine.ask(body=body)).body) == len(body)
-            (connection,) = engine._open
-            assert not isinstance(connection.transport, _plain.PlainTransport)
-
-
-def test_a_loop_without_add_reader_watches_no_sockets():
-    class Loop(asyncio.SelectorEventLoop):
-        add_reader = asyncio.AbstractEventLoop.add_reader
-
-    with contextlib.closing(Loop()) as loop:
-        assert not _plain.can_watch(loop)
-    with contextlib.closing(asyncio.SelectorEventLoop()) as loop:
-        assert _plain.can_watch(loop)
 
 
 async def test_the_system_s_own_timeout_is_told_as_its_own(monkeypatch):

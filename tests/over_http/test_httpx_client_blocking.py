@@ -118,30 +118,17 @@ def test_no_redirect_is_followed_and_no_token_goes_where_a_hook_sends_it():
         assert {request.target for request in server.requests} == {"/mcp"}
 
 
-def test_large_bodies_pass_and_may_be_refused_unread():
-    large, answered = "x" * 20_000_000, threading.Event()
-
-    def refuse(conn):
-        if not answered.is_set():
-            conn.read_some()
-            conn.send(reply(413))
-            conn.wait_for(answered)
-
+def test_large_bodies_pass():
+    large = "x" * 20_000_000
     with (
         scripted_mcp(get_stream=False) as server,
         httpx.Client() as http_client,
         opened(server.url, http_client) as client,
     ):
         assert echo(client, large) == large
-        server.raw.close_connections()
-        server.raw.script = refuse
-        with pytest.raises(mcpwire.HTTPError, match="413"):
-            echo(client, large)
-        answered.set()
 
 
-@pytest.mark.parametrize("closed", ["ours", "theirs"])
-def test_closing_either_client_ends_the_calls_of_other_threads(closed):
+def test_closing_ends_the_calls_of_other_threads():
     with (
         scripted_mcp() as server,
         httpx.Client() as http_client,
@@ -150,7 +137,7 @@ def test_closing_either_client_ends_the_calls_of_other_threads(closed):
     ):
         call = pool.submit(client.call_tool, "slow", timeout=BOUND_S)
         until(lambda: server.executed)
-        (client if closed == "ours" else http_client).close()
+        client.close()
         with pytest.raises(mcpwire.ConnectionClosed):
             call.result(BOUND_S)
 

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import signal
+import stat
 import threading
 import warnings
 
@@ -214,10 +215,8 @@ async def test_a_forked_process_leaves_the_connections_to_its_parent():
         child = os.fork()
         if not child:
             try:
-                os.fstat(number)
-                os.write(into, b"open")
-            except OSError:
-                os.write(into, b"closed")
+                is_socket = stat.S_ISSOCK(os.fstat(number).st_mode)
+                os.write(into, b"open" if is_socket else b"closed")
             finally:
                 os.kill(os.getpid(), signal.SIGKILL)
         await asyncio.to_thread(os.waitpid, child, 0)

@@ -1,32 +1,14 @@
-"""Connections of one engine read to one place, which grows with what comes."""
+"""Connections of one engine read to one place."""
 
 import asyncio
 import threading
 
 import pytest
-from certificates import client_context, server_context
-from engines import echo, open_engine
+from engines import open_engine
 from http_bytes import json_reply
 from raw_server import raw_server
 
-from mcpwire.transports.http._connection import FIRST_READ_BYTES, READ_BYTES
-
 pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
-
-LONG = "x" * 3 * FIRST_READ_BYTES
-
-
-@pytest.mark.parametrize("is_secure", [False, True])
-async def test_little_is_held_until_much_has_come(is_secure):
-    options = {"ssl_context": server_context()} if is_secure else {}
-    trust = {"ssl": client_context()} if is_secure else {}
-    with raw_server(echo, **options) as server:
-        async with open_engine("direct", server.url, **trust) as engine:
-            assert (await engine.ask("a")).json
-            assert len(engine.view) == FIRST_READ_BYTES
-            assert LONG in str((await engine.ask(LONG)).json)
-            assert len(engine.view) == READ_BYTES
-            assert LONG in str((await engine.ask(LONG)).json)
 
 
 async def test_answers_that_come_at_once_on_many_connections_are_not_mixed_up():

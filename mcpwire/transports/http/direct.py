@@ -1,29 +1,37 @@
-"""The default engine on asyncio: keep-alive connections of our own to one origin.
+"""The default engine: keep-alive connections to one origin, on asyncio's transports.
 
-An exchange on an idle connection is a poll, a write and a future: no task, no timer.
-Whatever takes longer has one timer per engine, armed while a connection is idle or its
-response is not read to its end.
+::
 
-A request is sent again only where it provably never reached the server's program: its
-connection had ended while it was idle, nothing of it could be written, or the stream
-ended without a byte while the kernel knew of no byte that arrived.
+    exchange ─► idle connection, not readable ─┐
+             └► new connection ────────────────┴► write ─► response ─► idle again
+                                                             └► rest of a body ─┘
+
+If the end of a connection, or anything else, is readable before the write, it is not
+used. A request is written again only if nothing of it could be written. Where the
+connection ends later and no answer came, the caller decides; the error says that the
+request was sent. One timer serves all connections that no exchange waits for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from functools import partial
-from math import inf
+import select
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import ConnectionClosed, TransportError
-from mcpwire.transports.http import _sockets
-from mcpwire.transports.http._connecting import GOODBYE_S, connect
-from mcpwire.transports.http._connection import FIRST_READ_BYTES, Connection
+from mcpwire.transports.http.connecting import (
+    connect,
+    connect_error,
+    is_certificate_refusal,
+    timeout_error,
+)
+from mcpwire.transports.http.engine import IDLE_S, TAIL_BYTES, TAIL_S
+from mcpwire.transports.http.h1 import ResponseReader, encode
 
 if TYPE_CHECKING:
+    import socket
     import ssl
     from collections.abc import Callable
 
@@ -31,15 +39,24 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http_reply import Request
-    from mcpwire.transports.http.engine import Fed
+    from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.http.target import Http
 
 __all__ = ["DirectEngine"]
 
-TAIL_WAIT_S: Final = 0.002
-"""How long the rest of a response is waited for before another connection is opened."""
+READ_BYTES: Final = 65_536
 
-ATTEMPTS: Final = range(1 + _sockets.RESENDS)
+WRITE_BYTES: Final = 262_144
+"""The most one write is given: asyncio copies what the system does not take."""
+
+RESENDS: Final = 3
+"""How often a request is written again of which nothing could be written."""
+
+LAST_READS: Final = 1_024
+"""How often a connection is read after writing to it has failed: 64 MiB."""
+
+GOODBYE_S: Final = 2.0
+"""How long a server may take to answer the goodbye of TLS."""
 
 CLOSE_S: Final = GOODBYE_S + 0.5
 """How long closing waits for the goodbyes."""
@@ -48,37 +65,32 @@ CLOSE_S: Final = GOODBYE_S + 0.5
 class DirectEngine:
     """See `Engine`.
 
-    The connection used last is used first, so that those a burst needed go idle and
+    The connection used last is used first, so that those of a burst become idle and
     are closed.
     """
 
     def __init__(self, target: Http, limits: Limits) -> None:
         self.target = str(target)
-        self.connections = 0
+        self.http = target
+        self.limits = limits
         self.written = 0
-        self._http = target
-        self._limits = limits
+        self.view = memoryview(bytearray(READ_BYTES))
+        """The buffer of all connections: each read is consumed before the next."""
+        self.clogged: set[Connection] = set()
+        """Those of which the system has not taken all that was written."""
         self._context: ssl.SSLContext | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._create_future: Callable[[], asyncio.Future[Any]]
         self._process = os.getpid()
-        self.view = memoryview(bytearray(FIRST_READ_BYTES))
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
         self._lingering: set[Connection] = set()
-        self._clogged: set[Connection] = set()
-        self._opening: dict[int, asyncio.Future[Any]] = {}
-        self._tail_waiter: asyncio.Future[None] | None = None
-        self._aborted: dict[int, MCPError] = {}
+        self._opening: dict[int, asyncio.Future[MCPError]] = {}
         self._held_back = 0
-        self._streams = 0  # GETs, whose responses may last as long as the session
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = inf
         self._is_closed = False
         self._emptied: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return (
             f"<{type(self).__name__} {self.target} {len(self._open)} open, "
             f"{self.idle} idle>"
@@ -87,7 +99,8 @@ class DirectEngine:
     @property
     def bytes_sent(self) -> int:
         """How many bytes were handed to the operating system so far."""
-        return self.written - sum(c.buffered for c in self._clogged)
+        buffered = (each.transport.get_write_buffer_size() for each in self.clogged)
+        return self.written - sum(buffered)
 
     @property
     def idle(self) -> int:
@@ -95,44 +108,28 @@ class DirectEngine:
         return len(self._idle)
 
     async def exchange(
-        self, request: Request, reply: Fed, deadline: Deadline | None
+        self, request: Request, reply: ResponseSink, deadline: Deadline | None
     ) -> None:
-        """Send a request and feed its reply; see `Engine.exchange`."""
-        body = request.body
-        if body is not None and len(body) <= _sockets.FIRST_BYTES:
-            # As `encode` does it, without a call for each request; all in one is the
-            # cheapest.
-            first = b"%bcontent-length: %d\r\n\r\n%b" % (request.start, len(body), body)
-            rest = None
-        else:
-            first, rest = _sockets.encode(request)
-            self._streams += body is None
-        try:
-            if self._clogged or self._held_back:
-                self._check_unwritten(request)
-            connection = self._take()
-            if connection is None and self._lingering:
-                connection = await self._tail(reply)
-            for _ in ATTEMPTS:
-                if connection is None:
-                    connection = await self._new(request, reply)
-                waiter = self._create_future()
-                connection.send(first, rest, reply, waiter)
-                try:
-                    if await waiter:
-                        return
-                except BaseException:
-                    if connection.waiter is waiter:
-                        connection.waiter = None  # the loop may be closed by now
-                        connection.fail()
-                    raise
-                connection = None  # the idle ones may be as dead as that one
-            raise self._closed_error("it ends every connection unread", sent=False)
-        finally:
-            if body is None:
-                self._streams -= 1
+        """Send a request and pass its response on; see `Engine.exchange`."""
+        if self.clogged or self._held_back:
+            self._check_unwritten(request)
+        first, rest = encode(request)
+        connection = self._take()
+        for _ in range(1 + RESENDS):
+            if connection is None:
+                connection = await self._connect(request, reply)
+            waiter = connection.send(first, rest, reply)
+            try:
+                if await waiter:
+                    return
+            except BaseException:
+                if connection.waiter is waiter:
+                    connection.fail()
+                raise
+            connection = None  # the idle ones may be as dead as that one
+        raise self.closed_error("no connection takes the request", sent=False)
 
-    def abort(self, reply: Fed, error: MCPError) -> bool:
+    def abort(self, reply: ResponseSink, error: MCPError) -> bool:
         """End the exchange of that reply with an error; return whether one ran."""
         for connection in self._open:
             if connection.reply is reply:
@@ -141,11 +138,10 @@ class DirectEngine:
                     return False
                 connection.fail(error)
                 return True
-        task = self._opening.get(id(reply))
-        if task is None:
+        aborted = self._opening.get(id(reply))
+        if aborted is None or aborted.done():
             return False
-        self._aborted[id(reply)] = error
-        task.cancel()
+        aborted.set_result(error)
         return True
 
     # Connections...
@@ -153,101 +149,69 @@ class DirectEngine:
     def _take(self) -> Connection | None:
         """Return an idle connection that still seems to live."""
         idle = self._idle
-        if idle:
-            now = monotonic()
-            while idle:
-                connection = idle.pop()
-                # What is readable is the end, or bytes that nobody asked for.
-                if connection.until > now and not connection.poll(0):
-                    return connection
-                connection.close()
+        while idle:
+            connection = idle.pop()
+            # What is readable is the end, or bytes that answer no request.
+            if connection.until > monotonic() and not connection.poll(0):
+                return connection
+            connection.transport.close()
         return None
 
-    async def _new(self, request: Request, reply: Fed) -> Connection:
-        """Return a new connection; an abort reaches it meanwhile."""
+    async def _connect(self, request: Request, reply: ResponseSink) -> Connection:
+        """Return a new connection; an abort ends the wait for it."""
         if self._is_closed:
-            raise self._closed_error("closed by this side", sent=False)
-        loop = self._begin()
-        key = id(reply)
+            raise self.closed_error("closed by this side", sent=False)
+        loop = self._loop = asyncio.get_running_loop()
         size = _size(request)
-        task = loop.create_task(self._connect(), name="mcpwire-http-connect")
-        self._opening[key] = task
+        task = loop.create_task(self._open_connection(), name="mcpwire-http-connect")
+        aborted = self._opening[id(reply)] = loop.create_future()
         self._held_back += size
-        connection = None
+        is_wanted = False
         try:
-            connection = await task
-            error = self._aborted.get(key)
-        except asyncio.CancelledError:
-            error = self._why(key)
-            if error is None:
-                if task.done() and not task.cancelled() and task.exception() is None:
-                    self.completed(task.result())
-                raise
+            await asyncio.wait({task, aborted}, return_when=asyncio.FIRST_COMPLETED)
+            is_wanted = not aborted.done()
         finally:
-            del self._opening[key]
-            self._aborted.pop(key, None)
+            del self._opening[id(reply)]
             self._held_back -= size
-        if error is None and connection is not None:
-            return connection
-        if connection is not None:
-            self.completed(connection)
-        raise error or self._closed_error("closed by this side", sent=False)
+            if not is_wanted:
+                task.cancel()
+                task.add_done_callback(self._keep)
+        if is_wanted:
+            return task.result()
+        raise aborted.result()
 
-    def _begin(self) -> asyncio.AbstractEventLoop:
-        """Return the loop, with everything ready for a connection."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-            # What `create_future` of asyncio's loop does, without its call.
-            self._create_future = partial(asyncio.Future, loop=self._loop)
-        if self._context is None and self._http.parsed.scheme == "https":
-            from mcpwire.transports.http.tls import ssl_context
+    def _keep(self, task: asyncio.Task[Connection]) -> None:
+        """Keep a connection if its request was given up meanwhile."""
+        if not task.cancelled() and task.exception() is None:
+            self.completed(task.result())
 
-            self._context = ssl_context(self._http)
-        return self._loop
+    async def _open_connection(self) -> Connection:
+        http = self.http
+        options: dict[str, Any] = {}
+        if http.parsed.scheme == "https":
+            if self._context is None:
+                from mcpwire.transports.http.tls import ssl_context
 
-    async def _tail(self, reply: Fed) -> Connection | None:
-        """Return a connection whose response is complete in a moment, if one is.
-
-        Mostly the rest is right behind the answer; then one connection is enough.
-        """
-        assert self._loop is not None, "a connection without a loop"
-        fresh = [c for c in self._lingering if not c.was_waited_for]
-        if not fresh:
-            return None
-        for connection in fresh:
-            connection.was_waited_for = True
-        key = id(reply)
-        self._opening[key] = self._tail_waiter = waiter = self._create_future()
-        timer = self._loop.call_later(TAIL_WAIT_S, _wake, waiter)
+                self._context = ssl_context(http)
+            options = {
+                "ssl": self._context,
+                # RFC 6066 section 3: no dot at its end.
+                "server_hostname": http.parsed.host.removesuffix("."),
+                "ssl_shutdown_timeout": GOODBYE_S,
+            }
         try:
-            await waiter
-            error = self._aborted.get(key)  # in the turn in which it was over
-        except asyncio.CancelledError:
-            error = self._why(key)
-            if error is None:
-                raise
-        finally:
-            timer.cancel()
-            del self._opening[key]
-            self._aborted.pop(key, None)
-        if error is not None:
-            raise error
-        return self._take()
-
-    def _why(self, key: int) -> MCPError | None:
-        """Return what an abort gave for a cancellation; none where it is another's."""
-        ours = asyncio.current_task()
-        if ours is not None and ours.cancelling():
-            return None
-        return self._aborted.get(key)
-
-    async def _connect(self) -> Connection:
-        connection = await connect(self._http, self._context, self._make)
-        self.connections += 1
+            async with asyncio.timeout(http.connect_timeout):
+                sock = await connect(http)
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: Connection(self, sock), sock=sock, **options
+                )
+        except TimeoutError as error:
+            if error.errno is None:
+                raise timeout_error(http) from error
+            raise connect_error(http, error) from error  # the system's own
+        except (OSError, UnicodeError) as error:
+            raise connect_error(http, error) from error
         return connection
-
-    def _make(self) -> Connection:
-        return Connection(self, self._http, self._limits)
 
     def _check_unwritten(self, request: Request) -> None:
         """Refuse a request for which there is no room.
@@ -255,13 +219,8 @@ class DirectEngine:
         Raises:
             TransportError: Too much is waiting for the server to read.
         """
-        waiting = self._held_back
-        for connection in list(self._clogged):
-            unwritten = connection.unwritten
-            waiting += unwritten
-            if not unwritten:
-                self._clogged.discard(connection)
-        limit = self._limits.unwritten
+        waiting = self._held_back + sum(each.unwritten for each in self.clogged)
+        limit = self.limits.unwritten
         if waiting and waiting + _size(request) > limit:
             raise TransportError(
                 f"{self.target}: the server does not read: {waiting} bytes are "
@@ -269,98 +228,68 @@ class DirectEngine:
                 target=self.target,
             )
 
-    def _closed_error(self, why: str, *, sent: bool) -> ConnectionClosed:
+    def closed_error(self, why: str, *, sent: bool) -> ConnectionClosed:
+        """Build the error for a connection that has ended."""
         return ConnectionClosed(f"{self.target}: {why}", target=self.target, sent=sent)
 
-    # What connections tell.
+    # What connections report.
 
     def opened(self, connection: Connection) -> None:
-        """Take note of a connection that is to be closed some day."""
+        """Count a connection as open."""
         self._open.add(connection)
 
-    def completed(self, connection: Connection) -> bool:
-        """Take a connection back; it is idle from now on, or closed.
-
-        Returns whether all are idle now.
-        """
-        reader = connection.reader
-        if self._lingering:
-            self._lingering.discard(connection)
-            if self._tail_waiter is not None:
-                _wake(self._tail_waiter)
-                self._tail_waiter = None
-        if (
-            reader.may_reuse
-            and not self._is_closed
-            and not (self._clogged and connection.unwritten)
-        ):
-            self._idle.append(connection)
-            seconds = _sockets.IDLE_S
-            if reader.keep_alive_s < seconds:  # noqa: PLR1730 - `min` costs a call
-                seconds = reader.keep_alive_s
-            connection.until = until = monotonic() + seconds
-            if until < self._timer_at:
-                self._arm(until)
-        else:
+    def completed(self, connection: Connection) -> None:
+        """Take back a connection after its response: it is idle, or closed."""
+        self._lingering.discard(connection)
+        if self._is_closed or not connection.reader.may_reuse or connection.is_spent:
             connection.abort()
-        return len(self._idle) + self._streams >= len(self._open)
+            return
+        self._idle.append(connection)
+        seconds = min(IDLE_S, connection.reader.keep_alive_s)
+        connection.until = monotonic() + seconds
+        if self._timer is None:
+            self._watch(seconds)
 
     def lingers(self, connection: Connection) -> None:
-        """Give the rest of a response its time."""
-        connection.was_waited_for = False
-        connection.tail_left = _sockets.TAIL_BYTES
+        """Give the rest of a response some time."""
         self._lingering.add(connection)
-        connection.until = until = monotonic() + _sockets.TAIL_S
-        if until < self._timer_at:
-            self._arm(until)
-
-    def clogs(self, connection: Connection) -> None:
-        """Count what waits on that connection."""
-        self._clogged.add(connection)
-
-    def ended(self, connection: Connection) -> None:
-        """Give that connection to nobody any more."""
-        if connection in self._idle:
-            self._idle.remove(connection)
+        connection.until = monotonic() + TAIL_S
+        if self._timer is None:
+            self._watch(TAIL_S)
 
     def lost(self, connection: Connection) -> None:
-        """Forget a connection that is closed."""
-        self.ended(connection)
+        """Forget a connection that has ended."""
+        self.retire(connection)
         self._open.discard(connection)
         self._lingering.discard(connection)
-        self._clogged.discard(connection)
+        self.clogged.discard(connection)
         if self._emptied is not None and not self._open and not self._emptied.done():
             self._emptied.set_result(None)
 
+    def retire(self, connection: Connection) -> None:
+        """Use that connection for nothing any more."""
+        if connection in self._idle:
+            self._idle.remove(connection)
+
     # Time...
 
-    def _arm(self, at: float) -> None:
+    def _watch(self, seconds: float) -> None:
         assert self._loop is not None, "a connection without a loop"
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = at
-        self._timer = self._loop.call_later(max(at - monotonic(), 0), self._sweep)
-
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
-        self._timer_at = inf
+        self._timer = self._loop.call_later(seconds, self._sweep)
 
     def _sweep(self) -> None:
         """Close what was idle, or not at its end, for too long."""
         self._timer = None
-        self._timer_at = inf
         now = monotonic()
-        for connection in [c for c in self._idle if c.until <= now]:
+        for connection in [each for each in self._idle if each.until <= now]:
             self._idle.remove(connection)
-            connection.close()
-        for connection in [c for c in self._lingering if c.until <= now]:
+            connection.transport.close()
+        for connection in [each for each in self._lingering if each.until <= now]:
             self._lingering.discard(connection)
             connection.fail()
-        left = [c.until for c in (*self._idle, *self._lingering)]
+        left = [each.until for each in (*self._idle, *self._lingering)]
         if left:
-            self._arm(min(left))
+            self._watch(min(left) - now)
 
     # The end.
 
@@ -368,26 +297,27 @@ class DirectEngine:
         """Close every connection; bounded in time."""
         self._stop()
         for connection in self._idle:
-            connection.close()
+            connection.transport.close()
         self._idle.clear()
         for connection in list(self._open):
             if connection.reply is not None:
-                connection.fail(self._closed_error("closed by this side", sent=True))
+                connection.fail(self.closed_error("closed by this side", sent=True))
         if self._open:
             if self._emptied is None:
-                self._emptied = self._create_future()
+                self._emptied = asyncio.get_running_loop().create_future()
             await asyncio.wait([self._emptied], timeout=CLOSE_S)
         for connection in list(self._open):
             connection.abort()
 
     def _stop(self) -> None:
-        """Begin nothing any more, and end what has not begun."""
+        """Begin nothing any more, and end what waits for a connection."""
         self._is_closed = True
-        self._disarm()
-        for key, task in self._opening.items():
-            error = self._closed_error("closed by this side", sent=False)
-            self._aborted.setdefault(key, error)
-            task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for aborted in self._opening.values():
+            if not aborted.done():
+                aborted.set_result(self.closed_error("closed by this side", sent=False))
 
     def abandon(self) -> None:
         """Close the sockets now, from anywhere; in a forked process only our copies."""
@@ -396,7 +326,7 @@ class DirectEngine:
             self._is_closed = True
             self._timer = None
             for connection in self._open:
-                connection.close_socket()
+                connection.socket.close()
             self._open.clear()
             self._idle.clear()
             return
@@ -404,13 +334,232 @@ class DirectEngine:
         for connection in list(self._open):
             connection.transport.abort()
             if loop is not None and not loop.is_running():
-                connection.close_socket()
+                connection.socket.close()
         self._idle.clear()
 
 
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+class Connection(asyncio.BufferedProtocol):
+    """One connection to the target's origin: one request and response at a time.
+
+    Attributes:
+        reply: The sink of the current response; ``None`` while it is idle.
+        waiter: Resolved once the reply is over: true, or false if nothing of the
+            request could be written. ``None`` if no exchange waits.
+        until: When it is not trusted any more, idle or lingering.
+        poll: Returns what is readable, without waiting.
+        is_spent: Whether no other request may follow: it has ended, or the response
+            came before all of its request was written.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(self, engine: DirectEngine, sock: socket.socket) -> None:
+        self.socket = sock
+        self.reader = ResponseReader(engine.limits)
+        self.reply: ResponseSink | None = None
+        self.waiter: asyncio.Future[bool] | None = None
+        self.until = 0.0
+        self.poll = _poller(sock.fileno())
+        self.is_spent = False
+        self._engine = engine
+        self._is_secure = engine.http.parsed.scheme == "https"
+        self._loop = asyncio.get_running_loop()
+        self._unsent = memoryview(b"")
+        self._is_paused = False
+        self._tail_left = 0
+
+    # One exchange...
+
+    def send(
+        self, first: bytes, rest: memoryview | None, reply: ResponseSink
+    ) -> asyncio.Future[bool]:
+        """Write a request; return what is resolved when its reply is over."""
+        self.reply = reply
+        self.reader.expect(reply)
+        waiter = self.waiter = self._loop.create_future()
+        self.transport.write(first)
+        if self.transport.is_closing():  # the system took none of it
+            self._wake(result=False)
+            self.abort()
+            return waiter
+        self._engine.written += len(first)
+        if rest is not None:
+            self._unsent = rest
+            self._write_on()
+        return waiter
+
+    def _write_on(self) -> None:
+        while self._unsent and not (self._is_paused or self.transport.is_closing()):
+            chunk, self._unsent = self._unsent[:WRITE_BYTES], self._unsent[WRITE_BYTES:]
+            self.transport.write(chunk)
+            self._engine.written += len(chunk)
+
+    @property
+    def unwritten(self) -> int:
+        """How many bytes wait for the server to read."""
+        return self.transport.get_write_buffer_size() + len(self._unsent)
+
+    def abort(self) -> None:
+        """Close it at once; `connection_lost` tells an exchange that still waits."""
+        self._unsent = memoryview(b"")
+        self._engine.retire(self)
+        if self._is_secure:
+            # The TLS layer may be in the middle of handing data over.
+            self._loop.call_soon(self.transport.abort)
+        else:
+            self.transport.abort()
+
+    def fail(self, error: BaseException | None = None) -> None:
+        """Close it at once, and raise that error in the exchange that waits."""
+        if not self._loop.is_closed():
+            self._wake(error)
+            self.abort()
+
+    def _wake(self, error: BaseException | None = None, *, result: bool = True) -> None:
+        waiter, self.waiter = self.waiter, None
+        self.reply = None
+        if waiter is None or waiter.done():
+            return
+        if error is not None:
+            waiter.set_exception(error)
+        else:
+            waiter.set_result(result)
+
+    def _complete(self) -> None:
+        self._engine.completed(self)  # first: the next request may want it
+        self._wake()
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin; the transport may be one of TLS."""
+        self.transport = transport
+        # So `pause_writing` is called as soon as the system does not take everything.
+        transport.set_write_buffer_limits(high=1, low=0)
+        self._engine.opened(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where to read to; a memoryview, which the TLS layer slices."""
+        return self._engine.view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Read what came."""
+        reply = self.reply
+        if reply is None:  # bytes that answer no request
+            self.abort()
+            return
+        try:
+            self.reader.feed(self._engine.view[:nbytes])
+        except BaseException as error:
+            self.fail(error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        if self.reader.is_complete:
+            self._complete()
+        elif self.waiter is None:
+            self._tail_left -= nbytes
+            if self._tail_left < 0:
+                self.abort()  # a new connection costs less
+        elif reply.is_over:
+            waiter, self.waiter = self.waiter, None
+            self._tail_left = TAIL_BYTES
+            self._engine.lingers(self)
+            if not waiter.done():
+                waiter.set_result(True)
+
+    def eof_received(self) -> None:
+        """Take note that the server sends no more; the transport closes itself."""
+        self._ended(None, "the server closed the connection")
+        self._engine.retire(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell an exchange that still waits, and let go."""
+        if self.waiter is not None:
+            self._ended(exc, "the connection ended")
+        self.reply = None
+        self._unsent = memoryview(b"")
+        self._engine.lost(self)
+
+    def pause_writing(self) -> None:
+        """Write no more: the server does not read."""
+        self._is_paused = self.is_spent = True
+        self._engine.clogged.add(self)
+
+    def resume_writing(self) -> None:
+        """Write on."""
+        self._is_paused = False
+        self._engine.clogged.discard(self)
+        self._write_on()
+        if not self.transport.is_closing():
+            self.is_spent = self._is_paused
+
+    # How it ended.
+
+    def _ended(self, error: Exception | None, what: str) -> None:
+        """Take the end of the stream: of a response, or too early."""
+        self.is_spent = True
+        is_clean = error is None
+        try:
+            if error is not None or self._is_secure:
+                is_clean = self._read_last()
+            if self.reply is None:
+                return
+            if is_clean and self.reader.eof():
+                self._complete()
+                return
+        except Exception as raised:  # noqa: BLE001 - a reply's error goes to its waiter
+            self._wake(raised)
+            return
+        self._wake(self._end_error(error, what))
+
+    def _read_last(self) -> bool:
+        """Read what has come and was not handed over; return whether it ends properly.
+
+        A server may answer before it has read all, and close: then our writing fails,
+        and the answer counts. Over TLS, asyncio drops what it has not handed over when
+        the stream ends, and tells no end with a goodbye from one without; then anybody
+        may have cut the body short (RFC 9112 section 9.8).
+        """
+        view = self._engine.view
+        secure = self.transport.get_extra_info("ssl_object")
+        try:
+            for _ in range(LAST_READS):
+                if self.reply is None:
+                    return False
+                if secure is not None:
+                    count = secure.read(len(view), view)
+                else:
+                    count = self.socket.recv_into(view)
+                if not count:
+                    return secure is not None
+                self.buffer_updated(count)
+        except OSError:  # nothing more; an `SSLError` is one
+            return False
+        return False
+
+    def _end_error(self, error: BaseException | None, what: str) -> MCPError:
+        if error is not None:
+            if not self.reader.has_begun and is_certificate_refusal(error):
+                refused = connect_error(self._engine.http, error)
+                refused.__cause__ = error
+                return refused
+            said = (
+                getattr(error, "strerror", None) or str(error) or type(error).__name__
+            )
+            what = f"the connection broke ({said})"
+        closed = self._engine.closed_error(f"{what} {self.reader.place}", sent=True)
+        closed.__cause__ = error
+        return closed
+
+
+def _poller(fd: int) -> Callable[[float], list[Any]]:
+    """Return a function that returns, without waiting, whether that can be read."""
+    if not hasattr(select, "poll"):  # Windows
+        return lambda _: select.select([fd], [], [], 0)[0]
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return poll.poll
 
 
 def _size(request: Request) -> int:

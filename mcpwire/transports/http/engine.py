@@ -1,8 +1,8 @@
-"""The seam between what HTTP means to MCP and the engines that move its bytes.
+"""The interface of HTTP engines, and the choice between the two that there are.
 
-An engine sends one request and feeds the reply to it with what comes back. It talks
-to one origin, follows no redirect, keeps no cookie, and knows nothing of MCP. Which one
-serves a target, and by which proxy, is decided here; it is imported on use.
+An engine sends one request and passes the response to a sink. It talks to one origin,
+follows no redirect, keeps no cookie, and knows nothing of MCP. `direct` is our own;
+`httpx_engine` serves proxies, HTTP/2 and httpx clients of the user's.
 """
 
 from __future__ import annotations
@@ -17,76 +17,62 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http_reply import Request
+    from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.authorizer import Authorizer
 
-__all__ = ["Engine", "Fed", "choose_engine", "open_engine", "proxy_applies", "proxy_of"]
+__all__ = [
+    "IDLE_S",
+    "TAIL_BYTES",
+    "TAIL_S",
+    "Engine",
+    "choose_engine",
+    "open_engine",
+    "proxy_applies",
+    "proxy_of",
+]
+
+IDLE_S: Final = 4.0
+"""How long an idle connection is trusted: servers commonly close theirs after 5 s."""
+
+TAIL_S: Final = 4.0
+"""How long the rest of a body may take after the answer has come."""
+
+TAIL_BYTES: Final = 65_536
+"""How long that rest may be."""
 
 _NEEDS_HTTPX: Final = ("http_client", "proxy", "http2")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-class Fed(Protocol):
-    """What an engine feeds; `mcpwire.protocol.http_reply` has the real ones.
-
-    The three methods may raise an `MCPError`: the engine then closes the connection and
-    lets it out of `exchange`.
-    """
-
-    @property
-    def is_over(self) -> bool:
-        """Whether its caller can be woken; what is left is fed all the same."""
-
-    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        """Take the final head; names in lower case, repeated fields in one."""
-
-    def data(self, chunk: bytes) -> None:
-        """Take the next bytes of the body."""
-
-    def end(self) -> None:
-        """Take note that the body is complete."""
-
-    def out_of_time(self, now: float) -> MCPError:
-        """Build the error for a deadline that has passed."""
-
-
 class Engine(Protocol):
-    """Performs HTTP requests to one origin.
-
-    Attributes:
-        target: The URL as text without secrets.
-        connections: How many connections were opened so far.
-        bytes_sent: How many bytes were handed to the operating system so far.
-    """
+    """Performs HTTP requests to one origin."""
 
     target: str
-
-    @property
-    def connections(self) -> int:
-        """How many connections were opened so far."""
+    """The URL as text without secrets."""
 
     @property
     def bytes_sent(self) -> int:
         """How many bytes were handed to the operating system so far."""
 
     async def exchange(
-        self, request: Request, reply: Fed, deadline: Deadline | None
+        self, request: Request, reply: ResponseSink, deadline: Deadline | None
     ) -> None:
-        """Send a request and feed its reply until that is over.
+        """Send a request and pass the response to its reply until that is over.
 
-        A request is sent again only where it provably never reached the peer's program.
-        Cancelling it closes the connection it runs on.
+        A request is sent again only if nothing of it could be written. What is left of
+        a response is passed on all the same. What the reply raises closes the
+        connection and is raised here. Cancelling it closes the connection it runs on.
 
         Raises:
             ConnectError: No connection came about; nothing was sent.
             ConnectionClosed: The connection ended before the reply was over; `sent`
                 tells whether the request may have been seen.
-            RemoteProtocolError: What came back is no acceptable HTTP, or the reply
-                refused it.
+            RemoteProtocolError: What came back is not acceptable HTTP.
             MCPError: What `abort` was given.
         """
 
-    def abort(self, reply: Fed, error: MCPError) -> bool:
+    def abort(self, reply: ResponseSink, error: MCPError) -> bool:
         """End the exchange of that reply with an error; return whether one ran."""
 
     async def aclose(self) -> None:
@@ -100,22 +86,20 @@ def open_engine(
     target: Http, limits: Limits, authorizer: Authorizer | None = None
 ) -> Engine:
     """Return a new engine for a target; its requests carry the tokens."""
-    engine = _open_engine(target, limits)
+    engine: Engine
+    if choose_engine(target) == "direct":
+        from mcpwire.transports.http.direct import DirectEngine
+
+        engine = DirectEngine(target, limits)
+    else:
+        from mcpwire.transports.http.httpx_engine import HttpxEngine
+
+        engine = HttpxEngine(target, limits)
     if authorizer is None:
         return engine
     from mcpwire.transports.oauth.engine import AuthEngine
 
     return AuthEngine(engine, authorizer)
-
-
-def _open_engine(target: Http, limits: Limits) -> Engine:
-    if choose_engine(target) == "direct":
-        from mcpwire.transports.http.direct import DirectEngine
-
-        return DirectEngine(target, limits)
-    from mcpwire.transports.http.httpx_engine import HttpxEngine
-
-    return HttpxEngine(target, limits)
 
 
 def choose_engine(target: Http) -> Literal["direct", "httpx"]:
@@ -126,26 +110,19 @@ def choose_engine(target: Http) -> Literal["direct", "httpx"]:
     Raises:
         ValueError: ``engine="direct"``, or ``public_only``, without httptools.
     """
-    if target.engine == "httpx":
-        return "httpx"
-    if target.engine == "direct":
-        if not _has_httptools():
-            raise ValueError("engine='direct' needs the package httptools")
-        return "direct"
+    from importlib.util import find_spec
+
     needs_httpx = any(getattr(target, name) for name in _NEEDS_HTTPX)
-    if needs_httpx or proxy_applies(target):
+    is_free = target.engine == "auto" and not needs_httpx and not proxy_applies(target)
+    if target.engine != "direct" and not is_free:
         return "httpx"
-    if _has_httptools():
+    if find_spec("httptools") is not None:
         return "direct"
+    if target.engine == "direct":
+        raise ValueError("engine='direct' needs the package httptools")
     if target.public_only:
         raise ValueError("public_only needs the package httptools")
     return "httpx"
-
-
-def _has_httptools() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("httptools") is not None
 
 
 def proxy_applies(target: Http) -> bool:

@@ -1,59 +1,56 @@
 """The engine over httpx: proxies, HTTP/2, and clients that the user brings along.
 
-One task per exchange talks to httpx, and reads on when the reply is over, so that the
-connection can be used again. ::
+One task per exchange talks to httpx, and reads on for a while when the reply is over,
+so that the connection can be used again. ::
 
     exchange() ─► task: send ─► head ─► data … ─┬─► data … ─► end
          ▲                                      │    (for some seconds)
          └──────── over, failed, aborted ◄──────┘
 
-httpcore opens a new connection where the end of an idle one is readable before it is
-used, and repeats nothing that was written, except over HTTP/2 what the server says it
-did not process (RFC 9113, 6.8). The engine adds the one proof that the direct engine
-has, too: a FIN while the kernel knows of no acknowledged byte.
+httpx is used as a library; docs/client.md says what it does differently. Without a
+client of the user's the engine talks to a transport of httpx: a client around it would
+keep cookies, add headers, and write each URL with its query into the log. `httpx2` has
+the same interface, so names are looked up in the module that a client comes from.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import socket
+import sys
+import threading
 import weakref
+from contextvars import ContextVar, copy_context
+from importlib.util import find_spec
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import ConnectionClosed, LocalProtocolError, MCPError
+import attrs
+
+from mcpwire.errors import (
+    ConnectionClosed,
+    HTTPError,
+    LocalProtocolError,
+    MCPError,
+    RemoteProtocolError,
+)
 from mcpwire.transports.base import let_go_after_fork
-from mcpwire.transports.handlers import is_blocking
-from mcpwire.transports.http._sockets import RESENDS, TAIL_BYTES, TAIL_S
-from mcpwire.transports.http.over_httpx.errors import Facts, Translator, shown_cause
-from mcpwire.transports.http.over_httpx.guard import StaleError, UnwantedError
-from mcpwire.transports.http.over_httpx.lines import (
-    Tap,
-    abort_transport,
-    close_socket,
-)
-from mcpwire.transports.http.over_httpx.requests import (
-    Requests,
-    check_client,
-    failures_of,
-    library_of,
-    make_transport,
-)
-from mcpwire.transports.http.over_httpx.responses import (
-    FRESH_S,
-    body_of,
-    is_http2,
-    read_head,
-)
-from mcpwire.transports.http.over_httpx.threaded import ThreadedClient
+from mcpwire.transports.handlers import for_thread, is_blocking
+from mcpwire.transports.http.credentials import Destination
+from mcpwire.transports.http.engine import IDLE_S, TAIL_BYTES, TAIL_S, proxy_of
+from mcpwire.transports.http.httpx_errors import head_too_large, translate
 
 if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Callable, Iterator
     from types import ModuleType
 
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http_reply import Request
-    from mcpwire.transports.http.destination import Destination
-    from mcpwire.transports.http.engine import Fed
+    from mcpwire.transports.http.h1 import ResponseReader, ResponseSink
     from mcpwire.transports.http.target import Http
 
 __all__ = ["HttpxEngine"]
@@ -61,66 +58,79 @@ __all__ = ["HttpxEngine"]
 CLOSE_S: Final = 2.0
 """How long exchanges may take to let go of their connections."""
 
+_KEPT_IDLE: Final = 64
+"""httpcore counts busy connections here too, so it is no small number."""
+
+_OPENED: Final = frozenset(
+    {"connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete"}
+)
+
+_current: ContextVar[_Exchange] = ContextVar("_current")
+"""The exchange that runs in this context, also in its thread."""
+
 
 class HttpxEngine:
-    """Performs HTTP requests to one origin with httpx.
+    """See `Engine`.
 
     Args:
         target: Where to, and whether with a client of the user's.
         limits: `Limits.head` counts here.
+        address: What to connect to in the name of the target's host.
+        connect_timeout: In place of the target's.
 
     Raises:
         ConnectError: A file of the TLS options cannot be used.
         ValueError: The user's client is of the wrong kind, or a package is missing.
     """
 
-    def __init__(self, target: Http, limits: Limits) -> None:
+    def __init__(
+        self,
+        target: Http,
+        limits: Limits,
+        *,
+        address: str | None = None,
+        connect_timeout: float | None = None,
+    ) -> None:
         self.target = str(target)
-        self.connections = 0
-        self.bytes_sent = 0
+        self.http = target
         self.limits = limits
-        self.connect_timeout = target.connect_timeout
+        self.bytes_sent = 0
         self.client = target.http_client
-        self.is_shared = target.http2
-        """Whether exchanges may wait for one connection together."""
-        self.transport: Any = None
+        self.proxy = proxy_of(target)
+        self.streams: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.reading: dict[ResponseSink, _Exchange] = {}
+        """The exchanges that read the rest of a response."""
+        self._transport: Any = None
         if self.client is None:
             import httpx
 
             self.library: ModuleType = httpx
-            self.transport = make_transport(target, httpx.AsyncHTTPTransport, httpx)
+            self._transport = _transport(target, self.proxy, httpx)
         else:
-            if not is_blocking():
-                check_client(self.client)
-            self.library = library_of(self.client)
-            if not hasattr(self.client, "aclose"):
-                self.client = ThreadedClient(self.client)
-        self.requests = Requests(target, self.library, self.client)
-        self.translate = Translator(target, limits)
-        self.streams: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.rests: dict[Fed, _Exchange] = {}
-        """Who reads what is left of an answer."""
-        self._running: dict[Fed, _Exchange] = {}
+            self.library = _library_of(self.client)
+            if not (hasattr(self.client, "aclose") or is_blocking()):
+                kind = _kind(self.client)
+                raise ValueError(
+                    f"http_client must be an httpx.AsyncClient, got {kind}"
+                )
+        self._origin = target.parsed.origin
+        self._extensions: dict[str, Any] = {
+            "timeout": dict.fromkeys(("read", "write", "pool"))
+            | {"connect": connect_timeout or target.connect_timeout}
+        }
+        if address is not None and address != target.parsed.host:
+            name = target.parsed.host.removesuffix(".")
+            self._extensions["sni_hostname"] = name
+            self._origin = attrs.evolve(target.parsed, host=address).origin
+        self._running: dict[ResponseSink, _Exchange] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
         let_go_after_fork(self)
 
     async def exchange(
-        self, request: Request, reply: Fed, deadline: Deadline | None
+        self, request: Request, reply: ResponseSink, deadline: Deadline | None
     ) -> None:
-        """Send a request and feed its reply until that is over.
-
-        See `mcpwire.transports.http.engine`. The deadline is the caller's to watch.
-
-        Raises:
-            ConnectError: No connection came about; nothing was sent.
-            ConnectionClosed: The connection ended before the reply was over; `sent`
-                tells whether the request may have been seen.
-            RemoteProtocolError: What came back is no acceptable HTTP, or the reply
-                refused it.
-            MCPError: What `abort` was given.
-        """
-        del deadline
+        """Send a request and pass its response on; see `Engine.exchange`."""
         if self._is_closed:
             raise self.closed(sent=False)
         aborted: MCPError | None = getattr(reply, "aborted", None)
@@ -128,8 +138,8 @@ class HttpxEngine:
             raise aborted
         if getattr(self.client, "is_closed", False):
             raise LocalProtocolError("http_client is closed")
-        if reply in self.rests:  # it is fed another answer now
-            self.rests.pop(reply).was_left = True
+        if reply in self.reading:  # it is given another response now
+            self.reading.pop(reply).task.cancel()
         exchange = _Exchange(self, request, reply)
         self._tasks.add(exchange.task)
         exchange.task.add_done_callback(self._tasks.discard)
@@ -137,67 +147,79 @@ class HttpxEngine:
         try:
             await exchange.over
         except asyncio.CancelledError:
-            exchange.cancel()
+            exchange.give_up()
             raise
         finally:
             del self._running[reply]
 
-    async def settle(self) -> None:
-        """Wait a moment for the rest of an answer, to use its connection again."""
-        now = asyncio.get_running_loop().time()
-        fresh = [rest.task for rest in self.rests.values() if now < rest.fresh_until]
-        if fresh:
-            await asyncio.wait(
-                fresh, timeout=FRESH_S, return_when=asyncio.FIRST_COMPLETED
-            )
+    def build(self, request: Request, trace: Callable[..., Any]) -> Any:
+        """Return a request of httpx; limits of time other than connecting are ours."""
+        library, client = self.library, self.client
+        return (library.Request if client is None else client.build_request)(
+            request.verb,
+            library.URL(self._origin + request.target),
+            headers=request.fields,
+            content=request.body,
+            extensions={**self._extensions, "trace": trace},
+        )
 
-    async def send(self, request: Any, destination: Destination | None) -> Any:
+    async def send(self, request: Any) -> Any:
         """Send a request of httpx; return the response, unread."""
-        if destination is None:
-            return await self.transport.handle_async_request(request)
-        with destination.watch(self.client):
-            return await self.client.send(request, stream=True, follow_redirects=False)
+        if self.client is None:
+            return await self._transport.handle_async_request(request)
+        is_async = hasattr(self.client, "aclose")
+        hooks = self.client.event_hooks["request"]
+        check = _check_async if is_async else _check
+        if check not in hooks[-1:]:
+            # One that stands further ahead stays: a request may be on its way there.
+            hooks.append(check)
+        options = {"stream": True, "follow_redirects": False}
+        if is_async:
+            return await self.client.send(request, **options)
+        thread = _Thread()
+        return await thread.send(lambda: self.client.send(request, **options))
 
-    def abort(self, reply: Fed, error: MCPError) -> bool:
+    def abort(self, reply: ResponseSink, error: MCPError) -> bool:
         """End the exchange of that reply with an error; return whether one ran."""
         exchange = self._running.get(reply)
         return exchange is not None and exchange.fail(error)
 
     async def aclose(self) -> None:
         """Close every connection that is ours; bounded in time."""
-        self._is_closed = True
         self._stop()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CLOSE_S)
-        if self.transport is not None:
+        if self._transport is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_S):
-                    await self.transport.aclose()
-                    for stream in list(self.streams):
-                        await stream.aclose()
+                    await self._transport.aclose()
 
     def _stop(self) -> None:
+        self._is_closed = True
         for exchange in list(self._running.values()):
-            exchange.fail(self.closed(sent=exchange.facts.may_be_sent))
+            exchange.fail(self.closed(sent=exchange.may_be_sent))
         for task in self._tasks:
             task.cancel()
 
     def abandon(self) -> None:
-        """Let go of the sockets at once and wait for nothing, from anywhere.
+        """End the connections at once and wait for nothing, from anywhere.
 
         The idle ones of a user's client are the user's.
         """
-        self._is_closed = True
         with contextlib.suppress(RuntimeError):  # their loop is closed
             self._stop()
         for stream in list(self.streams):
-            abort_transport(stream)
+            _shut_down(stream)
 
     def forked(self) -> None:
         """Close our copies of the sockets; the parent keeps its own."""
         self._is_closed = True
+        nothing = os.open(os.devnull, os.O_RDWR)
         for stream in list(self.streams):
-            close_socket(stream)
+            sock = stream.get_extra_info("socket")
+            if sock is not None and sock.fileno() >= 0:
+                os.dup2(nothing, sock.fileno())
+        os.close(nothing)
 
     def closed(self, *, sent: bool) -> ConnectionClosed:
         """Build the error for what is closed by us."""
@@ -207,19 +229,39 @@ class HttpxEngine:
 
 
 class _Exchange:
-    """One request, and the task that feeds its reply."""
+    """One request, and the task that passes on its response.
 
-    def __init__(self, engine: HttpxEngine, request: Request, reply: Fed) -> None:
+    Attributes:
+        over: Done as soon as the caller of `exchange` may go on.
+        stream: The connection, once it has written to it.
+        opening: A connection that it opened, and has not written a request to.
+        is_traced: Whether the transport tells what it does.
+        has_begun: Whether the request has begun to be sent, as far as it tells.
+        has_head: Whether the response has begun.
+    """
+
+    def __init__(
+        self, engine: HttpxEngine, request: Request, reply: ResponseSink
+    ) -> None:
         loop = asyncio.get_running_loop()
-        self.engine = engine
-        self.reply = reply
-        self.facts = Facts()
         self.over: asyncio.Future[None] = loop.create_future()
-        self.task = loop.create_task(self._carry(request))
-        self.task.add_done_callback(self._ended)
-        self.was_left = False
-        self.fresh_until = 0.0
+        self.stream: Any = None
+        self.opening: Any = None
+        self.is_traced = self.has_begun = self.has_head = False
+        self.destination: Destination | None = None
+        self.reader: ResponseReader | None = None
+        self._engine = engine
+        self._request = request
+        self._reply = reply
+        self._given_up = False
         self._end: asyncio.TimerHandle | None = None
+        self.task = loop.create_task(self._run(), name="mcpwire-httpx")
+        self.task.add_done_callback(self._ended)
+
+    @property
+    def may_be_sent(self) -> bool:
+        """Whether the server may have seen the request."""
+        return self.has_begun or not self.is_traced
 
     # From outside...
 
@@ -228,120 +270,388 @@ class _Exchange:
         if self.over.done():
             return False
         self.over.set_exception(error)
-        self._stop()
+        self.give_up()
         return True
 
-    def cancel(self) -> None:
-        """End it: nobody waits any more."""
+    def give_up(self) -> None:
+        """End the task: no caller waits any more."""
         if self.over.done() and not self.over.cancelled():
-            self.over.exception()  # nobody will ask
-        self._stop()
-
-    def _stop(self) -> None:
-        if self.engine.is_shared and not self.facts.has_begun:
-            # httpcore forgets a connection that is on its way once one who waits for
-            # it is cancelled, whoever else does.
-            self.facts.is_unwanted = True
-        else:
+            self.over.exception()  # nothing else asks for it
+        self._given_up = True
+        # httpcore forgets a new connection of HTTP/2, for all that wait for it, when
+        # one of them is cancelled.
+        if self.has_begun or not self._engine.http.http2:
             self.task.cancel()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if self._end is not None:
             self._end.cancel()
-        if self.engine.rests.get(self.reply) is self:
-            del self.engine.rests[self.reply]
+        if self._engine.reading.get(self._reply) is self:
+            del self._engine.reading[self._reply]
         error = None if task.cancelled() else task.exception()
         if self.over.done():
             return
         if task.cancelled():  # from inside: by a hook of the user's client
-            error = self.engine.closed(sent=self.facts.may_be_sent)
+            error = self._engine.closed(sent=self.may_be_sent)
         if error is not None:
             self.over.set_exception(error)
         else:
             self.over.set_result(None)
 
-    # ... and in its task.
+    # ... in its task...
 
-    async def _carry(self, request: Request) -> None:
-        engine = self.engine
-        if engine.rests:
-            await engine.settle()
-        resends = 0
-        while True:
-            try:
-                await self._try(request)
-            except StaleError:  # each time there is one connection less
-                self._renew()
-            except UnwantedError:
-                return
-            except failures_of(engine.library) as error:
-                if not self.facts.is_unseen or resends == RESENDS:
-                    ours = engine.translate(error, self.facts)
-                    raise ours from shown_cause(ours, error)
-                resends += 1
-                self._renew()
-            else:
-                return
-
-    def _renew(self) -> None:
-        self.facts = Facts()
-        self.facts.is_unwanted = self.over.done()
-
-    async def _try(self, request: Request) -> None:
-        engine = self.engine
-        tap = Tap(engine, self.facts)
+    async def _run(self) -> None:
+        _current.set(self)
+        engine = self._engine
         response = None
         try:
-            response = await engine.send(
-                engine.requests.build(request, tap, engine.connect_timeout),
-                tap.destination,
-            )
-            await self._feed(response)
-            await tap.finish()
-        except failures_of(engine.library):
-            await tap.hang_up(response, cancels=False)
-            raise
-        except BaseException:
-            await tap.hang_up(response, cancels=True)
-            raise
+            request = engine.build(self._request, self._trace())
+            if engine.client is not None:
+                self.destination = Destination(engine.http, self._request, request.url)
+            response = await engine.send(request)
+            await self._pass_on(response)
+            reader = self.reader
+            if reader is not None and not (reader.is_complete and reader.may_reuse):
+                _shut_down(self.stream)
+        except _failures_of(engine.library) as error:
+            ours = translate(engine, self, error)
+            # The error of httpx quotes a header of ours, or the whole URL.
+            is_secret = isinstance(ours, LocalProtocolError | HTTPError)
+            raise ours from None if is_secret else error
+        finally:
+            if response is not None:
+                await response.aclose()
+            elif hasattr(self.opening, "aclose"):
+                # Cancelled in the handshake of TLS, httpcore would leave it open.
+                await self.opening.aclose()
 
-    async def _feed(self, response: Any) -> None:
-        reply = self.reply
-        head = read_head(
-            response, self.engine.limits, decodes=self.engine.client is not None
+    async def _pass_on(self, response: Any) -> None:
+        reply = self._reply
+        status, fields, is_encoded, is_muted = _read_head(
+            response, self._engine.limits, decodes=self._engine.client is not None
         )
-        self.facts.has_head = True
-        reply.head(head.status, head.fields)
-        if reply.is_over:
-            self._wake(response)
-        unwanted = 0
-        async for chunk in body_of(response, head):
+        self.has_head = True
+        reply.head(status, fields)
+        self._note_over()
+        # A hook of the user's client may have read it already.
+        is_decoded = is_encoded or response.is_stream_consumed
+        chunks = response.aiter_bytes() if is_decoded else response.aiter_raw()
+        tail = TAIL_BYTES
+        async for chunk in chunks:
             if self.over.done():
-                unwanted += len(chunk)
-                if unwanted > TAIL_BYTES:  # another connection costs less
-                    raise UnwantedError
-            if not (head.is_muted or self._is_left):
+                tail -= len(chunk)
+                if tail < 0:  # another connection costs less
+                    return
+            if not is_muted:
                 reply.data(chunk)
-                if reply.is_over:
-                    self._wake(response)
-        await response.aclose()
-        if not self._is_left:
-            reply.end()
+                self._note_over()
+        reply.end()
 
-    @property
-    def _is_left(self) -> bool:
-        """Whether the reply waits for another answer by now."""
-        if self.over.done() and not self.reply.is_over:
-            self.was_left = True
-        return self.was_left
+    def _note_over(self) -> None:
+        """Let the caller go on if the reply is over, and read on for a while."""
+        if self._reply.is_over and not self.over.done():
+            self.over.set_result(None)
+            self._end = self.task.get_loop().call_later(TAIL_S, self.task.cancel)
+            self._engine.reading[self._reply] = self
 
-    def _wake(self, response: Any) -> None:
-        """Let whoever waits go on, and read on for a while."""
-        if self.over.done():
-            return
-        self.over.set_result(None)
-        loop = self.task.get_loop()
-        self._end = loop.call_later(TAIL_S, self.task.cancel)
-        self.engine.rests[self.reply] = self
-        if not is_http2(response):
-            self.fresh_until = loop.time() + FRESH_S
+    # ... and what httpcore tells (its documented extension "trace").
+
+    def _trace(self) -> Callable[..., Any]:
+        client = self._engine.client
+        if client is None or hasattr(client, "aclose"):
+            return self._note_async
+        return self._note
+
+    async def _note_async(self, event: str, info: dict[str, Any]) -> None:
+        self._note(event, info)
+
+    def _note(self, event: str, info: dict[str, Any]) -> None:
+        self.is_traced = True
+        step = event.partition(".")[2]
+        if step in _OPENED:
+            self.opening = info["return_value"]
+            _Watch(self._engine, self.opening)
+        elif step == "send_request_headers.started":
+            request = info["request"]
+            if request.method == b"CONNECT":  # for a proxy
+                return
+            if self.destination is not None:
+                self.destination.check_written(request)
+            if self._given_up:
+                raise _GivenUpError
+            self.has_begun = True
+            self.opening = None
+            if "stream_id" not in info:  # not HTTP/2
+                self.reader = _new_reader(self._engine.limits)
+
+    def note_read(self, data: bytes) -> None:
+        """Read along, to find what httpcore overlooks."""
+        if self.reader is not None:
+            try:
+                self.reader.feed(data)
+            except MCPError:
+                # A user's client may read more than we do.
+                if self._engine.client is None:
+                    raise
+
+
+class _Watch:
+    """Notes what is written and read on one connection, and for which exchange.
+
+    httpcore takes what is left over behind one response for the beginning of the next,
+    and is lenient. So `ResponseReader` reads along: what it refuses is refused, and a
+    connection that brings anything but one response is closed (RFC 9112 section 11).
+    """
+
+    def __init__(self, engine: HttpxEngine, stream: Any) -> None:
+        self._engine = engine
+        self._stream = stream
+        self._read, self._write = stream.read, stream.write
+        is_async = hasattr(stream, "aclose")
+        stream.read = self._read_async if is_async else self._read_blocking
+        stream.write = self._write_noted
+        engine.streams.add(stream)
+
+    def _write_noted(self, buffer: bytes, timeout: float | None = None) -> Any:
+        exchange = _current.get(None)
+        if exchange is not None:
+            exchange.stream = self._stream
+            self._engine.bytes_sent += len(buffer)
+        return self._write(buffer, timeout)
+
+    async def _read_async(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        data: bytes = await self._read(max_bytes, timeout)
+        return self._noted(data)
+
+    def _read_blocking(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._noted(self._read(max_bytes, timeout))
+
+    def _noted(self, data: bytes) -> bytes:
+        exchange = _current.get(None)
+        if exchange is not None and data:
+            exchange.note_read(data)
+        return data
+
+
+class _Ignoring:
+    """Ignores a response that httpx reads; behind the first data no error matters."""
+
+    is_over = False
+
+    def head(self, status: int, fields: dict[bytes, bytes]) -> None: ...
+
+    def data(self, chunk: bytes) -> None:
+        self.is_over = True
+
+    def end(self) -> None: ...
+
+
+def _new_reader(limits: Limits) -> ResponseReader | None:
+    if find_spec("httptools") is None:
+        return None
+    from mcpwire.transports.http.h1 import ResponseReader
+
+    reader = ResponseReader(limits)
+    reader.expect(_Ignoring())
+    return reader
+
+
+class _GivenUpError(Exception):
+    """The exchange was given up before it was sent."""
+
+
+def _check(request: Any) -> None:
+    exchange = _current.get(None)
+    if exchange is not None and exchange.destination is not None:
+        exchange.destination.check(request)
+
+
+async def _check_async(request: Any) -> None:
+    _check(request)
+
+
+def _read_head(
+    response: Any, limits: Limits, *, decodes: bool
+) -> tuple[int, dict[bytes, bytes], bool, bool]:
+    """Return status and fields, whether the body is decoded, whether it is dropped.
+
+    A user's client may ask for encoded bodies; we never do.
+
+    Raises:
+        RemoteProtocolError: It is not acceptable HTTP.
+        MessageTooLarge: It is over its limit.
+    """
+    raw = response.headers.raw
+    if sum(len(name) + len(value) + 4 for name, value in raw) > limits.head:
+        raise head_too_large(limits)
+    fields: dict[bytes, bytes] = {}
+    for given, value in raw:
+        name = given.lower()
+        fields[name] = fields[name] + b", " + value if name in fields else value
+    status = response.status_code
+    if status < 200:
+        raise RemoteProtocolError(f"the response has the interim status {status}")
+    # RFC 9112 section 6.3: two lengths may be an attempt to smuggle.
+    if b"content-length" in fields and b"transfer-encoding" in fields:
+        raise RemoteProtocolError("the response has two lengths")
+    encoding = fields.get(b"content-encoding", b"identity")
+    if encoding.lower() == b"identity":
+        return status, fields, False, False
+    if decodes:
+        # They describe the bytes that came, not those that are passed on.
+        del fields[b"content-encoding"]
+        fields.pop(b"content-length", None)
+    elif status < 300:
+        raise RemoteProtocolError(
+            f"content-encoding {encoding[:40]!r} although only identity is accepted"
+        )
+    # The status of an error says enough.
+    return status, fields, decodes, not decodes
+
+
+class _Thread:
+    """Takes the steps of one exchange with a blocking client, and is its response.
+
+    The interpreter may exit meanwhile. Where the exchange is given up, the connection
+    is shut down, so that the step under way fails; then the thread closes the response.
+    """
+
+    def __init__(self) -> None:
+        self._response: Any = None
+        self._is_ended = False
+        self._steps: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        threading.Thread(
+            target=copy_context().run,
+            args=(self._take_steps,),
+            name="mcpwire-httpx",
+            daemon=True,
+        ).start()
+
+    def _take_steps(self) -> None:
+        for step in iter(self._steps.get, None):
+            step()
+        if self._response is not None:
+            with contextlib.suppress(Exception):  # nobody waits any more
+                self._response.close()
+
+    async def send(self, send: Callable[[], Any]) -> _Thread:
+        """Have the request sent."""
+
+        def step() -> None:
+            self._response = send()
+
+        await self._do(step)
+        return self
+
+    async def _do(self, function: Callable[..., Any], *args: Any) -> Any:
+        step, result = for_thread(function, *args)
+        self._steps.put(step)
+        try:
+            return await result
+        except BaseException:
+            _shut_down(_current.get().stream)
+            self._finish()
+            raise
+
+    def _finish(self) -> None:
+        self._is_ended = True
+        self._steps.put(None)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._response, name)
+
+    def aiter_raw(self) -> AsyncIterator[bytes]:
+        """Read the body as it is."""
+        return self._read(self._response.iter_raw())
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """Read the body decoded."""
+        return self._read(self._response.iter_bytes())
+
+    async def _read(self, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+        while (chunk := await self._do(next, chunks, None)) is not None:
+            yield chunk
+
+    async def aclose(self) -> None:
+        """Close the response, unless its thread does so already."""
+        if not self._is_ended:
+            await self._do(self._response.close)
+            self._finish()
+
+
+def _shut_down(stream: Any) -> None:
+    """End a connection for the loop or thread that reads it, which closes it then."""
+    sock = None if stream is None else stream.get_extra_info("socket")
+    if sock is None:
+        return
+    with contextlib.suppress(OSError):
+        if isinstance(sock, socket.socket):
+            # Not the method of `SSLSocket`, which turns it into a plain one.
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        else:
+            sock.shutdown(socket.SHUT_RDWR)
+
+
+# Libraries and transports.
+
+
+def _library_of(client: Any) -> ModuleType:
+    """Return the module that a client comes from: httpx, or one like it.
+
+    Raises:
+        ValueError: It comes from no such module.
+    """
+    for cls in type(client).__mro__:
+        module = sys.modules.get(cls.__module__.partition(".")[0])
+        if hasattr(module, "HTTPError") and hasattr(module, "AsyncHTTPTransport"):
+            assert module is not None
+            return module
+    raise ValueError(f"http_client must be an httpx client, got {_kind(client)}")
+
+
+def _kind(client: Any) -> str:
+    cls = type(client)
+    return f"{cls.__module__.partition('.')[0]}.{cls.__qualname__}"
+
+
+def _failures_of(library: ModuleType) -> tuple[type[Exception], ...]:
+    """Return what a library raises on purpose; httpcore lets some others through."""
+    import ssl
+
+    h2 = sys.modules.get("h2.exceptions")
+    found: tuple[type[Exception], ...] = (library.HTTPError, ssl.SSLError)
+    return found if h2 is None else (*found, h2.H2Error)
+
+
+def _transport(target: Http, proxy: str | None, library: ModuleType) -> Any:
+    context = _context(target, proxy)
+    through: Any = proxy
+    if proxy is not None and proxy[:6].lower() == "https:":
+        through = library.Proxy(proxy, ssl_context=context)
+    try:
+        return library.AsyncHTTPTransport(
+            verify=context,
+            http2=target.http2,
+            limits=library.Limits(
+                max_connections=None,
+                max_keepalive_connections=_KEPT_IDLE,
+                keepalive_expiry=IDLE_S,
+            ),
+            proxy=through,
+            trust_env=False,
+        )
+    except ImportError as error:  # of h2 the target knows that it is there
+        raise ValueError(
+            "a SOCKS proxy needs the package socksio: install 'httpx[socks]'"
+        ) from error
+
+
+def _context(target: Http, proxy: str | None) -> ssl.SSLContext:
+    if target.parsed.scheme == "https" or (proxy or "")[:6].lower() == "https:":
+        from mcpwire.transports.http.tls import ssl_context
+
+        return ssl_context(target)
+    import ssl
+
+    # Never used, and quick to make: it trusts nobody.
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

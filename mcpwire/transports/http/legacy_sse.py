@@ -41,7 +41,7 @@ from mcpwire.protocol.http_headers import (
 from mcpwire.protocol.http_reply import Request
 from mcpwire.transports.duplex import Duplex
 from mcpwire.transports.handlers import stay_for
-from mcpwire.transports.http.told import describe_request, describe_response
+from mcpwire.transports.http.credentials import describe_request, describe_response
 from mcpwire.wire.json import loads
 from mcpwire.wire.sse import SSEDecoder
 
@@ -402,7 +402,7 @@ class LegacyLink:
             there = answer.there
             if there is None:
                 return
-            from mcpwire.transports.http.destination import redirected
+            from mcpwire.transports.http.credentials import redirected
 
             request = redirected(self._http, request, there.target)
             answer.ask(there)
@@ -432,7 +432,7 @@ class LegacyLink:
             target=self.target,
             detail=f"; {why}" if isinstance(why, str) else "",
         )
-        from mcpwire.transports.http.scopes import missing_scope
+        from mcpwire.transports.http.credentials import missing_scope
 
         return missing_scope(self._http, fault) or fault
 

@@ -62,8 +62,8 @@ from mcpwire.protocol.retry import (
 )
 from mcpwire.transports.base import let_go_after_fork
 from mcpwire.transports.handlers import stay_for
+from mcpwire.transports.http.credentials import describe_request, describe_response
 from mcpwire.transports.http.shell import Opening, Shell
-from mcpwire.transports.http.told import describe_request, describe_response
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import parse_retry_after
@@ -643,7 +643,7 @@ class HttpChannel:
         )
         if isinstance(url, str):
             return None
-        from mcpwire.transports.http.destination import redirected
+        from mcpwire.transports.http.credentials import redirected
 
         return redirected(self._http, request, url.target)
 
@@ -882,7 +882,7 @@ class HttpChannel:
             why = f"{self.target} no longer speaks {self._heads.revision}"
             self._http.memory.era = None
         elif getattr(error, "status", None) == 403:
-            from mcpwire.transports.http.scopes import missing_scope
+            from mcpwire.transports.http.credentials import missing_scope
 
             return missing_scope(self._http, error) or error
         else:

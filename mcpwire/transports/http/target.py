@@ -243,24 +243,16 @@ def _show_headers(headers: Any) -> str:
     return repr(sorted(headers))
 
 
-def _show_cert(cert: Any) -> str:
-    return repr(cert if isinstance(cert, str) else cert[:2])
-
-
 def _show_kind(value: object) -> str:
     return f"<{type(value).__name__}>"
 
 
-def _show_auth(auth: Any) -> str:
-    if isinstance(auth, str):
-        return repr(auth if auth == "oauth" else "***")
-    return repr(auth)
-
-
 _SHOWN: Final[dict[str, Callable[[Any], str]]] = {
-    "auth": _show_auth,
+    "auth": lambda auth: repr(
+        "***" if isinstance(auth, str) and auth != "oauth" else auth
+    ),
     "headers": _show_headers,
-    "client_cert": _show_cert,
+    "client_cert": lambda cert: repr(cert if isinstance(cert, str) else cert[:2]),
     "proxy": lambda url: repr(mask_url(url)),
     "ssl": _show_kind,
     "http_client": _show_kind,
@@ -327,7 +319,7 @@ def _grant(target: Http) -> Grant | None:
 
 
 _TOKENS: Final = frozenset({"authorization", "dpop"})
-"""The fields in which a token travels: two of them would be two answers to who asks."""
+"""The fields in which a token travels."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 

@@ -1,6 +1,6 @@
-"""The TLS context of a target: whom to trust, and who we are.
+"""The TLS context of a target: trusted authorities, and our own certificate.
 
-Trusted are, whichever is there first: what `ssl` was given, the target's `ca_file`,
+The first of these counts: the context in `ssl`, the target's `ca_file`,
 ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``, the system's store, and certifi's list where the
 system has none. Our own certificate goes with each of them.
 """
@@ -109,7 +109,7 @@ def _trust_system(context: ssl.SSLContext) -> None:
 
 
 def _present(context: ssl.SSLContext, cert: ClientCert) -> None:
-    """Load our own certificate; asks nobody for the password of its key."""
+    """Load our own certificate, without asking for the password of its key."""
     parts = (cert,) if isinstance(cert, str) else cert
     paths = [str(part) for part in parts[:2]]
     for path in paths:
@@ -124,11 +124,11 @@ def _present(context: ssl.SSLContext, cert: ClientCert) -> None:
 
 
 class _NoPassword(Exception):
-    """The key is encrypted, and nobody gave the password."""
+    """The key is encrypted, and no password was given."""
 
 
 def _no_password() -> str:
-    # Without this, OpenSSL asks whoever sits at the terminal.
+    # Without this, OpenSSL asks at the terminal.
     raise _NoPassword("its key needs a password")
 
 

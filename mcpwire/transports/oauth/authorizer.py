@@ -33,8 +33,7 @@ from mcpwire.auth.flow import TokenRequest, finish, fits, obtain, revoke
 from mcpwire.auth.jwt import read_nonce
 from mcpwire.errors import AuthError, MCPError
 from mcpwire.protocol.http_reply import Request, as_text
-from mcpwire.transports.http.destination import misdirected
-from mcpwire.transports.http.scopes import insufficient_scope
+from mcpwire.transports.http.credentials import insufficient_scope, misdirected
 from mcpwire.transports.oauth.fetch import Fetcher
 from mcpwire.transports.oauth.interactive_login import InteractiveLogin, call_user
 from mcpwire.transports.oauth.storage import CredentialStore

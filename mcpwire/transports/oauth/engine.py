@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from mcpwire.errors import MCPError
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http_reply import Request
-    from mcpwire.transports.http.engine import Engine, Fed
+    from mcpwire.transports.http.engine import Engine
+    from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.oauth.authorizer import Authorizer, AuthSession, Credential
 
 __all__ = ["AuthEngine"]
@@ -47,11 +48,6 @@ class AuthEngine:
         return f"<{type(self).__name__} over {self._engine!r}>"
 
     @property
-    def connections(self) -> int:
-        """How many connections were opened so far."""
-        return self._engine.connections
-
-    @property
     def bytes_sent(self) -> int:
         """How many bytes were handed to the operating system so far."""
         return self._engine.bytes_sent
@@ -61,7 +57,7 @@ class AuthEngine:
         self._session.allow(target)
 
     async def exchange(
-        self, request: Request, reply: Fed, deadline: Deadline | None
+        self, request: Request, reply: ResponseSink, deadline: Deadline | None
     ) -> None:
         """Send a request and feed its reply; see `Engine.exchange`."""
         session = self._session
@@ -97,7 +93,7 @@ class AuthEngine:
 
     async def _within(
         self,
-        reply: Fed,
+        reply: ResponseSink,
         deadline: Deadline | None,
         work: Coroutine[Any, Any, Credential | None],
     ) -> Any:
@@ -123,7 +119,7 @@ class AuthEngine:
         _check_aborted(reply)
         return credential
 
-    def abort(self, reply: Fed, error: MCPError) -> bool:
+    def abort(self, reply: ResponseSink, error: MCPError) -> bool:
         """End the exchange of that reply with an error; return whether one ran."""
         task = self._waiting.get(reply)
         if task is not None:
@@ -165,7 +161,7 @@ class _FilteredReply:
 
     def __init__(
         self,
-        reply: Fed,
+        reply: ResponseSink,
         session: AuthSession,
         credential: Credential | None,
         attempt: Attempt | None,
@@ -215,10 +211,6 @@ class _FilteredReply:
         elif attempt is not None:
             session.note_success(attempt)
         self._reply.head(status, fields)
-
-    def out_of_time(self, now: float) -> MCPError:
-        """Build the error for a deadline that has passed."""
-        return self._reply.out_of_time(now)
 
 
 def _is_unattended(request: Request) -> bool:

@@ -21,8 +21,6 @@ import socket
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-import attrs
-
 from mcpwire.auth.errors import (
     AuthTemporarilyUnavailable,
     DiscoveryError,
@@ -42,10 +40,9 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol.http_headers import USER_AGENT, field_line
 from mcpwire.protocol.http_reply import Request, as_text
-from mcpwire.transports.http._sockets import connect_error, interleave
+from mcpwire.transports.http.connecting import connect_error, interleave
 from mcpwire.transports.http.engine import proxy_applies
 from mcpwire.transports.http.httpx_engine import HttpxEngine
-from mcpwire.transports.http.over_httpx.requests import Requests
 from mcpwire.transports.http.target import Http
 from mcpwire.wire.json import encode
 from mcpwire.wire.urls import (
@@ -57,8 +54,7 @@ from mcpwire.wire.urls import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import ModuleType
+    from collections.abc import Sequence
 
     from mcpwire.auth.steps import Fetch
     from mcpwire.limits import Limits
@@ -152,10 +148,12 @@ class Fetcher:
         for number, address in enumerate(addresses, 1):
             is_last = number == len(addresses)
             document = _Document(step, self._limits)
-            engine = HttpxEngine(place, self._limits)
-            engine.requests = _PinnedRequests(place, engine.library, address)
-            if not is_last:
-                engine.connect_timeout = FIRST_TRY_S
+            engine = HttpxEngine(
+                place,
+                self._limits,
+                address=address,
+                connect_timeout=None if is_last else FIRST_TRY_S,
+            )
             try:
                 await _exchange(engine, request, document)
             except ConnectError as error:
@@ -226,29 +224,8 @@ class Fetcher:
         return Http(url.origin, proxy=given.proxy, trust_env=given.trust_env, **tls)
 
 
-class _PinnedRequests(Requests):
-    """Builds requests to one address of a host, in the host's name; None: a proxy's."""
-
-    def __init__(self, place: Http, library: ModuleType, address: str | None) -> None:
-        super().__init__(place, library, None)
-        url = place.parsed
-        self._name = None
-        if address is not None and address != url.host:
-            self._name = url.host.removesuffix(".")
-            self._origin = attrs.evolve(url, host=address).origin
-
-    def build(
-        self, request: Request, trace: Callable[..., Any], connect_timeout: float | None
-    ) -> Any:
-        """Build a request; the certificate must be of the name."""
-        built = super().build(request, trace, connect_timeout)
-        if self._name is not None:
-            built.extensions["sni_hostname"] = self._name
-        return built
-
-
 class _Document:
-    """Collects an answer up to `Limits.oauth_document` bytes; see `Fed`."""
+    """Collects an answer up to `Limits.oauth_document` bytes; see `ResponseSink`."""
 
     def __init__(self, step: Fetch, limits: Limits) -> None:
         self._step = step
@@ -277,9 +254,6 @@ class _Document:
 
     def end(self) -> None:
         self.is_over = True
-
-    def out_of_time(self, now: float) -> MCPError:
-        return _too_late(self._step, self._limits)
 
     def answer(self) -> Answer:
         return Answer(self._status, self._fields, bytes(self._body))

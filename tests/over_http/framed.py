@@ -2,7 +2,7 @@
 
 from mcpwire.errors import MCPError
 from mcpwire.limits import Limits
-from mcpwire.protocol.http.framing import ResponseReader
+from mcpwire.transports.http.h1 import ResponseReader
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"

@@ -10,7 +10,7 @@ from malformed_responses import MALFORMED
 
 from mcpwire.errors import RemoteProtocolError
 from mcpwire.limits import Limits
-from mcpwire.protocol.http.framing import ResponseReader
+from mcpwire.transports.http.h1 import ResponseReader
 
 GOOD = {
     "a length": (

@@ -7,7 +7,7 @@ from framed import CHUNKED, OK, Taker, bytewise, outcome, read
 
 from mcpwire.errors import MessageTooLarge, RemoteProtocolError
 from mcpwire.limits import Limits
-from mcpwire.protocol.http.framing import ResponseReader
+from mcpwire.transports.http.h1 import ResponseReader
 
 HEADS = [
     (b"", OK + b"x: " + b"y" * 50 + b"\r\n\r\n"),

@@ -1,0 +1,198 @@
+"""Open a TCP connection: resolve, choose, connect; describe what fails."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import ConnectError
+from mcpwire.wire.urls import address_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mcpwire.transports.http.target import Http
+
+    Address = tuple[int, int, int, str, tuple[Any, ...]]
+
+__all__ = [
+    "connect",
+    "connect_error",
+    "interleave",
+    "is_certificate_refusal",
+    "timeout_error",
+]
+
+HEAD_START_S: Final = 0.25
+"""How long an address is tried alone (RFC 8305 section 5, Connection Attempt Delay)."""
+
+_CERTIFICATE_ALERTS: Final = (
+    "CERTIFICATE",  # required, bad, unknown, expired, revoked, unsupported
+    "UNKNOWN_CA",
+    "ACCESS_DENIED",
+)
+
+_HINTS: Final = {
+    "WRONG_VERSION_NUMBER": "the server seems to speak plain HTTP there",
+    "HTTP_REQUEST": "the server seems to speak plain HTTP there",
+    "UNEXPECTED_EOF_WHILE_READING": "the server closed the connection",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the server wants a client certificate",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "the server may want a client certificate",
+}
+
+
+async def connect(target: Http) -> socket.socket:
+    """Return a socket that is connected to the target's origin.
+
+    Cancelling it leaves nothing open.
+
+    Raises:
+        OSError, UnicodeError: No connection came about.
+        ConnectError: No address may be connected to.
+    """
+    loop = asyncio.get_running_loop()
+    host, port = target.parsed.host, target.parsed.port
+    addresses: Sequence[Address]
+    try:
+        literal = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        addresses = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=literal
+        )
+    except socket.gaierror:  # a name
+        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    if target.public_only:
+        addresses = [each for each in addresses if _is_public(each)]
+        if not addresses:
+            authority = target.parsed.authority
+            raise ConnectError(
+                f"cannot connect to {authority!r}: it has no public address",
+                target=str(target),
+            )
+    return await _race(addresses)
+
+
+def _is_public(address: Address) -> bool:
+    return address_class(address[4][0]) == "public"
+
+
+def interleave(addresses: Iterable[Address]) -> list[Address]:
+    """Order addresses so that the families alternate (RFC 8305 section 4)."""
+    families: dict[int, list[Address]] = {}
+    for address in addresses:
+        families.setdefault(address[0], []).append(address)
+    ordered = [
+        (rank, index, address)
+        for index, family in enumerate(families.values())
+        for rank, address in enumerate(family)
+    ]
+    return [address for _, _, address in sorted(ordered, key=lambda item: item[:2])]
+
+
+async def _race(addresses: Sequence[Address]) -> socket.socket:
+    """Connect to the first address that answers; each gets a head start.
+
+    RFC 8305 section 5: the next one begins when that is over, or as soon as one fails.
+    """
+    if len(addresses) == 1:
+        return await _attempt(addresses[0])
+    untried = deque(interleave(addresses))
+    running: set[asyncio.Task[socket.socket]] = set()
+    failure: BaseException = OSError("it has no address")
+    try:
+        while untried or running:
+            if untried:
+                running.add(asyncio.create_task(_attempt(untried.popleft())))
+            ended, _ = await asyncio.wait(
+                running,
+                timeout=HEAD_START_S if untried else None,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            for attempt in ended:
+                running.discard(attempt)
+                error = attempt.exception()
+                if error is None:
+                    return attempt.result()
+                failure = error
+        raise failure
+    finally:
+        # Not awaited: a cancellation meanwhile would lose the one that succeeded.
+        for attempt in running:
+            attempt.add_done_callback(_close_late)
+            attempt.cancel()
+
+
+async def _attempt(address: Address) -> socket.socket:
+    family, kind, protocol, _, where = address
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, where)
+        # Small requests leave at once, and a dead peer is noticed some day.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _close_late(attempt: asyncio.Task[socket.socket]) -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().close()
+
+
+def is_certificate_refusal(error: BaseException) -> bool:
+    """Tell whether the server's TLS refuses us for our certificate, or its absence.
+
+    With TLS 1.3 it says so only after our side of the handshake is done.
+    """
+    reason = getattr(error, "reason", None) or ""
+    return "_ALERT_" in reason and any(word in reason for word in _CERTIFICATE_ALERTS)
+
+
+def timeout_error(target: Http) -> ConnectError:
+    """Build the error for a connection that takes longer than `connect_timeout`."""
+    limit = target.connect_timeout
+    within = "in time" if limit is None else f"within {limit:g} s"
+    return ConnectError(
+        f"cannot connect to {target.parsed.authority!r} {within}",
+        target=str(target),
+        errno=errno.ETIMEDOUT,
+        reason="timeout",
+    )
+
+
+def connect_error(target: Http, error: BaseException) -> ConnectError:
+    """Describe a failure to connect: what was tried, which check failed."""
+    url = target.parsed
+    number: int | None = None
+    reason = getattr(error, "reason", None)
+    if isinstance(error, socket.gaierror | UnicodeError):
+        failed = "dns"
+        detail = getattr(error, "strerror", None) or error
+        what = f"cannot resolve {url.host!r}: {detail}"
+    elif message := getattr(error, "verify_message", None):
+        failed = "tls"
+        what = f"TLS: cannot trust {url.authority!r}: {message.removesuffix('.')}"
+    elif reason:
+        failed = "tls"
+        detail = reason.lower().replace("_", " ")
+        what = f"TLS handshake with {url.authority!r} failed: {detail}"
+    else:
+        number = getattr(error, "errno", None)
+        failed = "unreachable"
+        if isinstance(error, ConnectionRefusedError):
+            failed = "refused"
+        elif isinstance(error, TimeoutError):
+            failed = "timeout"
+        # asyncio puts its own words, and the address, in place of the system's.
+        own = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        what = f"cannot connect to {url.authority!r}: "
+        what += os.strerror(number) if number else own
+    if reason in _HINTS:
+        what += f" ({_HINTS[reason]})"
+    return ConnectError(what, target=str(target), errno=number, reason=failed)

@@ -1,0 +1,214 @@
+"""Credentials of HTTP requests: where they may go, and what is shown without them.
+
+Credentials go to the very URL that they are for: scheme, host, port, path and query. A
+redirect is checked before the next request. Hooks, auth and transports of a user's
+httpx client may rewrite a URL, so a `Destination` checks there behind the hooks, and
+again before httpcore writes the head.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import HTTPError
+from mcpwire.protocol.http_reply import Request
+from mcpwire.transports.http.target import is_credential
+from mcpwire.wire.urls import mask_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from mcpwire.auth.errors import InsufficientScope, UrlRefused
+    from mcpwire.errors import MCPError
+    from mcpwire.transports.http.target import Http
+
+__all__ = [
+    "Destination",
+    "describe_request",
+    "describe_response",
+    "insufficient_scope",
+    "misdirected",
+    "missing_scope",
+    "redirected",
+]
+
+SECRET_BYTES: Final = 8
+"""A value of this length is recognized under any name; a shorter one may be chance."""
+
+_PORTS: Final = {b"http": 80, b"https": 443}
+
+SHOWN_FIELDS: Final = frozenset(
+    {
+        *("accept", "accept-encoding", "access-control-allow-origin", "allow"),
+        *("cache-control", "connection", "content-encoding", "content-length"),
+        *("content-type", "date", "host", "keep-alive", "mcp-method", "mcp-name"),
+        *("mcp-protocol-version", "retry-after", "server", "transfer-encoding"),
+        *("user-agent", "vary", "www-authenticate", "x-powered-by"),
+    }
+)
+"""Fields with values that are shown; the values of all others are hidden."""
+
+_SHOWN_VALUE: Final = 400  # characters
+_SHOWN_SCOPES: Final = 200  # characters
+
+
+# Where they may go...
+
+
+def misdirected(http: Http, url: str) -> UrlRefused:
+    """Build the error for credentials that would go to another URL than theirs."""
+    from mcpwire.auth.errors import UrlRefused
+
+    masked = mask_url(url)
+    return UrlRefused(
+        f"{http}: no token or other credential is sent to '{masked}'",
+        url=masked,
+        rule="a token goes to the very URL that it is for",
+    )
+
+
+def redirected(http: Http, request: Request, target: str) -> Request:
+    """Return a request as a redirect within the origin asks for it.
+
+    Raises:
+        UrlRefused: It has credentials, and they are for another path or query.
+    """
+    if target != request.target and _credentials(request):
+        raise misdirected(http, f"{http.parsed.origin}{target}")
+    line, end, rest = request.start.partition(b"\r\n")
+    verb, _, version = line.split(b" ")
+    line = b" ".join((verb, target.encode("ascii"), version))
+    return Request(line + end + rest, request.body)
+
+
+def _credentials(request: Request) -> frozenset[tuple[bytes, bytes]]:
+    """Return the fields that are likely to carry a secret."""
+    return frozenset(
+        field for field in request.fields if is_credential(field[0].decode("latin-1"))
+    )
+
+
+class Destination:
+    """Where the credentials of one request of a user's httpx client may go.
+
+    `request` is what was given to that client, `url` its URL as httpx has it.
+    """
+
+    def __init__(self, http: Http, request: Request, url: Any) -> None:
+        self._http = http
+        self._credentials = _credentials(request)
+        # A hook may move them to headers of another name.
+        self._secrets = [v for _, v in self._credentials if len(v) >= SECRET_BYTES]
+        self._url = _absolute(url.raw_scheme, url.raw_host, url.port, url.raw_path)
+        self._hosts = [value for name, value in request.fields if name == b"host"]
+
+    def check(self, request: Any) -> None:
+        """Check a request of httpx, behind all hooks.
+
+        Raises:
+            UrlRefused: It has our credentials, and they are for another URL.
+        """
+        url = request.url
+        target = request.extensions.get("target", url.raw_path)
+        found = _absolute(url.raw_scheme, url.raw_host, url.port, target)
+        self._check(found, request.headers.raw)
+
+    def check_written(self, request: Any) -> None:
+        """Check a request of httpcore, before its head is written; see `check`."""
+        url = request.url
+        found = _absolute(url.scheme, url.host, url.port, url.target)
+        if not url.target.startswith(b"/"):  # a proxy is asked for a whole URL
+            scheme, _, rest = url.target.partition(b"://")
+            host, _, path = rest.partition(b"/")
+            found = _absolute(scheme, host, None, b"/" + path)
+        self._check(found, request.headers)
+
+    def _check(self, found: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        fields = [(name.lower(), value) for name, value in headers]
+        if self._credentials.isdisjoint(fields) and not any(
+            secret in value for _, value in fields for secret in self._secrets
+        ):
+            return  # a request of the client's own, such as for a token
+        hosts = [value for name, value in fields if name == b"host"]
+        if found == self._url:
+            if hosts == self._hosts:
+                return
+            scheme, _, rest = found.partition(b"://")
+            path = b"/" + rest.partition(b"/")[2]
+            found = scheme + b"://" + b",".join(hosts) + path
+        raise misdirected(self._http, found.decode("latin-1"))
+
+
+def _absolute(scheme: bytes, host: bytes, port: int | None, target: bytes) -> bytes:
+    if port is not None and port != _PORTS.get(scheme):
+        host = b"%b:%d" % (host, port)
+    return b"%b://%b%b" % (scheme, host, target)
+
+
+# ... answers that refuse one...
+
+
+def insufficient_scope(
+    http: Http,
+    required: Sequence[str],
+    missing: Sequence[str],
+    *,
+    asked: Sequence[str] = (),
+    otherwise: str = "it does not say which",
+) -> InsufficientScope:
+    """Build the error for scopes that a server requires and that are not granted.
+
+    `missing` are those that the token lacks, `asked` those that would be asked for;
+    `otherwise` is said where the server named none.
+    """
+    from mcpwire.auth.errors import InsufficientScope
+
+    return InsufficientScope(
+        f"{http} wants scopes that are not granted: "
+        f"{' '.join(missing)[:_SHOWN_SCOPES] or otherwise}",
+        required=required,
+        scopes=asked,
+    )
+
+
+def missing_scope(http: Http, error: MCPError) -> InsufficientScope | None:
+    """Return the error for an answer that names a missing scope, ``None`` for others.
+
+    For tokens that mcpwire gets, more scopes have been asked for before.
+    """
+    refusal = error if isinstance(error, HTTPError) else error.__cause__
+    if not isinstance(refusal, HTTPError) or refusal.status != 403:
+        return None
+    from mcpwire.auth.discovery import read_denial
+
+    denial = read_denial(refusal.status, refusal.headers)
+    if denial.error != "insufficient_scope":
+        return None
+    named = denial.scopes or ()
+    found = insufficient_scope(http, named, named, otherwise=str(error))
+    found.__cause__ = error
+    return found
+
+
+# ... and heads as text, without them.
+
+
+def describe_request(request: Request) -> str:
+    """Return a request's head, a line each."""
+    line = f"{request.verb} {mask_url(request.target)} HTTP/1.1"
+    return "\n".join([line, *_shown(request.fields)])
+
+
+def describe_response(status: int, fields: Mapping[bytes, bytes]) -> str:
+    """Return a response's head, a line each."""
+    return "\n".join([f"HTTP {status}", *_shown(fields.items())])
+
+
+def _shown(fields: Iterable[tuple[bytes, bytes]]) -> list[str]:
+    lines = []
+    for raw_name, value in fields:
+        name = raw_name.decode("latin-1").lower()
+        is_shown = name in SHOWN_FIELDS
+        text = value.decode("latin-1")[:_SHOWN_VALUE] if is_shown else "***"
+        lines.append(f"{name}: {text}")
+    return lines

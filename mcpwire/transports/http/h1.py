@@ -1,0 +1,317 @@
+"""HTTP/1.1 without I/O: how a request is written, and where a response begins and ends.
+
+`httptools` (llhttp) parses the bytes. What it leaves to its user is decided here, in
+favour of refusing: a client that reads a response differently from the server and the
+proxies before it takes one call's answer for another's (RFC 9112 section 11).
+
+One reader serves one connection::
+
+    expect(sink) -> feed(data) ... -> is_complete, may_reuse -> expect(next sink)
+                    eof()              the end of the stream
+
+Bytes behind a complete response never reach a sink; they only end the reuse.
+"""
+
+from __future__ import annotations
+
+import re
+from math import inf
+from typing import TYPE_CHECKING, Final, Protocol
+
+from httptools import (
+    HttpParserCallbackError,
+    HttpParserError,
+    HttpResponseParser,
+)
+
+from mcpwire.errors import MCPError, MessageTooLarge, RemoteProtocolError
+
+if TYPE_CHECKING:
+    from mcpwire.limits import Limits
+    from mcpwire.protocol.http_reply import Request
+
+__all__ = ["JOINED_BYTES", "ResponseReader", "ResponseSink", "encode"]
+
+JOINED_BYTES: Final = 65_536
+"""A body up to this size is copied to leave with its head in one write."""
+
+_SHOWN_BYTES: Final = 40
+_VERSIONS: Final = frozenset({"1.0", "1.1"})
+_KEEP_ALIVE: Final = re.compile(
+    rb"(?:^|[,; \t])timeout=([0-9]{1,9})(?![0-9])", re.IGNORECASE
+)
+
+# First bytes of what is not an HTTP/1 response.
+_HINTS: Final = {
+    0x15: "the server seems to speak TLS there: try https",
+    0x00: "the server seems to speak HTTP/2 only",
+}
+
+
+class ResponseSink(Protocol):
+    """Receives one response. Each method may raise: that ends the response."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has what it waits for; then nothing that follows is an error."""
+
+    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
+        """Take the final head; names in lower case, repeated fields in one."""
+
+    def data(self, chunk: bytes) -> None:
+        """Take the next bytes of the body."""
+
+    def end(self) -> None:
+        """Take note that the body is complete."""
+
+
+def encode(request: Request) -> tuple[bytes, memoryview | None]:
+    """Return the bytes to write first, and the rest of a large body."""
+    body = request.body
+    if body is None:
+        return request.start + b"\r\n", None
+    head = b"%bcontent-length: %d\r\n\r\n" % (request.start, len(body))
+    if len(body) <= JOINED_BYTES:
+        return head + body, None
+    return head, memoryview(body)
+
+
+class _Leftover(Exception):
+    """Bytes follow a complete response; never leaves this module."""
+
+
+class ResponseReader:
+    """Reads the responses of one connection, one at a time.
+
+    `Limits.head` bounds the heads of one response, 1xx included, and its chunk
+    extensions and trailers.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.is_complete = True
+        """Whether the expected response is complete; true before the first too."""
+        self.may_reuse = True
+        """Whether another request may follow once the response is complete."""
+        self.has_begun = False
+        """Whether any byte came since the response is expected."""
+        self.keep_alive_s = inf
+        """How long the server keeps an idle connection, as far as it says so."""
+        self._head_max = limits.head
+        self._parser = HttpResponseParser(self)
+        self._sink: ResponseSink | None = None
+        self._raised: BaseException | None = None
+        self._fields: dict[bytes, bytes] = {}
+        self._overhead = 0  # bytes of heads, then of chunk framing since the last data
+        self._is_head_done = self._until_close = False
+        self._has_data = self._is_muted = False
+
+    def expect(self, sink: ResponseSink) -> None:
+        """Pass the next response to that sink."""
+        self._sink = sink
+        self.is_complete = self.has_begun = self._is_head_done = False
+
+    @property
+    def place(self) -> str:
+        """Say how far the response has come, for messages."""
+        if not self.has_begun:
+            return "before the response"
+        return "within the body" if self._is_head_done else "within the head"
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Take the next bytes, at least one.
+
+        What is wrong behind the answer of a sink only ends the reuse.
+
+        Raises:
+            RemoteProtocolError: They are not acceptable HTTP.
+            MessageTooLarge: The head is over its limit.
+            BaseException: What the sink raised.
+        """
+        if self.is_complete:  # not even an empty line is expected
+            self.may_reuse = False
+            return
+        if not self.has_begun:
+            self.has_begun = True
+            self._overhead = 0
+            if data[0] != 0x48:  # "H": llhttp also takes RTSP/, ICE/ and empty lines
+                self.may_reuse = False
+                raise RemoteProtocolError(
+                    "expected an HTTP/1.1 status line, got "
+                    f"{bytes(data[:_SHOWN_BYTES])!r}",
+                    hint=_HINTS.get(data[0]),
+                )
+        was_body = self._is_head_done
+        if not was_body:
+            room = self._head_max - self._overhead
+            if len(data) > room:
+                self._feed_over_limit(data, room)
+                return
+            self._overhead += len(data)
+        self._has_data = False
+        try:
+            self._parser.feed_data(data)
+        except HttpParserError as found:
+            self._refuse(found)
+        if was_body:
+            self._count_framing(len(data))
+
+    def _feed_over_limit(self, data: bytes | memoryview, room: int) -> None:
+        if room:
+            self.feed(data[:room])
+        if not self._is_head_done:
+            raise self._too_large("the head of the response is")
+        self.feed(data[room:])
+
+    def _refuse(self, found: HttpParserError) -> None:
+        """Raise what a callback raised, or what llhttp found; it reads no more now."""
+        self.may_reuse = False
+        error: BaseException
+        if isinstance(found, HttpParserCallbackError):
+            # `__context__` is the caller's where it handles an exception; an interrupt
+            # is found nowhere else.
+            error = self._raised or found.__context__ or found
+            self._raised = None
+            if isinstance(error, _Leftover):
+                return
+        elif self.is_complete:
+            return
+        else:
+            error = RemoteProtocolError(f"the response is not acceptable HTTP: {found}")
+        self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        """Raise that, or only read no more where the sink has its answer."""
+        sink = self._sink
+        if sink is None or not sink.is_over or not isinstance(error, MCPError):
+            raise error from None
+        self._sink = None
+        self.is_complete = True
+
+    def _count_framing(self, size: int) -> None:
+        """Bound chunk sizes, extensions and trailers that bring no data."""
+        if self.is_complete or self._has_data or self._until_close:
+            self._overhead = 0
+            return
+        self._overhead += size
+        if self._overhead > self._head_max:
+            self._give_up(self._too_large("chunk extensions or trailers are"))
+
+    def _too_large(self, what: str) -> MessageTooLarge:
+        self.may_reuse = False
+        limit = self._head_max
+        return MessageTooLarge(f"{what} over the limit of {limit} bytes", limit=limit)
+
+    def eof(self) -> bool:
+        """Take note of a clean end of the stream; return whether that ends a response.
+
+        It does where the response has neither a length nor chunks, and nowhere else.
+        """
+        self.may_reuse = False
+        if self.is_complete or not (self._is_head_done and self._until_close):
+            return False
+        self._end()
+        return True
+
+    def _end(self) -> None:
+        sink, self._sink = self._sink, None
+        self.is_complete = True
+        assert sink is not None, "complete without a sink"
+        sink.end()
+
+    # What llhttp calls.
+
+    def on_message_begin(self) -> None:
+        """Begin a message: the response, or a 1xx before it."""
+        if self.is_complete:
+            self._raised = _Leftover()
+            raise self._raised
+        self._fields = {}
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a field; trailers are dropped (RFC 9110 section 6.5.1)."""
+        if self._is_head_done:
+            return
+        name = name.lower()
+        value = value.rstrip(b" \t")
+        fields = self._fields
+        fields[name] = fields[name] + b", " + value if name in fields else value
+
+    def on_headers_complete(self) -> None:
+        """Check the head, and pass on a final one."""
+        try:
+            self._take_head(self._fields)
+        except BaseException as error:
+            self._raised = error
+            raise
+
+    def _take_head(self, fields: dict[bytes, bytes]) -> None:
+        version = self._parser.get_http_version()
+        if version not in _VERSIONS:
+            raise RemoteProtocolError(f"expected HTTP/1.0 or HTTP/1.1, got {version}")
+        status = self._parser.get_status_code()
+        if status < 200:
+            _check_interim(status)
+            return
+        self._until_close = b"content-length" not in fields
+        if b"transfer-encoding" in fields:
+            self._until_close = False
+            _check_transfer_encoding(fields[b"transfer-encoding"], version)
+        self._is_muted = b"content-encoding" in fields and _is_unreadable(
+            status, fields[b"content-encoding"]
+        )
+        self.keep_alive_s = inf
+        if b"keep-alive" in fields:
+            found = _KEEP_ALIVE.search(fields[b"keep-alive"])
+            self.keep_alive_s = inf if found is None else float(found[1])
+        self._is_head_done = True
+        self._overhead = 0
+        assert self._sink is not None, "a head without a sink"
+        self._sink.head(status, fields)
+
+    def on_body(self, chunk: bytes) -> None:
+        """Take bytes of the body, chunk framing removed."""
+        self._has_data = True
+        if self._is_muted:
+            return
+        assert self._sink is not None, "a body without a sink"
+        try:
+            self._sink.data(chunk)
+        except BaseException as error:
+            self._raised = error
+            raise
+
+    def on_message_complete(self) -> None:
+        """End the message; only the final response ends the sink."""
+        if not self._is_head_done:
+            return
+        self.may_reuse = self._parser.should_keep_alive() and self.keep_alive_s > 0
+        try:
+            self._end()
+        except BaseException as error:
+            self._raised = error
+            raise
+
+
+def _check_interim(status: int) -> None:
+    if status < 100:
+        raise RemoteProtocolError(f"invalid status {status:03}")
+    if status == 101:
+        raise RemoteProtocolError("the server switches protocols without being asked")
+
+
+def _check_transfer_encoding(encoding: bytes, version: str) -> None:
+    if encoding.lower() != b"chunked":
+        raise RemoteProtocolError(f"unknown transfer-encoding {encoding!r}")
+    if version == "1.0":  # RFC 9112 section 6.1: its framing is faulty
+        raise RemoteProtocolError("transfer-encoding in an HTTP/1.0 response")
+
+
+def _is_unreadable(status: int, encoding: bytes) -> bool:
+    """Refuse a body that is encoded; that of an error is only dropped."""
+    if encoding.lower() == b"identity":
+        return False
+    if 200 <= status < 300:
+        raise RemoteProtocolError(
+            f"content-encoding {encoding!r} although only identity is accepted"
+        )
+    return True

@@ -1,0 +1,206 @@
+"""What the exceptions of httpx mean.
+
+Nothing of what they say is passed on that may hold a header, a query or a user name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import ssl
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import (
+    ConnectError,
+    ConnectionClosed,
+    HTTPError,
+    LocalProtocolError,
+    MCPError,
+    MessageTooLarge,
+    ProtocolError,
+    RemoteProtocolError,
+)
+from mcpwire.transports.http.connecting import (
+    connect_error,
+    is_certificate_refusal,
+    timeout_error,
+)
+from mcpwire.wire.urls import mask_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcpwire.limits import Limits
+    from mcpwire.transports.http.httpx_engine import HttpxEngine
+
+__all__ = ["head_too_large", "translate"]
+
+_NOT_CONNECTED: Final = frozenset(
+    {
+        "ConnectError",
+        "ConnectTimeout",
+        "PoolTimeout",
+        "ProxyError",
+        "UnsupportedProtocol",
+    }
+)
+_PLAIN: Final[dict[str, tuple[type[ProtocolError], str]]] = {
+    "LocalProtocolError": (
+        LocalProtocolError,
+        "the request cannot be sent: its head is no HTTP",
+    ),
+    "DecodingError": (
+        RemoteProtocolError,
+        "the body of the response cannot be decoded",
+    ),
+}
+_REFUSED_STREAM: Final = 7
+"""RFC 9113 section 7: the peer did nothing of the request."""
+
+_TOO_LARGE: Final = 431
+_CLOSED: Final = re.compile(
+    r"Server disconnected|peer closed connection|incomplete chunked"
+)
+_SHOWN: Final = 100
+
+
+def translate(engine: HttpxEngine, exchange: Any, error: Exception) -> MCPError:
+    """Return our error for one of httpx's.
+
+    Of the exchange that failed, `may_be_sent` and `has_head` count.
+    """
+    # By name, for `httpx2` has the same.
+    names = {cls.__name__ for cls in type(error).__mro__}
+    if names & _NOT_CONNECTED or not exchange.may_be_sent:
+        return _not_connected(engine, error, names)
+    if any(type(one).__module__.partition(".")[0] == "h2" for one in _chain(error)):
+        return RemoteProtocolError("the response is not acceptable HTTP/2")
+    for name, (kind, text) in _PLAIN.items():
+        if name in names:
+            return kind(text)
+    if "HTTPStatusError" in names:
+        return _refused_by_hook(engine, error)
+    bad = _bad_response(engine, error) if "RemoteProtocolError" in names else None
+    return bad or _gone(engine, exchange, error)
+
+
+def _bad_response(engine: HttpxEngine, error: Exception) -> MCPError | None:
+    if _TOO_LARGE in {getattr(one, "error_status_hint", None) for one in _chain(error)}:
+        return head_too_large(engine.limits)
+    if _http2_frame(error) is not None or _CLOSED.match(str(error)):
+        return None
+    # Behind the colon stands what came.
+    text = str(error).partition(":")[0][:_SHOWN]
+    return RemoteProtocolError(f"the response is not acceptable HTTP: {text}")
+
+
+def head_too_large(limits: Limits) -> MessageTooLarge:
+    """Build the error for a head that is over its limit."""
+    return MessageTooLarge(
+        f"the head of the response is over the limit of {limits.head} bytes",
+        limit=limits.head,
+    )
+
+
+def _not_connected(
+    engine: HttpxEngine, error: Exception, names: set[str]
+) -> ConnectError:
+    ours = ConnectError("", target=engine.target)
+    if "ConnectTimeout" in names:
+        ours = timeout_error(engine.http)
+        what = str(ours)
+    elif "PoolTimeout" in names:
+        what = "the HTTP client has no connection left"
+    elif "UnsupportedProtocol" in names:
+        what = "the HTTP client does not speak this scheme"
+    elif "ProxyError" in names:
+        text = str(error)[:_SHOWN].encode("unicode_escape").decode("ascii")
+        what = f"the proxy refuses: {text or type(error).__name__}"
+    elif (cause := _root(error)) is not None:
+        ours = connect_error(engine.http, cause)
+        what = str(ours)
+    else:
+        what = (
+            f"cannot connect to {engine.http.parsed.authority!r}: "
+            "the connection ended before anything was sent"
+        )
+    if engine.proxy is not None:
+        what += f" (through the proxy '{mask_url(engine.proxy)}')"
+    return ConnectError(what, target=ours.target, errno=ours.errno, reason=ours.reason)
+
+
+def _refused_by_hook(engine: HttpxEngine, error: Any) -> HTTPError:
+    response = error.response
+    return HTTPError(
+        f"{engine.target}: the HTTP client's hook refuses status "
+        f"{response.status_code}",
+        status=response.status_code,
+        headers={name.lower(): value for name, value in response.headers.items()},
+        target=engine.target,
+    )
+
+
+def _gone(engine: HttpxEngine, exchange: Any, error: Exception) -> MCPError:
+    frame = _http2_frame(error)
+    cause = _root(error)
+    is_refused = False
+    if frame is not None:
+        code = int(frame.error_code)
+        what = f"the server ended the stream with code {code}"
+        # Not so where the whole connection ends: httpcore sends those again itself.
+        is_refused = code == _REFUSED_STREAM and type(frame).__name__ == "StreamReset"
+    elif cause is None:
+        what = "the connection ended"
+    elif not exchange.has_head and is_certificate_refusal(cause):
+        return _not_connected(engine, error, set())
+    elif isinstance(cause, ssl.SSLError):
+        said = (cause.reason or "unknown").lower().replace("_", " ")
+        what = f"the connection broke (TLS: {said})"
+    else:
+        number = getattr(cause, "errno", None)
+        said = os.strerror(number) if number else type(cause).__name__
+        what = f"the connection broke ({said})"
+    place = "within the body" if exchange.has_head else "before the response"
+    return ConnectionClosed(
+        f"{engine.target}: {what} {place}", target=engine.target, sent=not is_refused
+    )
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Give an error and all that led to it, outermost first."""
+    waiting: list[BaseException] = [error]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop(0)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        # httpcore drops causes on its way up, and keeps them as arguments.
+        related = [one.__cause__, one.__context__, *one.args]
+        related += getattr(one, "exceptions", ())
+        waiting += [each for each in related if isinstance(each, BaseException)]
+
+
+def _root(error: BaseException) -> OSError | UnicodeError | None:
+    """Return the error of the system, TLS or the resolver, if there is one."""
+    for kinds in ((socket.gaierror, UnicodeError), ssl.SSLError):
+        for one in _chain(error):
+            if isinstance(one, kinds):
+                assert isinstance(one, OSError | UnicodeError)
+                return one
+    for one in _chain(error):
+        if isinstance(one, OSError) and one.errno is not None:
+            # asyncio has words of its own for some.
+            return OSError(one.errno, os.strerror(one.errno))
+    return None
+
+
+def _http2_frame(error: Exception) -> Any:
+    """Return the event by which the peer ended a stream, or all of them."""
+    for one in _chain(error):
+        for argument in one.args:
+            if getattr(argument, "error_code", None) is not None:
+                return argument
+    return None

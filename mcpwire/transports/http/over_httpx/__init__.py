@@ -1,1 +1,0 @@
-"""What both engines over httpx share, and the connections of the asyncio one."""
