@@ -720,7 +720,7 @@ class Client:
         if not isinstance(own, Mapping):
             raise LocalProtocolError(f"params._meta must be an object, got {own!r}")
         meta = {**own, **(options.get("meta") or {})}
-        carried = self._requests.options(options)._replace(meta=meta or None)
+        carried = self._requests.options({**options, "meta": meta or None})
         return await self._requests.perform(method, fields, carried)
 
     async def notify(
@@ -1162,22 +1162,6 @@ def _warn_of_patterns(tool: str, patterns: tuple[str, ...]) -> None:
 def _check_validate(validate: str) -> None:
     if validate not in {"off", "warn", "error"}:
         raise ValueError(f"validate must be 'off', 'warn' or 'error', got {validate!r}")
-
-
-def _features(given: Mapping[str, Any]) -> ClientFeatures | None:
-    # Most clients can be asked nothing, and import nothing of this.
-    if all(value is None for value in given.values()):
-        return None
-    from mcpwire.protocol.client_features import ClientFeatures
-
-    return ClientFeatures(**given)
-
-
-def _identity(info: Implementation | None, features: ClientFeatures | None) -> Identity:
-    return Identity(
-        encode(info) if info else {"name": "mcpwire", "version": __version__},
-        {} if features is None else features.capabilities,
-    )
 
 
 def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache | None:  # noqa: FBT001 - public option

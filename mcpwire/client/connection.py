@@ -159,6 +159,7 @@ class Connection:
     Attributes:
         settings: What the client was made with.
         channel: Performs calls; ``None`` unless connected.
+        is_wanted: Whether it was opened and not closed by us since, lost or not.
         profile: How requests are made, by the last agreement; empty before the first.
         negotiation: The record of the last handshake, also of one that failed.
         inbound: Hears what the server starts.
@@ -182,7 +183,7 @@ class Connection:
     def __init__(self, opener: Opener, settings: Settings) -> None:
         self._target = opener.target
         self._closed_stats = ClientStats()
-        self._is_wanted = False  # connected, and not closed by us since
+        self.is_wanted = False
         self._current = None
         self.settings = settings
         self.channel = None
@@ -216,7 +217,7 @@ class Connection:
         self._taken = False  # whether anybody has been told of this connection
         self._reconnector = Reconnector(self)
         self._background: set[asyncio.Task[Any]] = set()
-        self._sleeping: set[asyncio.Future[None]] = set()
+        self._woken = asyncio.Event()  # of what sleeps, by the next closing
         self._pinging: asyncio.Task[Any] | None = None
         self._leaving: set[asyncio.Task[None]] = set()  # what closes what is of no use
         self.replay: ReplayFn | None = None
@@ -247,11 +248,6 @@ class Connection:
         """Whether calls can be made now."""
         channel = self.channel  # another thread may take it away meanwhile
         return channel is not None and channel.lost is None
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether it was opened and not closed by us since, lost or not."""
-        return self._is_wanted
 
     @property
     def stats(self) -> ClientStats:
@@ -291,7 +287,7 @@ class Connection:
                 stderr_tail=getattr(channel, "stderr_tail", ""),
                 sent=False,
             )
-        if self._is_wanted:
+        if self.is_wanted:
             return ConnectionClosed(
                 f"the connection to {self._target} was lost and is not open again",
                 target=self._target,
@@ -392,7 +388,7 @@ class Connection:
                 self._loop = loop
                 self.time = loop.time
                 # What somebody wanted before stays wanted when a call gives up.
-                self._taken = self._is_wanted
+                self._taken = self.is_wanted
                 self._opening = loop.create_task(self._open(), name="mcpwire-connect")
                 self._opening.add_done_callback(self._opened)
             await self._shared.wait(self._opening, self._undo)
@@ -410,7 +406,7 @@ class Connection:
         if not opening.done():
             opening.cancel()
             await asyncio.wait([opening])
-            await self._left()
+            await self._wait_leaving()
         elif self.channel is not None and not self._taken:
             await self.aclose()
 
@@ -425,7 +421,7 @@ class Connection:
         if self.is_open:
             return
         self._check_loop()
-        if not self._is_wanted or not self._may_reopen():
+        if not self.is_wanted or not self._may_reopen():
             raise self.not_connected()
         await self._reconnector.revive(method, deadline)
 
@@ -437,20 +433,24 @@ class Connection:
         """
         loop = self._check_loop()
         if self._closing is None:
-            self._is_wanted = False
-            for sleeping in self._sleeping:
-                if not sleeping.done():
-                    sleeping.set_result(None)
+            self.is_wanted = False
             ending = [*self.inbound.close(), *self._reconnector.close()]
             ending += self._background
             ending += self._leaving
             if self._current is None and self._opening is None and not ending:
-                self.channel = None
+                self._take_channel()
                 self._ended()
                 return
             self._closing = loop.create_task(self._close(ending), name="mcpwire-close")
             self._closing.add_done_callback(self._closed)
         await asyncio.shield(self._closing)
+
+    def _take_channel(self) -> OpenChannel | None:
+        """Let no more calls be made, and wake what sleeps between two."""
+        channel, self._current, self.channel = self._current, None, None
+        self._woken.set()
+        self._woken = asyncio.Event()
+        return channel
 
     def _closed(self, task: asyncio.Task[None]) -> None:
         if self._closing is task:  # else it was abandoned
@@ -463,8 +463,8 @@ class Connection:
         if opening is not None:
             opening.cancel()
             await asyncio.wait([opening])
-            self._is_wanted = False  # it may have been through before it was cancelled
-        channel, self._current, self.channel = self._current, None, None
+            self.is_wanted = False  # it may have been through before it was cancelled
+        channel = self._take_channel()
         if channel is not None:
             self._closing_channel = channel
             await channel.aclose()
@@ -472,7 +472,7 @@ class Connection:
             self._retire(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
-        await self._left()
+        await self._wait_leaving()
         for task in self._background:
             task.cancel()
         ending += self._background
@@ -489,11 +489,11 @@ class Connection:
     @property
     def needs_loop(self) -> bool:
         """Whether its loop has to stay: open, opening, closing, or wanted back."""
-        return self._is_wanted or (self._opening or self._closing) is not None
+        return self.is_wanted or (self._opening or self._closing) is not None
 
     def abandon(self) -> bool:
         """Let go at once, from anywhere; tell whether a closing had yet to begin."""
-        self._is_wanted = False
+        self.is_wanted = False
         opening, self._opening = self._opening, None
         self._closing = None  # an interrupted loop may end neither of the two
         closing, self._closing_channel = self._closing_channel, None
@@ -538,6 +538,7 @@ class Connection:
             self._reconnector.forget()
             self._background.clear()
             self._leaving.clear()
+            self._woken = asyncio.Event()
             self._end_of_use()
         return loop
 
@@ -550,7 +551,7 @@ class Connection:
         old, self.channel = self._current, None
         if old is not None:
             self._see_off(old)
-        await self._left(until)
+        await self._wait_leaving(until)
         if old is not None:
             self._current = None
             self._retire(old)
@@ -579,7 +580,7 @@ class Connection:
                 allowed=self.settings.allowed,
             )
             self._leave(handshake.discard())
-            await self._left(until if isinstance(error, Exception) else None)
+            await self._wait_leaving(until if isinstance(error, Exception) else None)
             if failure is None:
                 raise
             raise failure from error
@@ -600,7 +601,7 @@ class Connection:
         task.add_done_callback(self._leaving.discard)
         stay_for(task)
 
-    async def _left(self, until: float | None = None) -> None:
+    async def _wait_leaving(self, until: float | None = None) -> None:
         """Wait for the end of what is being closed, until that time at most."""
         if self._leaving:
             left = None if until is None else max(0.0, until - self.time())
@@ -612,7 +613,7 @@ class Connection:
         # for the process, or the URL, and probed again when that fails.
         allowed = self.settings.allowed
         memory = self._opener.memory
-        known = self.profile.era is Era.SESSION and self._is_wanted
+        known = self.profile.era is Era.SESSION and self.is_wanted
         if memory is not None:
             known = memory.era is Era.SESSION
         if known and not self._doubts_era:
@@ -665,7 +666,7 @@ class Connection:
         self._missed()
         self.channel = channel
         self.serial += 1
-        self._is_wanted = True
+        self.is_wanted = True
         self._tell_noise(channel)
         self._reconnector.opened(channel)
         if self._trace is not None:
@@ -751,20 +752,14 @@ class Connection:
 
     async def sleep(self, seconds: float) -> None:
         """Wait so long; closing the connection ends it early."""
-        assert self._loop is not None
-        sleeping = self._loop.create_future()
-        self._sleeping.add(sleeping)
-        try:
-            await asyncio.wait([sleeping], timeout=seconds)
-        finally:
-            self._sleeping.discard(sleeping)
+        await self.wait(self._woken, seconds)
 
     async def attend(self, event: asyncio.Event, until: float | None = None) -> None:
         """Wait until an event is set; a connection lost meanwhile is opened again.
 
         Returns early at the time `until`, and when the connection is closed by us.
         """
-        while not event.is_set() and self._is_wanted:
+        while not event.is_set() and self.is_wanted:
             left = None if until is None else until - self.time()
             if left is not None and left <= 0:
                 return
@@ -794,7 +789,7 @@ class Connection:
             self._trace("lost", error)
         if self._pinging is not None:
             self._pinging.cancel()
-        if self._is_wanted and self._current is not None:
+        if self.is_wanted and self._current is not None:
             self._reconnector.lost(self._current)
             if self._may_reopen() and self.is_needed():
                 self._reconnector.start()

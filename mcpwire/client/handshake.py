@@ -181,25 +181,6 @@ class Handshake:
                 await asyncio.wait([closing])
 
 
-class _ScopeClock:
-    """A time limit that can be paused (`transports.oauth.authorizer`)."""
-
-    def __init__(self, scope: asyncio.Timeout) -> None:
-        self._scope = scope
-        self._time = asyncio.get_running_loop().time
-        self._left: float | None = None
-
-    def pause(self) -> None:
-        when = self._scope.when()
-        self._left = None if when is None else when - self._time()
-        if self._left is not None and not self._scope.expired():
-            self._scope.reschedule(None)
-
-    def resume(self) -> None:
-        if self._left is not None and not self._scope.expired():
-            self._scope.reschedule(self._time() + self._left)
-
-
 @contextlib.contextmanager
 def pausable(
     pauser: DeadlinePauser | None,
@@ -210,11 +191,11 @@ def pausable(
     if pauser is None:
         yield
         return
-    from mcpwire.transports.oauth.authorizer import PausableDeadline
+    from mcpwire.transports.oauth.authorizer import PausableDeadline, PausableScope
 
     time = asyncio.get_running_loop().time
     with (
-        pauser.applied(_ScopeClock(scope)),
+        pauser.applied(PausableScope(scope)),
         pauser.applied(PausableDeadline(deadline, time)),
     ):
         yield

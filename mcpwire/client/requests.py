@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from time import time as wall_time
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import attrs
 
 from mcpwire.errors import (
     CallCancelled,
@@ -61,7 +63,8 @@ PROGRESS_EXTENDS_TIMES: Final = 10.0
 """How many timeouts a call may take that reports progress, unless told otherwise."""
 
 
-class Options(NamedTuple):
+@attrs.frozen
+class Options:
     """What one public call carries through all the requests that it makes."""
 
     deadline: Deadline | None = None
@@ -205,8 +208,15 @@ class Requests:
     def _begin(
         self, method: str, params: dict[str, Any] | None, options: Options
     ) -> Coroutine[Any, Any, dict[str, Any]]:
-        deadline, meta, on_progress, headers, handle, *_ = options
-        return self.begin(method, params, deadline, meta, on_progress, headers, handle)
+        return self.begin(
+            method,
+            params,
+            options.deadline,
+            options.meta,
+            options.on_progress,
+            options.headers,
+            options.handle,
+        )
 
     # Whole operations...
 
@@ -321,7 +331,7 @@ class Requests:
             while True:
                 try:
                     if type(step) is Call and "cursor" in step.params:
-                        options = options._replace(serial=serial)
+                        options = attrs.evolve(options, serial=serial)
                         self.check_cursor(options)
                     outcome = await self._take(method, step, options)
                     if type(step) is Call and "cursor" not in step.params:
@@ -428,7 +438,7 @@ class Requests:
             if method != "tools/call" or options.has_new_headers:
                 raise
             await self._list_tools_anew(refused, options.deadline)
-            options = options._replace(has_new_headers=True)
+            options = attrs.evolve(options, has_new_headers=True)
         return await self.perform(method, params, options)
 
     async def _list_tools_anew(

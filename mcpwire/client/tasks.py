@@ -10,6 +10,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from mcpwire.client.requests import as_object
 from mcpwire.errors import ConnectionClosed, LocalProtocolError, TransportError
 from mcpwire.limits import check_timeout
@@ -312,7 +314,7 @@ async def walk(
     """Perform what follows a task, within one deadline."""
     # Tasks have no progress, and what may be repeated of the call says nothing of
     # looking at its task.
-    options = options._replace(on_progress=None, idempotent=None)
+    options = attrs.evolve(options, on_progress=None, idempotent=None)
     try:
         result: dict[str, Any] = await requests.drive("tools/call", steps, options)
     except LocalProtocolError as error:

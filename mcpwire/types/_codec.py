@@ -195,12 +195,6 @@ class FieldSpec(NamedTuple):
         until = self.spec.until
         return self.spec.since <= revision and (until is None or revision <= until)
 
-    def required_in(self, revision: str) -> bool:
-        required = self.spec.required
-        if isinstance(required, tuple):
-            return revision in required
-        return self.exists_in(revision) and (required or self.default is attrs.NOTHING)
-
 
 class TypeSpec(NamedTuple):
     """A wire type as the codec sees it."""
@@ -715,7 +709,7 @@ def _field(cls: type[WireType], attribute: attrs.Attribute[Any]) -> FieldSpec:
     )
 
 
-def _read(cls: type[WireType]) -> TypeSpec:
+def read_class(cls: type[WireType]) -> TypeSpec:
     attributes = {field.name: field for field in attrs.fields(cls)}
     raw = attributes.pop("raw", None)
     attributes.pop("extra", None)
@@ -759,7 +753,7 @@ def _compiled_encoders(*handler: str) -> _Cache:
     return _Cache(of_revision)
 
 
-_specs: Final = _Cache(_read)
+_specs: Final = _Cache(read_class)
 _decoders: Final = _Cache(_compiled_decoder)
 _inner_decoders: Final = _Cache(lambda cls: _DecoderSource(cls).compile())
 _encoders: Final = _compiled_encoders("except SYMPTOMS as e:", "explain(o, e)", "raise")

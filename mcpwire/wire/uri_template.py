@@ -1,7 +1,7 @@
-"""URI templates (RFC 6570): read, expanded with values, and matched with a URI.
+"""URI templates (RFC 6570): read, and matched with a URI.
 
-Expanding knows all four levels. The RFC does not define matching. `UriMatcher` does it
-for the templates where one answer is the right one; any other is refused when the
+All four levels are read. The RFC does not define matching. `UriMatcher` does it for the
+templates where one answer is the right one; any other is refused when the
 matcher is made, with the place and what to write instead::
 
     {x}         one segment: no slash, be it encoded
@@ -24,14 +24,13 @@ the most to those behind it, and no place farther away could do better.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_to_bytes
 
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 __all__ = [
     "MAX_LENGTH",
@@ -50,9 +49,6 @@ MAX_LENGTH: Final = 64 * 1024
 
 MAX_PARAMETERS: Final = 1_000
 """How many parameters of one query are looked at."""
-
-Value: TypeAlias = "str | int | float | Sequence[Any] | Mapping[str, Any] | None"
-"""The value of a variable; ``None`` and empty values are left out."""
 
 _NAME: Final = re.compile(
     r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*"
@@ -115,27 +111,7 @@ class Expression:
     """Where its brace opens."""
 
 
-@attrs.frozen
-class _Style:
-    """How one operator expands (RFC 6570, Appendix A)."""
-
-    first: str
-    separator: str
-    is_named: bool = False
-    if_empty: str = ""
-    keeps_reserved: bool = False
-
-
-_STYLES: Final[Mapping[str, _Style]] = {
-    "": _Style("", ","),
-    "+": _Style("", ",", keeps_reserved=True),
-    "#": _Style("#", ",", keeps_reserved=True),
-    ".": _Style(".", "."),
-    "/": _Style("/", "/"),
-    ";": _Style(";", ";", is_named=True),
-    "?": _Style("?", "&", is_named=True, if_empty="="),
-    "&": _Style("&", "&", is_named=True, if_empty="="),
-}
+_OPERATORS: Final = frozenset("+#./;?&")
 
 
 class UriTemplate:
@@ -160,13 +136,6 @@ class UriTemplate:
         """Its expressions in their order."""
         return [part for part in self.parts if isinstance(part, Expression)]
 
-    def expand(self, values: Mapping[str, Value]) -> str:
-        """Return the URI of these values; variables without one are left out."""
-        return "".join(
-            encode_literal(part) if isinstance(part, str) else _expand(part, values)
-            for part in self.parts
-        )
-
 
 def _parse(text: str) -> Iterator[str | Expression]:
     at = 0
@@ -190,7 +159,7 @@ def _parse(text: str) -> Iterator[str | Expression]:
 
 def _expression(text: str, opened: int, closed: int) -> Expression:
     at = opened + 1
-    operator = text[at] if text[at] in _STYLES else ""
+    operator = text[at] if text[at] in _OPERATORS else ""
     at += len(operator)
     variables = []
     for each in text[at:closed].split(","):
@@ -212,75 +181,6 @@ def _variable(text: str, at: int, spelled: str) -> Variable:
         return Variable(name, prefix=int(modifier[1:]))
     problem = f"{modifier[:20]!r} may not follow a variable's name"
     raise TemplateError(problem, text, at + found.end())
-
-
-# Expanding...
-
-
-def _expand(expression: Expression, values: Mapping[str, Value]) -> str:
-    style = _STYLES[expression.operator]
-    expanded = [
-        piece
-        for variable in expression.variables
-        for piece in _pieces(variable, values.get(variable.name), style)
-    ]
-    return style.first + style.separator.join(expanded) if expanded else ""
-
-
-def _pieces(variable: Variable, value: Value, style: _Style) -> list[str]:
-    """Return the expansion of a variable, as pieces to put separators between."""
-    if value is None:
-        return []
-    if isinstance(value, (str, int, float)):
-        text = _encode(_text(value)[: variable.prefix], style)
-        return [_named(variable.name, text, style)]
-    if variable.prefix is not None:
-        raise TypeError(f"{variable.name!r} must be a text: a prefix of it is wanted")
-    pairs = _pairs(value, style)
-    if not pairs:
-        return []
-    if not variable.explode:
-        joined = ",".join(
-            piece for pair in pairs for piece in pair if piece is not None
-        )
-        return [f"{variable.name}={joined}" if style.is_named else joined]
-    if isinstance(value, Mapping):
-        ending = style.if_empty if style.is_named else "="
-        return [f"{key}={text}" if text else f"{key}{ending}" for key, text in pairs]
-    return [_named(variable.name, text, style) for _, text in pairs]
-
-
-def _named(name: str, text: str, style: _Style) -> str:
-    if not style.is_named:
-        return text
-    return f"{name}={text}" if text else f"{name}{style.if_empty}"
-
-
-def _pairs(value: object, style: _Style) -> list[tuple[str | None, str]]:
-    """Return the members of a list (without keys) or of a mapping, encoded."""
-    if isinstance(value, Mapping):
-        return [
-            (_encode(_text(key), style), _encode(_text(member), style))
-            for key, member in value.items()
-            if member is not None
-        ]
-    if not isinstance(value, (list, tuple)):
-        raise TypeError(f"a URI cannot hold a {type(value).__name__}")
-    return [
-        (None, _encode(_text(member), style)) for member in value if member is not None
-    ]
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    raise TypeError(f"a URI cannot hold a {type(value).__name__}")
-
-
-def _encode(text: str, style: _Style) -> str:
-    return encode_literal(text) if style.keeps_reserved else quote(text, safe="")
 
 
 def encode_literal(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 from parity_tables import EXCLUDED, OURS, PARAMS, RENAMED, UNIONS, WIDER
+from wirevalues import required_in
 
 from mcpwire import types
 from mcpwire.types._codec import (
@@ -135,7 +136,7 @@ class Comparison:
         required: bool,  # noqa: FBT001 - a column of the schema
     ) -> None:
         """Compare a field with a property: its requiredness and its JSON types."""
-        if field.required_in(self.revision) != required:
+        if required_in(field, self.revision) != required:
             says = "required" if required else "optional"
             self.report(path, f"the schema says it is {says}")
         if (cls.__name__, field.wire) in WIDER:

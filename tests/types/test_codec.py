@@ -11,7 +11,7 @@ import pytest
 from mcpwire import types
 from mcpwire.errors import InvalidMessage
 from mcpwire.types import UNSET, decode, decoder, encode, encoder
-from mcpwire.types._codec import wire_name
+from mcpwire.types._codec import read_class, spec_of, wire_name
 from mcpwire.versions import find_revision
 
 TEXT = {"type": "text", "text": "hi"}
@@ -326,3 +326,19 @@ def test_schemas_keep_every_keyword():
     }
     value = {"name": "a", "inputSchema": schema, "outputSchema": {"type": "array"}}
     assert encode(decode(types.Tool, value)) == value
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [
+        types.CallToolResult,
+        types.EmbeddedResource,
+        types.ElicitRequest,
+        types.SamplingMessage,
+    ],
+)
+def test_what_a_class_says_of_its_fields_is_read_anew_as_it_was_read_before(cls):
+    # The first reading is kept, and anything may have been the first.
+    assert [field.wire for field in read_class(cls).fields] == [
+        field.wire for field in spec_of(cls).fields
+    ]

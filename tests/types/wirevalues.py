@@ -23,6 +23,15 @@ from mcpwire.types._codec import (
     spec_of,
 )
 
+
+def required_in(field, revision):
+    """Tell whether a revision's schema requires the field."""
+    required = field.spec.required
+    if isinstance(required, tuple):
+        return revision in required
+    return field.exists_in(revision) and (required or field.default is attrs.NOTHING)
+
+
 CLASSES = [
     value
     for name in types.__all__
@@ -162,7 +171,7 @@ class Maker:
         optional: dict[str, Any] = {}
         for field in spec.fields:
             if field.exists_in(self.revision):
-                demanded = field.required_in(self.revision)
+                demanded = required_in(field, self.revision)
                 place = required if demanded else optional
                 place[field.wire] = self.field(cls, field)
         return st.fixed_dictionaries(required, optional=optional)

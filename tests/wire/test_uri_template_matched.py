@@ -5,6 +5,7 @@ import re
 import sys
 
 import pytest
+import uritemplate
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -243,10 +244,8 @@ def test_a_match_is_found_exactly_where_there_is_one(shape, uri):
     found = UriMatcher(UriTemplate(template), names).match(uri)
     assert (found is not None) == (pattern.fullmatch(uri) is not None)
     if found is not None:
-        assert (
-            UriTemplate(template.replace("*", "").replace("{v", "{+v")).expand(found)
-            == uri
-        )
+        wide = template.replace("*", "").replace("{v", "{+v").replace("{++", "{+")
+        assert uritemplate.expand(wide, found) == uri
 
 
 SAFE = st.text(
@@ -259,8 +258,9 @@ SAFE = st.text(
 @given(SAFE, SAFE, SAFE)
 def test_what_expands_is_read_back(x, y, q):
     values = {"x": x, "y": y, "q": q}
-    template = UriTemplate("a://{x}-{y}/z{?q}")
-    assert UriMatcher(template).match(template.expand(values)) == values
+    text = "a://{x}-{y}/z{?q}"
+    uri = uritemplate.expand(text, values)
+    assert UriMatcher(UriTemplate(text)).match(uri) == values
 
 
 # Bounds...

@@ -57,6 +57,7 @@ __all__ = [
     "Credential",
     "DeadlinePauser",
     "PausableDeadline",
+    "PausableScope",
 ]
 
 SETTLE_S: Final = 2.0  # closing waits for an operation that has posted something
@@ -624,3 +625,24 @@ class PausableDeadline:
             self._deadline.resume(self._now())
             if self._rearm is not None:
                 self._rearm(self._deadline.at)
+
+
+class PausableScope:
+    """Lets the deadline of an `asyncio.timeout` be paused."""
+
+    def __init__(self, scope: asyncio.Timeout) -> None:
+        self._scope = scope
+        self._time = asyncio.get_running_loop().time
+        self._left: float | None = None
+
+    def pause(self) -> None:
+        """Do not count the time that follows."""
+        when = self._scope.when()
+        self._left = None if when is None else when - self._time()
+        if self._left is not None and not self._scope.expired():
+            self._scope.reschedule(None)
+
+    def resume(self) -> None:
+        """Count the time again."""
+        if self._left is not None and not self._scope.expired():
+            self._scope.reschedule(self._time() + self._left)
