@@ -4,9 +4,8 @@ An operation of several steps is a generator: it yields a step of `mcpwire.auth.
 and is sent the outcome. `mcpwire.transports.oauth` performs the steps. Nothing here
 knows a clock, randomness, storage or a network::
 
-    flow ──► discovery ──► scopes      config, errors     imported by users
+    flow ──► discovery                 config, errors     imported by users
       ├────► registration              records            values, and their storage
-      ├────► authorization             steps              performed by a shell
-      └────► tokens ──► jwt            url_policy         rules for named URLs
-    resource_server ──► jwt, scopes
+      └────► tokens ──► jwt            steps              performed by a shell
+    resource_server ──► jwt            url_policy         rules for named URLs
 """

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.auth.jwt import check_signing_key
-from mcpwire.auth.records import masked
+from mcpwire.auth.records import check_scope, masked
 from mcpwire.auth.registration import check_document_url
-from mcpwire.auth.scopes import check_scope
+from mcpwire.auth.url_policy import parse_identifier
 from mcpwire.limits import check_timeout
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 
@@ -114,12 +114,7 @@ def _check_issuer(instance: Any, attribute: attrs.Attribute[Any], value: Any) ->
     if value is None or value == DISCOVERED:
         return
     _text(instance, attribute, value)
-    url = parse_url(value)
-    # RFC 8414 section 2: https, without query and fragment.
-    if not url.is_secure or (url.query, url.fragment) != (None, None):
-        raise ValueError(
-            f"cannot use issuer '{url}': it must be https, without query and fragment"
-        )
+    parse_identifier(value, attribute.name)
 
 
 def _needed_issuer(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:

@@ -14,15 +14,14 @@ next one is asked; if it holds something wrong, the discovery ends.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
 from mcpwire.auth.errors import DiscoveryError, UrlRefused
-from mcpwire.auth.records import ResourceMetadata, ServerMetadata
-from mcpwire.auth.scopes import is_scope, parse_scopes
+from mcpwire.auth.records import ResourceMetadata, ServerMetadata, each_scope_once
 from mcpwire.auth.steps import Answer, Fetch, Now, check_available
-from mcpwire.auth.url_policy import check_url, refused
+from mcpwire.auth.url_policy import parse_identifier, refused
 from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.urls import Url, mask_url, parse_url, same_origin
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mcpwire.auth.steps import Steps
+    from mcpwire.auth.url_policy import UrlPolicy
 
 __all__ = [
     "Challenge",
@@ -55,30 +55,27 @@ T = TypeVar("T")
 # fields make one. Earlier text decides how later text is read, so it is read from the
 # left, and only as far as it is sound.
 
-Scheme: TypeAlias = Literal["bearer", "dpop"]
-
 
 @attrs.frozen
 class Challenge:
     """One way to authenticate that a server accepts."""
 
     scheme: str  # in lower case
-    token68: str | None  # in place of parameters, with schemes such as Negotiate
     params: Mapping[str, str]  # by name in lower case; the first of one name
 
 
 # Possessive throughout: no character is read twice, so time is linear.
 _BETWEEN: Final = re.compile(r"[ \t,]*+")
-_SPACE: Final = re.compile(r"[ \t]*+")
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++")
 _EQUALS: Final = re.compile(r"[ \t]*+=[ \t]*+")
-_TOKEN68: Final = re.compile(r"([0-9A-Za-z\-._~+/]++=*+)[ \t]*+(?:,|\Z)")
+# In place of parameters, with schemes such as Negotiate.
+_TOKEN68: Final = re.compile(r"[ \t]*+([0-9A-Za-z\-._~+/]++=*+)[ \t]*+(?:,|\Z)")
 _QUOTED: Final = re.compile(
     r'"((?:[^"\\\x00-\x08\x0a-\x1f\x7f]++|\\[^\x00-\x08\x0a-\x1f\x7f])*+)"'
 )
 _ESCAPED: Final = re.compile(r"\\(.)")
 # A token, and all else that servers leave without quotes: URLs above all.
-_UNQUOTED: Final = re.compile(r'[^\s",\\\x00-\x1f\x7f]*+')
+_UNQUOTED: Final = re.compile(r'([^\s",\\\x00-\x1f\x7f]*+)(?=[ \t,]|\Z)')
 _END_OF_ITEM: Final = re.compile(r"[ \t,]|\Z")
 
 
@@ -91,45 +88,42 @@ def parse_challenges(value: str) -> list[Challenge]:
     challenges: list[Challenge] = []
     params: dict[str, str] | None = None  # of the last challenge, if it takes some
     may_begin = True  # a challenge: only a comma, or nothing, stands before it
-    position = _end(_BETWEEN, value, 0)
+    position = _skip(_BETWEEN, value, 0)
     while name := _TOKEN.match(value, position):
         equals = _EQUALS.match(value, name.end())
         if equals is not None:
-            text, position = _read_param(value, equals.end())
-            if params is None or text is None:
+            read = _read_value(value, equals.end())
+            if params is None or read is None:
                 break
+            text, position = read
             params.setdefault(name[0].lower(), text)
         elif may_begin and _END_OF_ITEM.match(value, name.end()):
-            token68, position = _read_token68(value, name.end())
-            challenge_params: dict[str, str] = {}
-            challenges.append(Challenge(name[0].lower(), token68, challenge_params))
-            params = challenge_params if token68 is None else None
+            token68 = _TOKEN68.match(value, name.end())
+            params = {}
+            challenges.append(Challenge(name[0].lower(), params))
+            position = name.end()
+            if token68 is not None:
+                params, position = None, token68.end(1)
         else:
             break
-        start, position = position, _end(_BETWEEN, value, position)
+        start, position = position, _skip(_BETWEEN, value, position)
         may_begin = "," in value[start:position]
     return challenges
 
 
-def _end(pattern: re.Pattern[str], value: str, position: int) -> int:
-    match = pattern.match(value, position)
-    return position if match is None else match.end()
-
-
-def _read_param(value: str, position: int) -> tuple[str | None, int]:
-    """Return a parameter's value (``None``: unsound), and where it ends."""
+def _read_value(value: str, position: int) -> tuple[str, int] | None:
+    """Return a parameter's value and where it ends; ``None``: it is unsound."""
     quoted = _QUOTED.match(value, position)
     if quoted is not None:
         return _ESCAPED.sub(r"\1", quoted[1]), quoted.end()
-    end = _end(_UNQUOTED, value, position)
-    # A quotation mark that opens and never closes, for one.
-    text = value[position:end] if _END_OF_ITEM.match(value, end) else None
-    return text, end
+    # A quotation mark that opens and never closes matches neither.
+    plain = _UNQUOTED.match(value, position)
+    return None if plain is None else (plain[1], plain.end())
 
 
-def _read_token68(value: str, position: int) -> tuple[str | None, int]:
-    match = _TOKEN68.match(value, _end(_SPACE, value, position))
-    return (None, position) if match is None else (match[1], match.end(1))
+def _skip(pattern: re.Pattern[str], value: str, position: int) -> int:
+    match = pattern.match(value, position)
+    return position if match is None else match.end()
 
 
 @attrs.frozen
@@ -137,23 +131,17 @@ class Denial:
     """The head of a refused request, as far as it concerns tokens."""
 
     status: int
-    scheme: Scheme | None = None  # of the most detailed challenge; None: not for tokens
     error: str | None = None  # of RFC 6750 section 3.1 or RFC 9449
     scopes: tuple[str, ...] | None = None  # that the request needs
-    resource_metadata: str | None = (
-        None  # the URL of the resource's metadata, unchecked
-    )
+    resource_metadata: str | None = None  # where it is, unchecked
     has_bearer: bool = False  # whether plain tokens are accepted at all
     has_dpop: bool = False  # whether tokens that are bound to a key are accepted
-    dpop_nonce: str | None = None  # for the next proof (RFC 9449 section 9)
 
 
-_SCHEMES: Final[Mapping[str, Scheme]] = {"bearer": "bearer", "dpop": "dpop"}
 _DETAILS: Final = frozenset({"error", "scope", "resource_metadata"})
 
-# RFC 6750, 3 and RFC 9449, 8.1 have the same alphabets, one with the space.
+# RFC 6750, 3 and RFC 9449, 8.1 have the same alphabet.
 _ERROR: Final = re.compile(r"[ !#-\[\]-~]{1,100}")
-_NONCE: Final = re.compile(r"[!#-\[\]-~]+")
 
 
 def read_denial(status: int, fields: Mapping[str, str]) -> Denial:
@@ -163,24 +151,18 @@ def read_denial(status: int, fields: Mapping[str, str]) -> Denial:
     Names of fields are in lower case, several fields of one name are joined.
     """
     challenges = parse_challenges(fields.get("www-authenticate", ""))
-    found = [challenge for challenge in challenges if challenge.scheme in _SCHEMES]
-    nonce = fields.get("dpop-nonce", "")
-    denial = Denial(
+    found = [each for each in challenges if each.scheme in {"bearer", "dpop"}]
+    schemes = {each.scheme for each in found}
+    best = max(found, key=lambda each: len(_DETAILS & each.params.keys()), default=None)
+    params = {} if best is None else best.params
+    error = params.get("error", "")
+    return Denial(
         status,
-        has_bearer=any(challenge.scheme == "bearer" for challenge in found),
-        has_dpop=any(challenge.scheme == "dpop" for challenge in found),
-        dpop_nonce=nonce if _NONCE.fullmatch(nonce) else None,
-    )
-    if not found:
-        return denial
-    best = max(found, key=lambda challenge: len(_DETAILS & challenge.params.keys()))
-    error = best.params.get("error", "")
-    return attrs.evolve(
-        denial,
-        scheme=_SCHEMES[best.scheme],
-        error=error if _ERROR.fullmatch(error) else None,
-        scopes=parse_scopes(best.params.get("scope", "")) or None,
-        resource_metadata=best.params.get("resource_metadata") or None,
+        error if _ERROR.fullmatch(error) else None,
+        each_scope_once(params.get("scope", "").split(" ")) or None,
+        params.get("resource_metadata") or None,
+        "bearer" in schemes,
+        "dpop" in schemes,
     )
 
 
@@ -216,34 +198,32 @@ def covers(resource: str, server: Url) -> bool:
         url = parse_url(resource)
     except ValueError:
         return False
-    if url.fragment is not None or not same_origin(url, server):
-        return False
-    if url.query is not None and url.query != server.query:
-        return False
-    inner = _resolve_dots(server.path).removesuffix("/") + "/"
-    return inner.startswith(_resolve_dots(url.path).removesuffix("/") + "/")
+    return (
+        url.fragment is None
+        and same_origin(url, server)
+        and url.query in {None, server.query}
+        and _folder(server.path).startswith(_folder(url.path))
+    )
+
+
+def _folder(path: str) -> str:
+    return _resolve_dots(path).removesuffix("/") + "/"
 
 
 def _resolve_dots(path: str) -> str:
     segments: list[str] = []
-    *leading, last = path.split("/")[1:]
-    for segment in leading:
+    for segment in (given := path.split("/")[1:]):
         if segment.lower() in _TWO_DOTS:
             del segments[-1:]
         elif segment.lower() not in _DOT:
             segments.append(segment)
-    if last.lower() in _TWO_DOTS:
-        del segments[-1:]
-    is_folder = last.lower() in _DOT | _TWO_DOTS
-    return "/" + "/".join([*segments, "" if is_folder else last])
+    if given[-1].lower() in _DOT | _TWO_DOTS:
+        segments.append("")  # it names a folder
+    return "/" + "/".join(segments)
 
 
 def resource_metadata_urls(server: Url, challenged: str | None) -> list[str]:
-    """Return the URLs of a resource's metadata, in the order to ask.
-
-    Raises:
-        UrlRefused: The challenge named a URL outside the server's origin.
-    """
+    """Return the URLs of a resource's metadata, in the order to ask."""
     path = _resolve_dots(server.path).removeprefix("/")
     query = "" if server.query is None else f"?{server.query}"
     # RFC 9728, 3.1: between the host and the rest; MCP adds the root. Some servers
@@ -270,13 +250,7 @@ def _check_challenged(text: str, server: Url) -> str:
 
 
 def read_resource_metadata(body: bytes, server: Url) -> ResourceMetadata:
-    """Return the metadata of a resource.
-
-    Raises:
-        NotJson: The body is not JSON.
-        DiscoveryError: It is another document, names no authorization server, or is
-            about a resource that does not cover the server.
-    """
+    """Return the metadata of a resource that covers the server."""
     document = read_document(body, _RESOURCE)
     resource = document.get("resource")
     if not isinstance(resource, str):
@@ -286,14 +260,14 @@ def read_resource_metadata(body: bytes, server: Url) -> ResourceMetadata:
         raise DiscoveryError(
             f"{_RESOURCE} is about '{mask_url(resource)}', which is not '{server}'"
         )
-    issuers = read_texts(document, "authorization_servers")
+    issuers = _read_texts(document, "authorization_servers")
     if not issuers:
         raise DiscoveryError(f"{_RESOURCE} names no authorization server")
-    scopes = read_texts(document, "scopes_supported")
+    scopes = _read_texts(document, "scopes_supported")
     return ResourceMetadata(
         resource,
         issuers,
-        None if scopes is None else tuple(filter(is_scope, scopes)),
+        None if scopes is None else each_scope_once(scopes),
         document.get("dpop_bound_access_tokens_required") is True,
     )
 
@@ -313,7 +287,7 @@ def read_document(body: bytes, what: str) -> Mapping[str, Any]:
     return document
 
 
-def read_texts(document: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
+def _read_texts(document: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
     """Return the texts of a list, each once; ``None`` if the member is not a list.
 
     Neither RFC 8414 nor RFC 9728 gives a meaning to another type, so such a member
@@ -353,18 +327,11 @@ _CLAIMS: Final = (
 
 
 def server_metadata_urls(issuer: str) -> list[str]:
-    """Return the URLs of an authorization server's metadata, in the order to ask.
-
-    Raises:
-        DiscoveryError: The text cannot be an issuer.
-    """
+    """Return the URLs of an issuer's metadata, in the order to ask."""
     try:
-        url = parse_url(issuer)
+        url = parse_identifier(issuer, "issuer", allow_insecure=True)
     except ValueError as error:
         raise DiscoveryError(str(error)) from None
-    # RFC 8414, 2.
-    if (url.query, url.fragment) != (None, None):
-        raise DiscoveryError(f"the issuer '{url}' has a query or a fragment")
     # 2026-07-28 basic/authorization, "Authorization Server Metadata Discovery".
     path = url.path.rstrip("/")
     urls = [url.origin + _OAUTH + path, url.origin + _OPENID + path]
@@ -392,7 +359,7 @@ def check_pkce(metadata: ServerMetadata) -> None:
     if not metadata.is_assumed and "S256" not in methods:
         raise DiscoveryError(
             f"the authorization server '{mask_url(metadata.issuer)}' does not support "
-            "PKCE by S256: without it anybody who sees a code can use it"
+            "PKCE by S256: without it a stolen code can be used"
         )
 
 
@@ -403,11 +370,6 @@ def read_server_metadata(
 
     With `relaxed` it may name another issuer at the same origin: for servers of
     2025-03-26 alone, where no issuer led here but the origin.
-
-    Raises:
-        NotJson: The body is not JSON.
-        DiscoveryError: It is another document, is about another issuer, or says too
-            little.
     """
     document = read_document(body, _SERVER)
     found = document.get("issuer")
@@ -420,7 +382,7 @@ def read_server_metadata(
         )
     members: dict[str, Any] = {
         **{name: _read_endpoint(document, name) for name in _ENDPOINTS},
-        **{name: read_texts(document, name) for name in _LISTS},
+        **{name: _read_texts(document, name) for name in _LISTS},
         # Anything but true is no claim.
         **{name: document.get(name) is True for name in _CLAIMS},
     }
@@ -431,18 +393,17 @@ def read_server_metadata(
 
 def _is_at_origin(issuer: str, origin: str) -> bool:
     try:
-        url = parse_url(issuer)
-    except ValueError:
+        server_metadata_urls(issuer)
+    except DiscoveryError:
         return False
-    is_issuer = (url.query, url.fragment) == (None, None)
-    return is_issuer and same_origin(url, parse_url(origin))
+    return same_origin(parse_url(issuer), parse_url(origin))
 
 
 def _read_endpoint(document: Mapping[str, Any], name: str) -> str | None:
     value = document.get(name)
     if value is None or isinstance(value, str):
         return value
-    raise DiscoveryError(f"{_SERVER} has {name} that is no text")
+    raise DiscoveryError(f"{_SERVER} has {name} that is not text")
 
 
 # The search...
@@ -456,30 +417,20 @@ _SHOWN_MAX: Final = 4  # URLs in the message of an error
 
 
 def discover(
-    server: Url,
-    denial: Denial | None,
-    known: str | None,
-    *,
-    allow_insecure: bool = False,
+    policy: UrlPolicy, denial: Denial | None, known: str | None
 ) -> Steps[tuple[ResourceMetadata | None, ServerMetadata]]:
-    """Find the authorization server of an MCP server.
+    """Find the authorization server of an MCP server that has refused a request.
 
     The resource is ``None`` with servers of 2025-03-26, which are their own
-    authorization servers.
-
-    Args:
-        server: The URL of the MCP server.
-        denial: Its refusal of a request.
-        known: The issuer of stored or configured credentials; if the resource names it,
-            no other is asked.
-        allow_insecure: Whether http is allowed if the server's own URL is http.
+    authorization servers. If the resource names the issuer of `known`, stored or
+    configured credentials, no other is asked.
 
     Raises:
         AuthTemporarilyUnavailable: One that must be asked cannot answer now.
         DiscoveryError: There is none, or it must not be believed; holds what was tried.
         UrlRefused: A named URL must not be asked.
     """
-    search = _Search(server, allow_insecure)
+    search = _Search(policy)
     try:
         resource = yield from search.find_resource(denial)
         if resource is not None:
@@ -492,19 +443,14 @@ def discover(
     return resource, metadata
 
 
-@attrs.define
 class _Search:
     """One discovery, and what it has tried so far."""
 
-    server: Url
-    allow_insecure: bool
-    tried: list[tuple[str, str]] = attrs.Factory(list)
-    is_empty: bool = True  # whether no place held anything at all
-
-    def check(self, url: str, what: str) -> None:
-        check_url(
-            url, what=what, server=self.server, allow_insecure=self.allow_insecure
-        )
+    def __init__(self, policy: UrlPolicy) -> None:
+        self.policy = policy
+        self.server = policy.server
+        self.tried: list[tuple[str, str]] = []
+        self.is_empty = True  # whether no place held anything at all
 
     def note(self, url: str, outcome: str) -> None:
         self.tried.append((mask_url(url).partition("?")[0], outcome))
@@ -519,7 +465,7 @@ class _Search:
         self, url: str, what: str, headers: tuple[tuple[str, str], ...]
     ) -> Steps[bytes | None]:
         """Return the document at a URL; ``None``: there is none."""
-        self.check(url, what)
+        self.policy.check(url, what)
         answer: Answer = yield Fetch(what, url, headers=headers, may_redirect=True)
         if 200 <= answer.status < 300:
             return answer.body
@@ -573,10 +519,10 @@ class _Search:
             for name, what in _ENDPOINTS.items():
                 url = getattr(metadata, name)
                 if url is not None:
-                    self.check(url, what)
+                    self.policy.check(url, what)
             return metadata
 
-        self.check(issuer, "the authorization server")
+        self.policy.check(issuer, "the authorization server")
         headers = _ACCEPT_OF_OLD if is_old else _ACCEPT
         urls = server_metadata_urls(issuer)
         return (yield from self.find(urls, _SERVER, read, headers))
@@ -611,5 +557,7 @@ class _Search:
         if metadata is not None:
             return metadata
         if not self.is_empty:
-            raise self.failure(f"cannot find out who gives tokens for '{self.server}'")
+            raise self.failure(
+                f"cannot find the authorization server of '{self.server}'"
+            )
         return assumed_metadata(self.server)

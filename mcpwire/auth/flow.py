@@ -15,16 +15,22 @@ lease is held while a user thinks. A refresh token is sent once: a second time l
 like theft, and ends the login. The store keeps its content until there are new tokens:
 a login that is given up costs nothing. A registration is stored before the user is
 asked, beside earlier tokens, so that not every attempt registers another client.
+
+A browser can be made to bring back anything: a response counts only if it has the state
+of the request, and none of it is shown, its error included, unless it comes from the
+issuer that was asked.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from hashlib import sha256
+from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from urllib.parse import quote, unquote_plus
 
 import attrs
 
-from mcpwire.auth import authorization
 from mcpwire.auth.config import DISCOVERED, ClientCredentials, OAuth, WorkloadIdentity
 from mcpwire.auth.discovery import canonical_uri, check_pkce, discover
 from mcpwire.auth.errors import (
@@ -36,10 +42,16 @@ from mcpwire.auth.errors import (
     ResponseRefused,
     TokenError,
 )
-from mcpwire.auth.jwt import SigningKey
-from mcpwire.auth.records import Identity, Pending, Record, ServerMetadata
+from mcpwire.auth.jwt import SigningKey, base64url
+from mcpwire.auth.records import (
+    OFFLINE_ACCESS,
+    Identity,
+    Pending,
+    Record,
+    ServerMetadata,
+    each_scope_once,
+)
 from mcpwire.auth.registration import identify
-from mcpwire.auth.scopes import initial_scopes, step_up_scopes
 from mcpwire.auth.steps import (
     Ask,
     Forget,
@@ -55,23 +67,25 @@ from mcpwire.auth.steps import (
     SavePending,
     Sleep,
     Supply,
+    read_code,
+    read_description,
 )
 from mcpwire.auth.tokens import (
-    client_credentials_form,
-    code_form,
+    ID_JAG,
+    ID_TOKEN,
+    JWT_BEARER,
+    TOKEN_EXCHANGE,
     exchange_token,
-    jwt_bearer_form,
-    refresh_form,
+    grant_form,
     request_tokens,
     revoke_tokens,
-    token_exchange_form,
 )
-from mcpwire.auth.url_policy import check_authorization_url
+from mcpwire.auth.url_policy import UrlPolicy, check_authorization_url, parse_named
 from mcpwire.errors import AuthError
 from mcpwire.wire.urls import mask_url, parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mcpwire.auth.config import EnterpriseManaged, Grant
     from mcpwire.auth.discovery import Denial
@@ -88,12 +102,17 @@ __all__ = [
     "SAVES",
     "TokenRequest",
     "TokenResult",
+    "authorization_url",
+    "code_challenge",
     "finish",
     "fits",
+    "initial_scopes",
     "log_in",
     "obtain",
+    "read_response",
     "renew",
     "revoke",
+    "step_up_scopes",
 ]
 
 LEASE_S: Final = 30.0  # a process that dies in between blocks others for that long
@@ -101,7 +120,7 @@ LOOK_S: Final = 0.1  # between two looks at the store while another holds the le
 LOOKS: Final = 900  # at most: three processes that die one after the other
 SAVES: Final = 5  # attempts to store while others store
 PENDING_S: Final = 3_600.0  # in which a begun login can be finished
-ENTROPY: Final = 32  # RFC 7636 section 7.1: 256 bits
+ENTROPY: Final = 32  # bytes of a code verifier: RFC 7636 section 7.1 asks for 256 bits
 
 # Refusals after which another attempt with this server is useless (RFC 6749 section
 # 5.2).
@@ -112,27 +131,28 @@ _UNKNOWN: Final = frozenset({"invalid_client", "unauthorized_client"})
 
 
 class TokenRequest(NamedTuple):
-    """The reason for a token.
-
-    Attributes:
-        server: The URL that it is sent to.
-        used: The access token that the server refused, if there was one.
-        denial: The refusal.
-        must_log_in: Whether the server refused a refreshed token as well.
-        allow_insecure: Whether tokens may travel unencrypted.
-        asks_nobody: Whether no user is asked: the token is good so far, or logging in
-            has not helped.
-    """
+    """The reason for a token."""
 
     server: Url
-    used: str | None = None
-    denial: Denial | None = None
-    must_log_in: bool = False
-    allow_insecure: bool = False
+    used: str | None = None  # the access token that the server refused
+    denial: Denial | None = None  # the refusal
+    must_log_in: bool = False  # whether the server refused a refreshed token as well
+    allow_insecure: bool = False  # whether tokens may travel unencrypted
+    # Whether no user is asked: the token is good so far, or logging in has not helped.
     asks_nobody: bool = False
 
     def __repr__(self) -> str:
         return f"<TokenRequest for {self.server}>"
+
+    @property
+    def policy(self) -> UrlPolicy:
+        """Which URLs the server may name."""
+        return UrlPolicy(self.server, self.allow_insecure)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The scopes that the server named."""
+        return (self.denial.scopes if self.denial is not None else None) or ()
 
     @property
     def is_step_up(self) -> bool:
@@ -147,9 +167,10 @@ class TokenRequest(NamedTuple):
     def asks_like(self, other: TokenRequest) -> bool:
         """Tell whether the result of this request answers the other as well."""
         if self.is_step_up or other.is_step_up:
-            mine = self.denial.scopes if self.denial is not None else None
-            theirs = other.denial.scopes if other.denial is not None else None
-            return self.is_step_up == other.is_step_up and mine == theirs
+            return (self.is_step_up, self.required) == (
+                other.is_step_up,
+                other.required,
+            )
         ours = (self.used, self.must_log_in, self.asks_nobody)
         return ours == (other.used, other.must_log_in, other.asks_nobody)
 
@@ -162,12 +183,10 @@ class TokenResult(NamedTuple):
 
 
 class Renewal(NamedTuple):
-    """The outcome of a refresh; without a record the user has to log in.
-
-    `forgotten` is the identity of this client if the server does not know it any more.
-    """
+    """The outcome of a refresh; without a record the user has to log in."""
 
     record: Record | None = None
+    # The identity of this client if the server does not know it any more.
     forgotten: Identity | None = None
 
 
@@ -183,7 +202,7 @@ def obtain(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
         record is not None
         and fits(grant, record)
         and _is_good(record.tokens, request.used, now)
-        and not (request.is_step_up and not _has(record, request.denial))
+        and not (request.is_step_up and _lacks(record, request.required))
     ):
         return TokenResult(record, "stored")
     if not isinstance(grant, OAuth):
@@ -217,9 +236,8 @@ def _is_good(tokens: Tokens | None, used: str | None, now: float) -> bool:
     )
 
 
-def _has(record: Record, denial: Denial | None) -> bool:
-    required = denial.scopes if denial is not None else None
-    return bool(required) and set(required or ()) <= {*(_granted(record) or ())}
+def _lacks(record: Record, required: Sequence[str]) -> bool:
+    return not required or not {*required} <= {*(_granted(record) or ())}
 
 
 def _granted(record: Record) -> tuple[str, ...] | None:
@@ -227,9 +245,8 @@ def _granted(record: Record) -> tuple[str, ...] | None:
 
 
 def _changing(of: object) -> AuthTemporarilyUnavailable:
-    """Build the error for a store that others change all the time."""
     return AuthTemporarilyUnavailable(
-        f"{of}: what is stored for it changes all the time"
+        f"{of}: the stored credentials change all the time"
     )
 
 
@@ -246,12 +263,7 @@ def _is_unknown(identity: Identity, error: TokenError) -> bool:
 
 
 def renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
-    """Trade the stored refresh token in, or wait until another process has.
-
-    Raises:
-        AuthTemporarilyUnavailable: The server cannot answer now; all is kept.
-        TokenError: It refused for another reason than the refresh token.
-    """
+    """Trade the stored refresh token in, or wait until another process has."""
     for _ in range(LOOKS):
         if (yield Lease(LEASE_S)):
             renewal = yield from _renew(grant, request)
@@ -283,8 +295,22 @@ def _renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
             return Renewal()
         if token != traded:
             traded = token
+            identity = record.identity
+            if identity.kind == "given" and grant.client_secret is not None:
+                # The configured secret is newer than the stored one.
+                identity = attrs.evolve(identity, client_secret=grant.client_secret)
             try:
-                renewed = yield from _refresh(grant, request, record, token)
+                renewed = yield from request_tokens(
+                    record.metadata,
+                    identity,
+                    grant_form(
+                        "refresh_token", refresh_token=token, resource=record.resource
+                    ),
+                    policy=request.policy,
+                    asked=_granted(record) or record.asked_scopes,
+                    previous=record.tokens,
+                    dpop_key=record.dpop_key,
+                )
             except TokenError as error:
                 if error.error != "invalid_grant":
                     return _without(record, error)
@@ -295,33 +321,8 @@ def _renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
     raise _changing(request.server)
 
 
-def _refresh(
-    grant: OAuth, request: TokenRequest, record: Record, token: str
-) -> Steps[Tokens]:
-    identity = record.identity
-    if identity.kind == "given" and grant.client_secret is not None:
-        # The configured secret is newer than the stored one, and of the same client.
-        identity = attrs.evolve(identity, client_secret=grant.client_secret)
-    return (
-        yield from request_tokens(
-            record.metadata,
-            identity,
-            refresh_form(token, resource=record.resource),
-            asked=_granted(record) or record.asked_scopes,
-            previous=record.tokens,
-            server=request.server,
-            allow_insecure=request.allow_insecure,
-            dpop_key=record.dpop_key,
-        )
-    )
-
-
 def _without(record: Record, error: TokenError) -> Renewal:
-    """Return how to go on without a refused refresh; the tokens are kept.
-
-    Raises:
-        TokenError: It is meant for the user, or may be over soon.
-    """
+    """Return how to go on without a refused refresh, or raise what may be over soon."""
     if _is_unknown(record.identity, error):
         return Renewal(None, record.identity)
     is_elsewhere = error.error is None and error.status in _NOT_THERE
@@ -340,10 +341,7 @@ def _discover(
     issuer = None if grant.issuer == DISCOVERED else grant.issuer
     known = record.issuer if record is not None else None
     resource, metadata = yield from discover(
-        request.server,
-        request.denial,
-        issuer or known,
-        allow_insecure=request.allow_insecure,
+        request.policy, request.denial, issuer or known
     )
     if issuer is not None and metadata.issuer != issuer:
         raise DiscoveryError(
@@ -401,8 +399,7 @@ def log_in_unattended(
         metadata,
         fresh.identity,
         (yield from _unattended_form(grant, request, fresh)),
-        server=request.server,
-        allow_insecure=request.allow_insecure,
+        policy=request.policy,
         asked=fresh.asked_scopes,
         signing_key=key,
     )
@@ -416,24 +413,30 @@ def _unattended_form(
 ) -> Steps[Form]:
     resource, scopes = str(fresh.resource), fresh.asked_scopes
     if isinstance(grant, ClientCredentials):
-        return client_credentials_form(resource=resource, scopes=scopes)
+        return grant_form("client_credentials", resource=resource, scopes=scopes)
     if isinstance(grant, WorkloadIdentity):
         assertion = yield from _supplied(grant.assertion, "the workload's assertion")
-        return jwt_bearer_form(assertion, resource=resource, scopes=scopes)
-    # The ID token is traded for an assertion that the server's issuer accepts.
-    id_token = yield from _supplied(grant.id_token, "the ID token")
-    issuer = grant.idp_issuer or grant.idp_token_endpoint
-    assertion = yield from exchange_token(
-        ServerMetadata(issuer, token_endpoint=grant.idp_token_endpoint),
-        Identity(grant.idp_client_id, grant.idp_client_secret, issuer=issuer),
-        token_exchange_form(
-            id_token, audience=fresh.issuer, resource=resource, scopes=scopes
-        ),
-        # The user named it: it may be in a network that the server is not in.
-        server=parse_url(grant.idp_token_endpoint),
-        allow_insecure=request.allow_insecure,
-    )
-    return jwt_bearer_form(assertion, resource=resource, scopes=scopes)
+    else:
+        # The ID token is traded for an assertion that the server's issuer accepts.
+        id_token = yield from _supplied(grant.id_token, "the ID token")
+        endpoint = grant.idp_token_endpoint
+        issuer = grant.idp_issuer or endpoint
+        assertion = yield from exchange_token(
+            ServerMetadata(issuer, token_endpoint=endpoint),
+            Identity(grant.idp_client_id, grant.idp_client_secret, issuer=issuer),
+            grant_form(
+                TOKEN_EXCHANGE,
+                requested_token_type=ID_JAG,
+                audience=fresh.issuer,
+                subject_token=id_token,
+                subject_token_type=ID_TOKEN,
+                resource=resource,
+                scopes=scopes,
+            ),
+            # The user named it: it may be in a network that the server is not in.
+            policy=UrlPolicy(parse_url(endpoint), request.allow_insecure),
+        )
+    return grant_form(JWT_BEARER, assertion=assertion, resource=resource, scopes=scopes)
 
 
 def _supplied(value: Any, what: str) -> Steps[str]:
@@ -469,8 +472,7 @@ def log_in(
         metadata,
         stored,
         redirect_uri=redirect_uri,
-        server=request.server,
-        allow_insecure=request.allow_insecure,
+        policy=request.policy,
     )
     fresh = Record(
         issuer=metadata.issuer,
@@ -529,12 +531,56 @@ def _chosen(
     metadata: ServerMetadata,
 ) -> tuple[str, ...]:
     """Return the scopes to ask for."""
-    denial = request.denial
-    if record is not None and denial is not None and request.is_step_up:
+    if record is not None and request.is_step_up:
         asked = (*record.asked_scopes, *(_granted(record) or ()))
-        return step_up_scopes(asked, denial)
+        return step_up_scopes(asked, request.required)
     # With a browser no user wants to log in each hour.
-    return initial_scopes(denial, resource, grant.scopes, metadata, wants_refresh=True)
+    return initial_scopes(
+        request.denial, resource, grant.scopes, metadata, wants_refresh=True
+    )
+
+
+def initial_scopes(
+    denial: Denial | None,
+    resource: ResourceMetadata | None,
+    configured: Sequence[str] | None,
+    metadata: ServerMetadata,
+    *,
+    wants_refresh: bool,
+) -> tuple[str, ...]:
+    """Return the scopes to ask for without a token; empty: no ``scope`` at all.
+
+    They are those that the user configured, else those of the challenge, else all that
+    the resource lists (2026-07-28 basic/authorization, "Scope Selection Strategy").
+    """
+    named: Sequence[str] = ()
+    if configured is not None:
+        named = configured
+    elif denial is not None and denial.scopes:
+        named = denial.scopes
+    elif resource is not None:
+        named = resource.scopes_supported or ()
+    base = [scope for scope in named if scope != OFFLINE_ACCESS]
+    supported = metadata.scopes_supported
+    # An authorization server without a list may know this scope all the same, but only
+    # the user can tell.
+    is_user_sure = OFFLINE_ACCESS in (configured or ()) and supported is None
+    is_offered = wants_refresh and OFFLINE_ACCESS in (supported or ())
+    # Alone it would replace the scopes that a server gives to a request without any.
+    if is_user_sure or (is_offered and named):
+        base.append(OFFLINE_ACCESS)
+    return each_scope_once(base)
+
+
+def step_up_scopes(asked: Sequence[str], required: Sequence[str]) -> tuple[str, ...]:
+    """Return the scopes to ask for after a denial: all ever asked for, and its own.
+
+    ``offline_access`` is not added: no resource needs it.
+    """
+    # 2026-07-28 basic/authorization, "Step-Up Authorization Flow": the union, because
+    # a challenge need not name the granted scopes.
+    more = (scope for scope in required if scope != OFFLINE_ACCESS)
+    return each_scope_once([*asked, *more])
 
 
 def _redirect_uri(grant: OAuth, stored: Identity | None) -> Steps[str]:
@@ -574,16 +620,11 @@ def _ask(
     *,
     is_old: bool,
 ) -> Steps[Record]:
-    """Send the user to log in, and trade the code for tokens.
-
-    Raises:
-        AuthRequired: No user may be asked; says where to log in.
-        ConsentDenied: The user, or the server, did not agree.
-    """
+    """Send the user to log in, and trade the code for tokens."""
     pending = Pending(
         record=record,
-        state=authorization.code_verifier((yield RandomBytes(ENTROPY))),
-        verifier=authorization.code_verifier((yield RandomBytes(ENTROPY))),
+        state=base64url((yield RandomBytes(ENTROPY))),
+        verifier=base64url((yield RandomBytes(ENTROPY))),
         redirect_uri=redirect_uri,
         scopes=record.asked_scopes,
         begun_at=(yield Now()),
@@ -591,12 +632,12 @@ def _ask(
     if not grant.interactive:
         # A user that follows an earlier URL must still be able to finish.
         pending = yield from _begun_before(pending)
-    url = authorization.authorization_url(
+    url = authorization_url(
         record.metadata,
         record.identity,
         redirect_uri=redirect_uri,
         state=pending.state,
-        challenge=authorization.code_challenge(pending.verifier),
+        challenge=code_challenge(pending.verifier),
         scopes=pending.scopes,
         resource=record.resource,
     )
@@ -631,10 +672,58 @@ def _begun_before(pending: Pending) -> Steps[Pending]:
     return before if is_same else pending
 
 
+def code_challenge(verifier: str) -> str:
+    """Return the public half of a verifier (RFC 7636 section 4.2, S256 only)."""
+    return base64url(sha256(verifier.encode("ascii")).digest())
+
+
+def authorization_url(
+    metadata: ServerMetadata,
+    identity: Identity,
+    *,
+    redirect_uri: str,
+    state: str,
+    challenge: str,
+    scopes: Sequence[str],
+    resource: str | None,
+) -> str:
+    """Return the URL to send the user to."""
+    parameters = {
+        "response_type": "code",
+        "client_id": identity.client_id,
+        "redirect_uri": redirect_uri,
+        "code_challenge": challenge,
+        "code_challenge_method": "S256",
+        "state": state,
+    }
+    if scopes:
+        parameters["scope"] = " ".join(scopes)
+    if OFFLINE_ACCESS in scopes:
+        # OpenID Connect Core section 11: without it offline_access is ignored.
+        parameters["prompt"] = "consent"
+    if resource is not None:
+        parameters["resource"] = resource
+    endpoint = metadata.authorization_endpoint
+    if endpoint is None:
+        raise DiscoveryError(
+            f"the authorization server '{mask_url(metadata.issuer)}' names no "
+            "authorization endpoint: no user can log in there"
+        )
+    url = parse_named(endpoint, "the authorization endpoint")
+    # RFC 6749 section 3.1: an endpoint's own query is kept, and no name stands twice.
+    parts = [
+        part
+        for part in (url.query or "").split("&")
+        if part and unquote_plus(part.partition("=")[0]) not in parameters
+    ]
+    # RFC 3986: every reader knows %20, and only forms know "+".
+    parts += [f"{name}={quote(value, safe='')}" for name, value in parameters.items()]
+    return f"{url.origin}{url.path}?{'&'.join(parts)}"
+
+
 def _required(request: TokenRequest, url: str, chosen: tuple[str, ...]) -> AuthRequired:
-    denial = request.denial
-    if denial is not None and request.is_step_up:
-        required = denial.scopes or ()
+    required = request.required
+    if request.is_step_up:
         return InsufficientScope(
             f"{request.server} wants more scopes: {' '.join(required) or 'unnamed'}",
             required=required,
@@ -681,13 +770,12 @@ def _redeem(
 ) -> Steps[Record]:
     """Trade the code for tokens, and store them."""
     record = pending.record
-    code = authorization.read_response(
-        params, state=pending.state, metadata=record.metadata
-    )
-    form = code_form(
-        code,
+    code = read_response(params, state=pending.state, metadata=record.metadata)
+    form = grant_form(
+        "authorization_code",
+        code=code,
+        code_verifier=pending.verifier,
         redirect_uri=pending.redirect_uri,
-        verifier=pending.verifier,
         resource=record.resource,
     )
     try:
@@ -695,9 +783,8 @@ def _redeem(
             record.metadata,
             record.identity,
             form,
+            policy=request.policy,
             asked=pending.scopes,
-            server=request.server,
-            allow_insecure=request.allow_insecure,
             dpop_key=record.dpop_key,
         )
     except TokenError as error:
@@ -706,6 +793,63 @@ def _redeem(
         raise
     fresh = attrs.evolve(record, tokens=tokens, asked_scopes=pending.scopes)
     return (yield from _store(fresh))
+
+
+def read_response(
+    params: Mapping[str, str], *, state: str, metadata: ServerMetadata
+) -> str:
+    """Return the code of a response that comes from the issuer that was asked."""
+    _check_state(params.get("state"), state)
+    _check_issuer(params.get("iss"), metadata)
+    error = params.get("error")
+    if error is not None:
+        code = read_code(error) or "unknown"
+        raise ConsentDenied(
+            f"the authorization server gave no code: {code}",
+            error=code,
+            description=read_description(params.get("error_description")),
+        )
+    granted = params.get("code")
+    if not granted:
+        raise ResponseRefused(
+            "the browser came back without a code and without an error",
+            parameter="code",
+        )
+    return granted
+
+
+def _check_state(given: str | None, state: str) -> None:
+    # 2026-07-28 basic/authorization/security-considerations, "Open Redirection": a
+    # response with another state is discarded.
+    if given is None or not compare_digest(_bytes(given), _bytes(state)):
+        raise ResponseRefused(
+            "the browser came back with another state than it was sent with"
+            if given
+            else "the browser came back without a state",
+            parameter="state",
+        )
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _check_issuer(given: str | None, metadata: ServerMetadata) -> None:
+    # 2026-07-28 basic/authorization, "Authorization Response Validation": compared as
+    # strings, whether or not the issuer announced to send it.
+    if given is not None:
+        if given != metadata.issuer:
+            raise ResponseRefused(
+                "the browser came back from another issuer than "
+                f"'{mask_url(metadata.issuer)}', which it was sent to",
+                parameter="iss",
+            )
+    elif metadata.authorization_response_iss_parameter_supported:
+        raise ResponseRefused(
+            f"the issuer '{mask_url(metadata.issuer)}' promises to name itself in its "
+            "responses, and this one does not",
+            parameter="iss",
+        )
 
 
 # Logging out...
@@ -729,7 +873,5 @@ def revoke(request: TokenRequest) -> Steps[bool]:
     if record is None or record.tokens is None:
         return False
     with suppress(AuthError):
-        yield from revoke_tokens(
-            record, request.server, allow_insecure=request.allow_insecure
-        )
+        yield from revoke_tokens(record, request.policy)
     return True

@@ -1,6 +1,7 @@
 """JSON web tokens: assertions and proofs that we sign, signatures that we check, seals.
 
-joserfc does the work; it is optional, and imported on use. No message holds a key.
+joserfc does the work; it is optional, and imported on use: without it each function
+here raises `LocalProtocolError`. No message holds a key.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from mcpwire.auth.records import masked
 from mcpwire.errors import LocalProtocolError
 from mcpwire.wire.json import encode
 from mcpwire.wire.urls import parse_url
@@ -38,8 +40,8 @@ __all__ = [
     "import_sealing_key",
     "import_secret",
     "is_signed",
-    "masked",
     "new_key",
+    "read_nonce",
     "seal",
     "token_hash",
     "unseal",
@@ -66,11 +68,6 @@ SHORTEST_RSA: Final = 2_048  # bits; RFC 7518 section 3.3
 LONGEST_RSA: Final = 8_192  # no issuer uses longer ones, and each bit costs time
 SHORTEST_SECRET: Final = 32  # bytes
 LIFETIME_S: Final = 300  # of an assertion; enough for clocks that differ a little
-
-
-def masked(_: object) -> str:
-    """Return the repr of a secret."""
-    return "'***'"
 
 
 def base64url(data: bytes) -> str:
@@ -109,12 +106,7 @@ class SigningKey:
 
 
 def check_signing_key(pem: str, algorithm: str) -> None:
-    """Check that a key can sign with an algorithm.
-
-    Raises:
-        ValueError: It cannot, or is not a private key; says why and shows none of it.
-        LocalProtocolError: joserfc is not installed.
-    """
+    """Raise `ValueError` if a key cannot sign with an algorithm; shows none of it."""
     _import_pem(pem, algorithm)
 
 
@@ -171,16 +163,16 @@ def _import_pem(pem: str, algorithm: str) -> ECKey | RSAKey:
 
 _PROOF_ALGORITHM: Final = "ES256"
 _NONCE: Final = re.compile(r"[!#-\[\]-~]{1,1024}")  # RFC 9449 section 8.1: 1*NQCHAR
-_ORIGINS: Final = 16  # two are in use: an authorization server and a resource
 
 
 def new_key() -> dict[str, Any]:
-    """Return a new private key for proofs, as a JWK; it draws the system's randomness.
-
-    Raises:
-        LocalProtocolError: joserfc is not installed.
-    """
+    """Return a new private key for proofs, as a JWK, made with system randomness."""
     return dict(_load().ECKey.generate_key("P-256").as_dict(private=True))
+
+
+def read_nonce(value: str | None) -> str | None:
+    """Return the value of a ``DPoP-Nonce`` field if it can be a nonce."""
+    return value if value is not None and _NONCE.fullmatch(value) else None
 
 
 def token_hash(token: str) -> str:
@@ -189,21 +181,17 @@ def token_hash(token: str) -> str:
 
 
 class Prover:
-    """Makes proofs with one key, and remembers the newest nonce of each origin.
+    """Makes proofs with one key; raises `ValueError` if that cannot sign them.
 
     A proof is for one request: method, URL, time, a fresh id, and the hash of a token.
-
-    Raises:
-        ValueError: The key is not a private key for ES256; shows none of it.
-        LocalProtocolError: joserfc is not installed.
     """
 
     def __init__(self, key: Mapping[str, Any]) -> None:
         self._key = _import(_load().ECKey, dict(key))
         if self._key is None:
-            raise ValueError("the key is no elliptic curve key")
+            raise ValueError("the key is not an elliptic curve key")
         if not self._key.is_private or self._key.curve_name != "P-256":
-            raise ValueError("the key is no private key of the curve P-256")
+            raise ValueError("the key is not a private key of the curve P-256")
         public = self._key.as_dict(private=False)
         self._header = {
             "typ": "dpop+jwt",
@@ -211,7 +199,6 @@ class Prover:
             # These members only: neither a private one nor our name of the key.
             "jwk": {name: public[name] for name in ("kty", "crv", "x", "y")},
         }
-        self._nonces: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return "<Prover>"
@@ -226,7 +213,7 @@ class Prover:
         access_token: str | None = None,
         nonce: str | None = None,
     ) -> str:
-        """Return the field ``DPoP`` of one request; a given nonce replaces ours."""
+        """Return the field ``DPoP`` of one request."""
         target = parse_url(url)
         claims = {
             "jti": jti,
@@ -236,24 +223,9 @@ class Prover:
         }
         if access_token is not None:
             claims["ath"] = token_hash(access_token)
-        nonce = nonce or self._nonces.get(target.origin)
         if nonce is not None:
             claims["nonce"] = nonce
         return sign(self._header, claims, self._key)
-
-    def remember(self, url: str, fields: Mapping[str, str]) -> bool:
-        """Take the nonce of an answer, of any status; return whether it is new.
-
-        RFC 9449 section 8.2.
-        """
-        nonce = fields.get("dpop-nonce", "")
-        origin = parse_url(url).origin
-        if not _NONCE.fullmatch(nonce) or self._nonces.get(origin) == nonce:
-            return False
-        if origin not in self._nonces and len(self._nonces) >= _ORIGINS:
-            self._nonces.clear()
-        self._nonces[origin] = nonce
-        return True
 
 
 # Checking...
@@ -284,12 +256,7 @@ def check_crypto() -> None:
 
 
 def import_checking_jwk(jwk: Mapping[str, Any]) -> CheckingKey:
-    """Return a public key that checks signatures.
-
-    Raises:
-        ValueError: It cannot; shows none of it.
-        LocalProtocolError: joserfc is not installed.
-    """
+    """Return a public key that checks signatures, or raise `ValueError`."""
     kind = str(jwk.get("kty"))
     members = _PUBLIC.get(kind)
     operations = jwk.get("key_ops", ["verify"])
@@ -300,7 +267,7 @@ def import_checking_jwk(jwk: Mapping[str, Any]) -> CheckingKey:
         # Private halves may stand where public ones should.
         or not {"verify", "sign"} & {str(name) for name in operations}
     ):
-        raise ValueError("the key is none that checks signatures")
+        raise ValueError("the key is not for checking signatures")
     loaded = _load(_CHECKING)
     if kind == "RSA":
         # Before it is imported: joserfc warns of short ones, and long ones take long.
@@ -314,7 +281,7 @@ def import_checking_jwk(jwk: Mapping[str, Any]) -> CheckingKey:
     public = {name: jwk[name] for name in members if name in jwk}
     key = _import(loaded.JWKRegistry, {"kty": kind, **public})
     if key is None:
-        raise ValueError(f"the key is no valid key of type {kind}")
+        raise ValueError(f"the key is not a valid key of type {kind}")
     kid, algorithm = jwk.get("kid"), jwk.get("alg")
     return CheckingKey(
         getattr(key, "curve_name", kind),
@@ -372,12 +339,7 @@ _PART: Final = re.compile(r"[A-Za-z0-9_-]*")
 
 
 def import_sealing_key(key: object) -> Any:
-    """Return a key that seals and opens.
-
-    Raises:
-        ValueError: It does not have 32 bytes; shows none of it.
-        LocalProtocolError: joserfc is not installed.
-    """
+    """Return a key of 32 bytes that seals and opens; `ValueError` shows none of it."""
     if type(key) is not bytes or len(key) != KEY_BYTES:
         raise ValueError(
             f"a sealing key must be {KEY_BYTES} random bytes, such as "

@@ -1,4 +1,4 @@
-"""The metadata, identity and tokens of one server, and how they are stored as JSON.
+"""Metadata, identity, tokens and scopes as values, and how they are stored as JSON.
 
 Each record belongs to the issuer it came from: credentials of one authorization server
 never go to another (2026-07-28 basic/authorization/client-registration, "Authorization
@@ -8,9 +8,10 @@ file may be old, cut off or edited by hand. Text that does not fit counts as not
 
 from __future__ import annotations
 
-from functools import cache
+import re
 from types import NoneType
 from typing import (
+    TYPE_CHECKING,
     Any,
     Final,
     Literal,
@@ -25,7 +26,11 @@ import attrs
 
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 __all__ = [
+    "OFFLINE_ACCESS",
     "ClientAuth",
     "Identity",
     "Login",
@@ -35,8 +40,11 @@ __all__ = [
     "ResourceMetadata",
     "ServerMetadata",
     "Tokens",
+    "check_scope",
     "credential_key",
     "dump",
+    "each_scope_once",
+    "is_scope",
     "load",
     "load_pending",
     "masked",
@@ -52,6 +60,38 @@ ClientAuth: TypeAlias = Literal[
 def masked(value: object) -> str:
     """Return the repr of a secret."""
     return "None" if value is None else "'***'"
+
+
+# Scopes: words of the authorization server's (RFC 6749 section 3.3). Only servers know
+# whether one includes another, so they are compared as words, and keep their order.
+
+OFFLINE_ACCESS: Final = "offline_access"  # asks for refresh tokens
+
+# Visible ASCII but for the quotation mark and the backslash.
+_SCOPE: Final = re.compile(r"[!#-\[\]-~]+")
+
+
+def is_scope(text: str) -> bool:
+    """Tell whether the text can be one scope."""
+    return _SCOPE.fullmatch(text) is not None
+
+
+def check_scope(text: object) -> str:
+    """Return a scope of a user's unchanged; raise `ValueError` if it cannot be one."""
+    if not isinstance(text, str) or not is_scope(text):
+        raise ValueError(
+            "a scope must be visible ASCII without quotation marks, backslashes and "
+            f"spaces, got {text!r}"
+        )
+    return text
+
+
+def each_scope_once(scopes: Iterable[str]) -> tuple[str, ...]:
+    """Return the scopes in order, each once; other words are left out."""
+    return tuple(dict.fromkeys(filter(is_scope, scopes)))
+
+
+# What is known of one server...
 
 
 @attrs.frozen
@@ -177,7 +217,7 @@ class LoginStatus:
     """Whether it is renewed without asking a user."""
 
 
-# Storing: one JSON object per server, profile and kind of grant.
+# ... and how it is stored: one JSON object per server, profile and kind of grant.
 
 T = TypeVar("T")
 
@@ -232,30 +272,18 @@ class _Misfit(Exception):
 def _build(kind: Any, stored: Any) -> Any:
     if type(stored) is not dict:
         raise _Misfit
-    members = {}
-    for name, (annotation, is_needed) in _members(kind).items():
-        if name in stored:
-            value = _read(annotation, stored[name])
-            if value == "" and name in _NEVER_EMPTY:
-                raise _Misfit
-            members[name] = value
-        elif is_needed:  # None is not written
-            members[name] = _read(annotation, None)
-    made = kind(**members)
-    check = _CHECKS.get(kind)
-    if check is not None and not check(made):
-        raise _Misfit
-    return made
-
-
-@cache
-def _members(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
-    """Return the type of each member of a class, and whether it has no default."""
     types = get_type_hints(kind)
-    return {
-        field.name: (types[field.name], field.default is attrs.NOTHING)
-        for field in attrs.fields(kind)
-    }
+    members = {}
+    for field in attrs.fields(kind):
+        name = field.name
+        if name in stored or field.default is attrs.NOTHING:  # None is not written
+            members[name] = _read(types[name], stored.get(name))
+        if members.get(name) == "" and name in _NEVER_EMPTY:
+            raise _Misfit
+    built = kind(**members)
+    if not _CHECKS.get(kind, bool)(built):
+        raise _Misfit
+    return built
 
 
 def _read(annotation: Any, value: Any) -> Any:
@@ -288,7 +316,7 @@ def _is_whole(record: Record) -> bool:
         return False
     if tokens is not None and tokens.token_type == "DPoP" and record.dpop_key is None:  # noqa: S105 - a type of token
         return False
-    return {record.metadata.issuer, identity.issuer or record.issuer} == {record.issuer}
+    return record.issuer == record.metadata.issuer == (identity.issuer or record.issuer)
 
 
 def _can_travel(tokens: Tokens) -> bool:

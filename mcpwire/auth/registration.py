@@ -20,7 +20,6 @@ from mcpwire.auth.steps import (
     read_code,
     read_object,
 )
-from mcpwire.auth.url_policy import check_url
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 
 if TYPE_CHECKING:
@@ -29,11 +28,10 @@ if TYPE_CHECKING:
     from mcpwire.auth.config import OAuth
     from mcpwire.auth.records import ClientAuth, ServerMetadata
     from mcpwire.auth.steps import Answer, Steps
-    from mcpwire.wire.urls import Url
+    from mcpwire.auth.url_policy import UrlPolicy
 
 __all__ = [
     "check_document_url",
-    "choose",
     "identify",
     "read_registration",
     "registration_document",
@@ -75,8 +73,7 @@ def identify(
     stored: Identity | None,
     *,
     redirect_uri: str,
-    server: Url,
-    allow_insecure: bool = False,
+    policy: UrlPolicy,
 ) -> Steps[Identity]:
     """Return this client's identity at an authorization server; register if needed.
 
@@ -86,49 +83,29 @@ def identify(
         AuthTemporarilyUnavailable: The server cannot register it now.
     """
     now = yield Now()
-    identity = choose(config, metadata, stored, redirect_uri=redirect_uri, now=now)
-    if identity is not None:
-        return identity
-    endpoint = metadata.registration_endpoint
-    assert endpoint is not None, "choose has said so"
-    check_url(endpoint, what=_WHAT, server=server, allow_insecure=allow_insecure)
-    document = registration_document(config, metadata, redirect_uri=redirect_uri)
-    answer = yield Fetch(_WHAT, endpoint, document=document)
-    return read_registration(answer, metadata.issuer, now, asked=document)
-
-
-def choose(
-    config: OAuth,
-    metadata: ServerMetadata,
-    stored: Identity | None,
-    *,
-    redirect_uri: str,
-    now: float,
-) -> Identity | None:
-    """Return the identity that this client has already; ``None``: it has to register.
-
-    Raises:
-        RegistrationError: It has none there and cannot register, or belongs to another
-            authorization server.
-    """
+    issuer = metadata.issuer
     if config.client_id is not None:
         return _given(config, config.client_id, metadata, stored)
-    if stored is not None and _is_usable(stored, metadata.issuer, redirect_uri, now):
+    if stored is not None and _is_usable(stored, issuer, redirect_uri, now):
         return stored
     url = config.client_metadata_url
     takes_documents = metadata.client_id_metadata_document_supported
     if url is not None and takes_documents:
         return Identity(url, kind="document", auth_method="none")
-    if metadata.registration_endpoint is not None:
-        return None
-    ways = ["client_id= of a client that is registered there"]
-    if takes_documents:
-        ways.append("client_metadata_url= of a document that describes this client")
-    raise RegistrationError(
-        f"the authorization server '{mask_url(metadata.issuer)}' does not register "
-        f"clients that ask: pass {', or '.join(ways)}"
-        + ("; it does not support client_metadata_url=" if url is not None else "")
-    )
+    endpoint = metadata.registration_endpoint
+    if endpoint is None:
+        ways = ["client_id= of a client that is registered there"]
+        if takes_documents:
+            ways.append("client_metadata_url= of a document that describes this client")
+        raise RegistrationError(
+            f"the authorization server '{mask_url(issuer)}' does not register "
+            f"clients that ask: pass {', or '.join(ways)}"
+            + ("; it does not support client_metadata_url=" if url is not None else "")
+        )
+    policy.check(endpoint, _WHAT)
+    document = registration_document(config, metadata, redirect_uri=redirect_uri)
+    answer = yield Fetch(_WHAT, endpoint, document=document)
+    return read_registration(answer, issuer, now, asked=document)
 
 
 def _given(
@@ -211,46 +188,36 @@ def _wanted_method(kind: str, metadata: ServerMetadata) -> ClientAuth:
 def read_registration(
     answer: Answer, issuer: str, now: float, *, asked: Mapping[str, Any]
 ) -> Identity:
-    """Return the registered identity (RFC 7591 section 3.2).
-
-    Raises:
-        RegistrationError: There is none; holds the server's code.
-        AuthTemporarilyUnavailable: The server cannot register it now.
-    """
+    """Return the registered identity (RFC 7591 section 3.2); raises like `identify`."""
     check_available(answer, _WHAT, now)
     document = read_object(answer)
     error = read_code((document or {}).get("error"))
-    shown, status = mask_url(issuer), answer.status
-    if status not in {200, 201}:
-        raise RegistrationError(
+    client_id = _text((document or {}).get("client_id"))
+    shown = mask_url(issuer)
+    if answer.status not in {200, 201}:
+        reason = (
             f"the authorization server '{shown}' refused to register this client: "
             f"{error or describe(answer)}; where it is registered there by hand, pass "
-            "client_id=",
-            error=error,
-            status=status,
+            "client_id="
         )
-    if document is None:
-        raise RegistrationError(
-            f"{_WHAT} of '{shown}' answered with no JSON object: {describe(answer)}",
-            status=status,
+    elif document is None:
+        reason = (
+            f"{_WHAT} of '{shown}' answered with no JSON object: {describe(answer)}"
         )
-    client_id = _text(document.get("client_id"))
-    if client_id is None:
-        raise RegistrationError(
-            f"{_WHAT} of '{shown}' answered without a client_id",
-            error=error,
-            status=status,
+    elif client_id is None:
+        reason = f"{_WHAT} of '{shown}' answered without a client_id"
+    else:
+        secret = _text(document.get("client_secret"))
+        return Identity(
+            client_id,
+            secret,
+            issuer,
+            kind="registered",
+            auth_method=_settled_method(document, asked, has_secret=secret is not None),
+            secret_expires_at=_expiry(document.get("client_secret_expires_at"), secret),
+            redirect_uri=asked["redirect_uris"][0],
         )
-    secret = _text(document.get("client_secret"))
-    return Identity(
-        client_id,
-        secret,
-        issuer,
-        kind="registered",
-        auth_method=_settled_method(document, asked, has_secret=secret is not None),
-        secret_expires_at=_expiry(document.get("client_secret_expires_at"), secret),
-        redirect_uri=asked["redirect_uris"][0],
-    )
+    raise RegistrationError(reason, error=error, status=answer.status)
 
 
 def _text(value: object) -> str | None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.auth.jwt import import_checking_jwk, is_signed, masked, token_hash
-from mcpwire.auth.scopes import OFFLINE_ACCESS, is_scope
+from mcpwire.auth.jwt import import_checking_jwk, is_signed, token_hash
+from mcpwire.auth.records import OFFLINE_ACCESS, is_scope, masked
 from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.urls import parse_url
 
@@ -34,8 +34,8 @@ __all__ = [
     "binding_of",
     "check_proof",
     "check_times",
+    "close_scopes",
     "format_challenge",
-    "parse_resource",
     "read_claims",
     "read_object",
     "read_signed",
@@ -46,26 +46,6 @@ __all__ = [
 # Metadata (RFC 9728)...
 
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
-
-
-def parse_resource(
-    text: str, *, allow_insecure: bool = False, what: str = "resource"
-) -> Url:
-    """Return the parts of the URI of a resource, or of an issuer.
-
-    Raises:
-        ValueError: No token can be for it, or from it.
-    """
-    url = parse_url(text)
-    # RFC 9728, 1.2 and RFC 8414, 2; 2026-07-28 basic/authorization, "Canonical Server
-    # URI".
-    if (url.query, url.fragment) != (None, None):
-        raise ValueError(f"the {what} '{url}' must have no query and no fragment")
-    if not (url.is_secure or allow_insecure):
-        raise ValueError(
-            f"the {what} '{url}' must be https: tokens would travel unencrypted"
-        )
-    return url
 
 
 def well_known_paths(resource: Url) -> tuple[str, ...]:
@@ -100,6 +80,21 @@ def resource_document(
     if are_proofs_required:
         document["dpop_bound_access_tokens_required"] = True
     return document
+
+
+def close_scopes(includes: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """Return all that each scope includes, also indirectly, and itself."""
+    direct = {scope: tuple(others) for scope, others in includes.items()}
+    closed: dict[str, frozenset[str]] = {}
+    for scope in direct:
+        found = {scope}
+        waiting = [scope]
+        while waiting:
+            new = [s for s in direct.get(waiting.pop(), ()) if s not in found]
+            found.update(new)
+            waiting += new
+        closed[scope] = frozenset(found)
+    return closed
 
 
 # The field ``WWW-Authenticate`` (RFC 9110 section 11.6.1)...
@@ -148,7 +143,7 @@ def read_signed(token: str) -> SignedToken:
     """Return the parts of a signed token; raise `UnsoundToken` if it is none."""
     match = _COMPACT.fullmatch(token)
     if match is None:
-        raise UnsoundToken("it is no signed token")
+        raise UnsoundToken("it is not a signed token")
     header = read_object(_decode(match[1]), "header")
     # RFC 7515, 4.1.11: an extension that is critical and unknown makes a token invalid,
     # and we know none.
@@ -172,7 +167,7 @@ def read_object(data: bytes, what: str) -> dict[str, Any]:
     except JSONDecodeError:
         raise UnsoundToken(f"its {what} is not JSON") from None
     if type(found) is not dict:
-        raise UnsoundToken(f"its {what} is no object")
+        raise UnsoundToken(f"its {what} is not an object")
     return found
 
 
@@ -181,7 +176,7 @@ def _decode(part: str) -> bytes:
     try:
         return binascii.a2b_base64(padded, strict_mode=True)
     except binascii.Error:
-        raise UnsoundToken("a part of it is no Base64") from None
+        raise UnsoundToken("a part of it is not Base64") from None
 
 
 # Claims, of a token or of introspection: those of RFC 7519, RFC 9068 and RFC 7662 are
@@ -233,7 +228,7 @@ def check_times(claims: Mapping[str, Any], *, now: float, leeway: float) -> None
 def _text(claims: Mapping[str, Any], name: str) -> str | None:
     value = claims.get(name)
     if value is not None and not isinstance(value, str):
-        raise ClaimsError(f"its {name} is no text")
+        raise ClaimsError(f"its {name} is not text")
     return value
 
 
@@ -250,7 +245,7 @@ def _date(claims: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if type(value) not in {int, float} or not isfinite(value):
-        raise ClaimsError(f"its {name} is no time")
+        raise ClaimsError(f"its {name} is not a time")
     return float(value)
 
 
@@ -276,10 +271,7 @@ _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 
 
 class Replays:
-    """Remembers accepted proofs for as long as they could be replayed.
-
-    Above `most` of them, the oldest could be.
-    """
+    """Remembers accepted proofs while they could be replayed, the newest `most`."""
 
     def __init__(self, most: int = 100_000) -> None:
         self._until: dict[bytes, float] = {}
@@ -302,11 +294,7 @@ class Replays:
 
 
 def binding_of(claims: Mapping[str, Any]) -> str | None:
-    """Return the thumbprint of the key that a token is bound to, or ``None``.
-
-    Raises:
-        UnsoundToken: The binding cannot be checked here.
-    """
+    """Return the thumbprint of the key that a token is bound to, or ``None``."""
     # RFC 7800, 3.1; RFC 9449, 6.1. With a token that is bound to a certificate a client
     # proves nothing to us.
     if "cnf" not in claims:
@@ -330,7 +318,7 @@ def check_proof(
     now: float,
     replays: Replays,
 ) -> None:
-    """Check the proof of one request.
+    """Check the proof of one request, which comes with a token that is bound to a key.
 
     Args:
         values: Each ``DPoP`` field of the request.
@@ -340,13 +328,9 @@ def check_proof(
         urls: The spellings of the request's URL, without query.
         now: Seconds since 1970.
         replays: The accepted proofs.
-
-    Raises:
-        UnsoundToken: It proves nothing.
-        LocalProtocolError: joserfc is not installed.
     """
     if len(values) != 1 or len(values[0]) > LONGEST_PROOF:
-        raise UnsoundToken("there is no proof, or more than one")
+        raise UnsoundToken("it must have exactly one proof")
     proof = read_signed(values[0].strip(" \t"))
     key = _key_of(proof)
     if not is_signed(key, proof.algorithm, proof.signed, proof.signature):
@@ -363,7 +347,7 @@ def check_proof(
     if not isinstance(issued_at, (int, float)) or abs(now - issued_at) > MAX_AGE_S:
         raise UnsoundToken("it is not of this moment")
     if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
-        raise UnsoundToken("it cannot be told from others")
+        raise UnsoundToken("it has no usable id")
     until = issued_at + MAX_AGE_S + 1  # whole seconds, on both sides
     if not replays.is_first(id, thumbprint, now=now, until=until):
         raise UnsoundToken("it has been here before")
@@ -377,7 +361,7 @@ def _key_of(proof: SignedToken) -> CheckingKey:
         or type(jwk) is not dict
         or _PRIVATE & jwk.keys()
     ):
-        raise UnsoundToken("it is no proof")
+        raise UnsoundToken("it is not a proof")
     try:
         return import_checking_jwk(jwk)
     except ValueError:

@@ -1,20 +1,19 @@
 """The steps that an authorization asks its shell to perform, and how answers are read.
 
 The shell sends the outcome of each step back, or throws the exception that took its
-place. It throws only what is named beside the step; any other failure ends the
-operation.
+place: one that is named beside the step, as any other ends the operation.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Generator, Mapping
-from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import attrs
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
+from mcpwire.wire.headers import parse_retry_after
 from mcpwire.wire.json import JSONDecodeError, loads
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ __all__ = [
     "read_code",
     "read_description",
     "read_object",
-    "retry_after",
 ]
 
 T = TypeVar("T")
@@ -69,8 +67,7 @@ class Fetch:
     """Send this HTTP request; the outcome is an `Answer`, of any status.
 
     The shell checks the address before it connects. It may throw `UrlRefused`, and
-    `AuthTemporarilyUnavailable` if no answer came. With a form or a document the
-    request is a POST.
+    `AuthTemporarilyUnavailable` if no answer came.
     """
 
     what: str  # the noun of messages: "the token endpoint"
@@ -79,6 +76,11 @@ class Fetch:
     document: Mapping[str, Any] | None = None  # the body as a JSON object
     headers: tuple[tuple[str, str], ...] = ()  # beside the body's; in lower case
     may_redirect: bool = False  # within the URL's origin; for metadata only
+
+    @property
+    def is_post(self) -> bool:
+        """Whether something is sent beside the URL."""
+        return self.form is not None or self.document is not None
 
     def __repr__(self) -> str:
         return f"<Fetch {self.what}>"
@@ -224,8 +226,6 @@ _CODE: Final = re.compile(r"[A-Za-z0-9_.:/\-]{1,64}")
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 _LONGEST_DESCRIPTION: Final = 200
 _SHORTEST_SECRET: Final = 6  # shorter ones are also parts of words
-_SECONDS: Final = re.compile(r"[0-9]{1,9}")
-_DATE: Final = re.compile(r"[A-Z][a-z]{2}[A-Za-z0-9,: -]{10,30}")
 # Below 500, and still: not now (RFC 9110, RFC 8470, RFC 6585).
 _UNAVAILABLE: Final = frozenset({408, 425, 429})
 
@@ -235,27 +235,9 @@ def check_available(answer: Answer, what: str, now: float) -> None:
     if answer.status >= 500 or answer.status in _UNAVAILABLE:
         raise AuthTemporarilyUnavailable(
             f"{what} cannot answer now (HTTP {answer.status})",
-            retry_after=retry_after(answer, now),
+            retry_after=parse_retry_after(answer.fields.get("retry-after"), now),
             status=answer.status,
         )
-
-
-def retry_after(answer: Answer, now: float) -> float | None:
-    """Return the seconds that an answer asks to wait (RFC 9110 section 10.2.3)."""
-    text = answer.fields.get("retry-after", "").strip()
-    if _SECONDS.fullmatch(text):
-        return float(text)
-    if not _DATE.fullmatch(text):
-        return None
-    from email.utils import parsedate_to_datetime
-
-    try:
-        date = parsedate_to_datetime(text)
-    except (IndexError, TypeError, ValueError):  # its parser is not sure how to fail
-        return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return max(date.timestamp() - now, 0.0)
 
 
 def read_object(answer: Answer) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ from mcpwire.auth.errors import (
     RegistrationError,
     TokenError,
 )
-from mcpwire.auth.jwt import Prover, base64url, client_assertion
+from mcpwire.auth.jwt import Prover, base64url, client_assertion, read_nonce
 from mcpwire.auth.records import Tokens
 from mcpwire.auth.steps import (
     Fetch,
@@ -35,7 +35,6 @@ from mcpwire.auth.steps import (
     read_description,
     read_object,
 )
-from mcpwire.auth.url_policy import check_url
 from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
@@ -44,24 +43,22 @@ if TYPE_CHECKING:
     from mcpwire.auth.jwt import SigningKey
     from mcpwire.auth.records import ClientAuth, Identity, Record, ServerMetadata
     from mcpwire.auth.steps import Answer, Steps
-    from mcpwire.wire.urls import Url
+    from mcpwire.auth.url_policy import UrlPolicy
 
 __all__ = [
     "ID_JAG",
     "ID_TOKEN",
+    "JWT_BEARER",
+    "TOKEN_EXCHANGE",
     "Form",
     "authenticate",
-    "client_credentials_form",
-    "code_form",
     "decide_method",
     "exchange_token",
-    "jwt_bearer_form",
+    "grant_form",
     "read_exchange",
     "read_tokens",
-    "refresh_form",
     "request_tokens",
     "revoke_tokens",
-    "token_exchange_form",
 ]
 
 Form = list[tuple[str, str]]
@@ -72,8 +69,8 @@ ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
 
 _WHAT: Final = "the token endpoint"
 _ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-_JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - its name
 _JTI_BYTES: Final = 16
 _SECRET_FIELDS: Final = frozenset(
     {
@@ -96,67 +93,17 @@ _SECONDS: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?")
 _LONGEST_S: Final = 10.0 * 365 * 86_400
 
 
-# Forms...
-
-
-def code_form(
-    code: str, *, verifier: str, redirect_uri: str, resource: str | None
-) -> Form:
-    """Return the form that exchanges a code for tokens."""
-    form = [
-        ("grant_type", "authorization_code"),
-        ("code", code),
-        ("code_verifier", verifier),
-        ("redirect_uri", redirect_uri),
-    ]
-    return form + _for((), resource)
-
-
-def refresh_form(
-    refresh_token: str, *, resource: str | None, scopes: Sequence[str] = ()
-) -> Form:
-    """Return the form that refreshes tokens; without scopes they keep theirs."""
-    form = [("grant_type", "refresh_token"), ("refresh_token", refresh_token)]
-    return form + _for(scopes, resource)
-
-
-def client_credentials_form(*, resource: str | None, scopes: Sequence[str]) -> Form:
-    """Return the form that asks for tokens of the client itself."""
-    return [("grant_type", "client_credentials"), *_for(scopes, resource)]
-
-
-def jwt_bearer_form(
-    assertion: str, *, resource: str | None, scopes: Sequence[str]
-) -> Form:
-    """Return the form that trades a foreign JWT for tokens (RFC 7523)."""
-    form = [("grant_type", _JWT_BEARER), ("assertion", assertion)]
-    return form + _for(scopes, resource)
-
-
-def token_exchange_form(
-    subject_token: str,
+def grant_form(
+    grant_type: str,
     *,
-    audience: str,
-    resource: str,
-    scopes: Sequence[str],
-    subject_token_type: str = ID_TOKEN,
+    resource: str | None,
+    scopes: Sequence[str] = (),
+    **fields: str,
 ) -> Form:
-    """Return the form that asks an identity provider for an ID-JAG (RFC 8693).
-
-    The audience is the issuer that takes the assertion, the resource the MCP server.
-    """
-    form = [
-        ("grant_type", _EXCHANGE),
-        ("requested_token_type", ID_JAG),
-        ("audience", audience),
-        ("subject_token", subject_token),
-        ("subject_token_type", subject_token_type),
-    ]
-    return form + _for(scopes, resource)
-
-
-def _for(scopes: Sequence[str], resource: str | None) -> Form:
-    form = [] if resource is None else [("resource", resource)]
+    """Return the form that asks for tokens; without scopes the server decides."""
+    form = [("grant_type", grant_type), *fields.items()]
+    if resource is not None:
+        form.append(("resource", resource))
     return [*form, ("scope", " ".join(scopes))] if scopes else form
 
 
@@ -240,8 +187,7 @@ def request_tokens(
     identity: Identity,
     form: Form,
     *,
-    server: Url,
-    allow_insecure: bool = False,
+    policy: UrlPolicy,
     asked: Sequence[str] = (),
     previous: Tokens | None = None,
     dpop_key: Mapping[str, Any] | None = None,
@@ -253,8 +199,7 @@ def request_tokens(
         metadata: The authorization server.
         identity: The client; it must belong to this very issuer.
         form: The request.
-        server: The MCP server that the tokens are for.
-        allow_insecure: Whether http is allowed if the server's own URL is http.
+        policy: Which endpoints the MCP server may name.
         asked: The scopes that are asked for.
         previous: The tokens that are refreshed.
         dpop_key: The private key to bind the token to, as a JWK.
@@ -267,65 +212,14 @@ def request_tokens(
         UrlRefused: The token endpoint must not be asked.
         AuthTemporarilyUnavailable: It cannot answer now.
     """
-    url = _endpoint(metadata, server, allow_insecure=allow_insecure)
+    url = _endpoint(metadata, identity, policy)
     prover = None
     if dpop_key is not None:
         try:
             prover = Prover(dpop_key)
         except ValueError as error:
-            raise TokenError(
-                f"what tokens are bound to cannot be used: {error}"
-            ) from error
-    now, answer = yield from _ask(
-        metadata, identity, form, url, prover=prover, signing_key=signing_key
-    )
-    return read_tokens(
-        answer,
-        now=now,
-        asked=asked,
-        previous=previous,
-        is_bound=prover is not None,
-        secrets=_secrets(identity, form),
-    )
-
-
-def exchange_token(
-    metadata: ServerMetadata,
-    identity: Identity,
-    form: Form,
-    *,
-    server: Url,
-    allow_insecure: bool = False,
-) -> Steps[str]:
-    """Ask an identity provider for an assertion; compare `request_tokens`."""
-    url = _endpoint(metadata, server, allow_insecure=allow_insecure)
-    now, answer = yield from _ask(metadata, identity, form, url)
-    return read_exchange(answer, now=now, secrets=_secrets(identity, form))
-
-
-def _endpoint(metadata: ServerMetadata, server: Url, *, allow_insecure: bool) -> str:
-    url = metadata.token_endpoint
-    if url is None:
-        raise DiscoveryError(
-            f"the authorization server '{mask_url(metadata.issuer)}' names no token "
-            "endpoint"
-        )
-    check_url(url, what=_WHAT, server=server, allow_insecure=allow_insecure)
-    return url
-
-
-def _ask(
-    metadata: ServerMetadata,
-    identity: Identity,
-    form: Form,
-    url: str,
-    *,
-    prover: Prover | None = None,
-    signing_key: SigningKey | None = None,
-) -> Steps[tuple[float, Answer]]:
-    """Send the request; return its time, and the answer."""
-    check_bound(identity, metadata)
-    may_go_again = prover is not None
+            raise TokenError(f"the stored proof key cannot be used: {error}") from error
+    nonce: str | None = None
     while True:
         now = yield Now()
         assertion = None
@@ -340,12 +234,45 @@ def _ask(
         pairs, headers = authenticate(identity, metadata, form, assertion=assertion)
         if prover is not None:
             jti = base64url((yield RandomBytes(_JTI_BYTES)))
-            headers = [*headers, ("dpop", prover.proof("POST", url, now=now, jti=jti))]
+            proof = prover.proof("POST", url, now=now, jti=jti, nonce=nonce)
+            headers = [*headers, ("dpop", proof)]
         answer = yield Fetch(_WHAT, url, form=tuple(pairs), headers=tuple(headers))
-        has_nonce = prover is not None and prover.remember(url, answer.fields)
-        if not (may_go_again and has_nonce and _wants_nonce(answer)):
-            return now, answer
-        may_go_again = False
+        if prover is None or nonce is not None or not _wants_nonce(answer):
+            break
+        nonce = read_nonce(answer.fields.get("dpop-nonce"))
+        if nonce is None:
+            break
+    return read_tokens(
+        answer,
+        now=now,
+        asked=asked,
+        previous=previous,
+        is_bound=prover is not None,
+        secrets=_secrets(identity, form),
+    )
+
+
+def exchange_token(
+    metadata: ServerMetadata, identity: Identity, form: Form, *, policy: UrlPolicy
+) -> Steps[str]:
+    """Ask an identity provider for an assertion; compare `request_tokens`."""
+    url = _endpoint(metadata, identity, policy)
+    now = yield Now()
+    pairs, headers = authenticate(identity, metadata, form)
+    answer = yield Fetch(_WHAT, url, form=tuple(pairs), headers=tuple(headers))
+    return read_exchange(answer, now=now, secrets=_secrets(identity, form))
+
+
+def _endpoint(metadata: ServerMetadata, identity: Identity, policy: UrlPolicy) -> str:
+    url = metadata.token_endpoint
+    if url is None:
+        raise DiscoveryError(
+            f"the authorization server '{mask_url(metadata.issuer)}' names no token "
+            "endpoint"
+        )
+    policy.check(url, _WHAT)
+    check_bound(identity, metadata)
+    return url
 
 
 def _wants_nonce(answer: Answer) -> bool:
@@ -484,17 +411,17 @@ def _granted(
 _REVOCATION: Final = "the revocation endpoint"
 
 
-def revoke_tokens(record: Record, server: Url, *, allow_insecure: bool) -> Steps[None]:
+def revoke_tokens(record: Record, policy: UrlPolicy) -> Steps[None]:
     """Ask the authorization server to forget the tokens, and ignore its answer.
 
     A refresh token should take its access tokens along (RFC 7009 section 2.1), but not
-    every server does that. Raises like `authenticate`, `check_bound` and `check_url`.
+    every server does that.
     """
     url, tokens = record.metadata.revocation_endpoint, record.tokens
     if url is None or tokens is None:
         return
     check_bound(record.identity, record.metadata)
-    check_url(url, what=_REVOCATION, server=server, allow_insecure=allow_insecure)
+    policy.check(url, _REVOCATION)
     for token, hint in (
         (tokens.refresh_token, "refresh_token"),
         (tokens.access_token, "access_token"),

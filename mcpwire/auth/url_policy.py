@@ -11,7 +11,7 @@ address that it resolves to.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcpwire.auth.errors import UrlRefused
 from mcpwire.wire.urls import (
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_URL",
+    "UrlPolicy",
     "check_address",
     "check_authorization_url",
     "check_server_url",
-    "check_url",
     "class_of_server",
+    "parse_identifier",
     "parse_named",
     "refused",
 ]
@@ -71,34 +72,47 @@ def check_server_url(url: Url, *, allow_insecure: bool) -> None:
         )
 
 
-def check_url(text: str, *, what: str, server: Url, allow_insecure: bool) -> Url:
-    """Return the parts of a URL that a resource or an authorization server named.
+class UrlPolicy(NamedTuple):
+    """Which URLs an MCP server, or its authorization server, may name."""
 
-    Args:
-        text: The URL as it is spelled there.
-        what: The noun of messages: "the token endpoint".
-        server: The MCP server; it may name URLs in its own network.
-        allow_insecure: Whether http is allowed if the server's own URL is http.
+    server: Url  # the MCP server; it may name URLs in its own network
+    allow_insecure: bool = False  # whether http is allowed if its own URL is http
 
-    Raises:
-        UrlRefused: It must not be asked; names the rule that it breaks.
-    """
-    url = parse_named(text, what)
-    # 2025-11-25 basic/authorization, "Communication Security". Credentials that came by
-    # https never leave by http, whatever is allowed.
-    may_be_plain = (is_loopback(url.host) and is_loopback(server.host)) or (
-        allow_insecure and server.scheme == "http"
-    )
-    if url.scheme != "https" and not may_be_plain:
-        raise refused(what, text, "it must be https")
-    _check_class(address_class(url.host), address_class(server.host), what, text)
+    def check(self, text: str, what: str) -> Url:
+        """Return the parts of a named URL, or raise `UrlRefused`.
+
+        `what` is the noun of messages: "the token endpoint".
+        """
+        url = parse_named(text, what)
+        # 2025-11-25 basic/authorization, "Communication Security". Credentials that
+        # came by https never leave by http, whatever is allowed.
+        may_be_plain = (is_loopback(url.host) and is_loopback(self.server.host)) or (
+            self.allow_insecure and self.server.scheme == "http"
+        )
+        if url.scheme != "https" and not may_be_plain:
+            raise refused(what, text, "it must be https")
+        _check_network(url, self.server, what, text)
+        return url
+
+
+def parse_identifier(text: str, what: str, *, allow_insecure: bool = False) -> Url:
+    """Return the parts of the URI of a resource or of an issuer, or `ValueError`."""
+    url = parse_url(text)
+    # RFC 9728, 1.2 and RFC 8414, 2; 2026-07-28 basic/authorization, "Canonical Server
+    # URI".
+    if (url.query, url.fragment) != (None, None):
+        raise ValueError(f"the {what} '{url}' must have no query and no fragment")
+    if not (url.is_secure or allow_insecure):
+        raise ValueError(
+            f"the {what} '{url}' must be https: tokens would travel unencrypted"
+        )
     return url
 
 
 def check_address(
     address: str, *, server_class: AddressClass, what: str, host: str
 ) -> None:
-    """Check an address that the host of a URL resolved to, before connecting to it.
+    """Check an address that a URL's host resolved to; `server_class` is the server's.
 
     Raises:
         UrlRefused: It is in a network that the server is not in (`class_of_server`), or
@@ -108,19 +122,16 @@ def check_address(
     shown = mask_url(host)
     if address_class(host) == "loopback" != found:
         # http was allowed for the name's sake.
-        raise UrlRefused(
-            f"the host {shown!r} of {what} is refused: it resolves to another machine",
-            url=shown,
-            rule="a loopback name must resolve to this machine",
-        )
-    if found not in {"public", server_class} or found == "name":
+        rule = "a loopback name must resolve to this machine"
+        reason = "it resolves to another machine"
+    elif found not in {"public", server_class} or found == "name":
         rule = f"it leads {_WHERE.get(found, 'to no address at all')}"
-        raise UrlRefused(
-            f"the host {shown!r} of {what} is refused: {rule}, and the server is not "
-            "there",
-            url=shown,
-            rule=rule,
-        )
+        reason = f"{rule}, and the server is not there"
+    else:
+        return
+    raise UrlRefused(
+        f"the host {shown!r} of {what} is refused: {reason}", url=shown, rule=rule
+    )
 
 
 def class_of_server(server: Url, addresses: Sequence[str]) -> AddressClass:
@@ -140,13 +151,12 @@ def check_authorization_url(text: str, *, server: Url | None) -> str:
     against that before.
     """
     what = "the authorization URL"
-    url = parse_named(text, what)
-    if url.scheme != "https" and not (
-        is_loopback(url.host) and (server is None or is_loopback(server.host))
-    ):
-        raise refused(what, text, "it must be https")
     if server is not None:
-        _check_class(address_class(url.host), address_class(server.host), what, text)
+        url = UrlPolicy(server).check(text, what)
+    else:
+        url = parse_named(text, what)
+        if not url.is_secure:
+            raise refused(what, text, "it must be https")
     if _FOR_SHELLS.search(text) or "&" in url.path:
         raise refused(what, text, "it holds characters that a shell would act upon")
     return text
@@ -167,10 +177,9 @@ def parse_named(text: str, what: str) -> Url:
     return url
 
 
-def _check_class(
-    found: AddressClass, server_class: AddressClass, what: str, text: str
-) -> None:
-    if found not in _EVERYWHERE and found != server_class:
+def _check_network(url: Url, server: Url, what: str, text: str) -> None:
+    found = address_class(url.host)
+    if found not in _EVERYWHERE and found != address_class(server.host):
         rule = f"it leads {_WHERE[found]}, and the server is not there"
         raise refused(what, text, rule)
 

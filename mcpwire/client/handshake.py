@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.negotiation import Agreement
     from mcpwire.transports.base import Inbound
-    from mcpwire.transports.oauth.deadline_pauser import DeadlinePauser
+    from mcpwire.transports.oauth.authorizer import DeadlinePauser
     from mcpwire.transports.targets import OpenChannel, Opener
     from mcpwire.versions import Revision
 
@@ -191,7 +191,7 @@ def pausable(
     if pauser is None:
         yield
         return
-    from mcpwire.transports.oauth.deadline_pauser import PausableDeadline, PausableScope
+    from mcpwire.transports.oauth.authorizer import PausableDeadline, PausableScope
 
     time = asyncio.get_running_loop().time
     with (

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import ConnectError, ConnectionClosed, HTTPError
 from mcpwire.protocol.methods import METHODS
+from mcpwire.wire.headers import parse_retry_after
 
 if TYPE_CHECKING:
     from mcpwire.errors import MCPError, RPCError
@@ -39,7 +39,6 @@ __all__ = [
     "declined",
     "full_jitter",
     "may_repeat",
-    "parse_retry_after",
     "retry_floor",
     "tool_allows_repeat",
 ]
@@ -48,15 +47,9 @@ __all__ = [
 
 RETRY_MIN_S: Final = 0.1
 RETRY_MAX_S: Final = 60.0
-RETRY_AFTER_MAX_S: Final = 1e9
 
 # 2.0 ** 1024 is an OverflowError; by then any first delay is over the longest one.
 _MOST_DOUBLINGS: Final = 100
-
-_SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?")
-# RFC 9110, 5.6.7, in its three forms: a date, and a time in hours, minutes, seconds.
-_DATE: Final = re.compile(r"[A-Z][a-z]{2}[A-Za-z0-9,: -]*:[0-9]{2}:[A-Za-z0-9 ]*")
-_RETRY_AFTER_LENGTH: Final = 40
 
 
 def full_jitter(recovery: Recovery, in_vain: int, chance: float) -> float:
@@ -71,28 +64,6 @@ def retry_floor(retry_ms: int | None) -> float:
     2025-11-25 basic/transports, "Sending Messages to the Server": it must be respected.
     """
     return min(max((retry_ms or 0) / 1000, RETRY_MIN_S), RETRY_MAX_S)
-
-
-def parse_retry_after(value: str | None, now_wall: float) -> float | None:
-    """Return the seconds that a `Retry-After` asks to wait, or ``None``: it says none.
-
-    It holds seconds or a date (RFC 9110, 10.2.3), which is compared with `now_wall`, a
-    Unix time; a date in the past is no wait. A fraction of a second is accepted.
-    """
-    text = (value or "").strip(" \t")
-    if _SECONDS.fullmatch(text):
-        return min(float(text), RETRY_AFTER_MAX_S)
-    if len(text) > _RETRY_AFTER_LENGTH or not _DATE.fullmatch(text):
-        return None
-    from email.utils import parsedate_to_datetime
-
-    try:
-        date = parsedate_to_datetime(text)
-    except (IndexError, TypeError, ValueError):  # its parser is not sure how to fail
-        return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return min(max(date.timestamp() - now_wall, 0.0), RETRY_AFTER_MAX_S)
 
 
 # Requests...

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.streamable import HttpChannel
     from mcpwire.transports.http.target import Http, Memory
     from mcpwire.transports.memory import MemoryChannel
-    from mcpwire.transports.oauth.authorizer import Authorizer
-    from mcpwire.transports.oauth.deadline_pauser import DeadlinePauser
+    from mcpwire.transports.oauth.authorizer import Authorizer, DeadlinePauser
     from mcpwire.transports.stdio import FallbackChannel, StdioChannel
 
     OpenChannel = (

@@ -37,6 +37,7 @@ __all__ = [
     "media_type",
     "mirror_params",
     "mirrors",
+    "parse_retry_after",
 ]
 
 # 2026-07-28 streamable-http, "Case Sensitivity": names in any case, values exactly.
@@ -277,3 +278,35 @@ def mirrors(value: str | None, body: Json, *, header: str = "header") -> bool:
     if isinstance(body, (int, float)):
         return _NUMBER.fullmatch(text) is not None and float(text) == body
     return bool(text == body)
+
+
+# Some thirty years: a harmless number in place of a larger one.
+RETRY_AFTER_MAX_S: Final = 1e9
+
+_SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?")
+# RFC 9110, 5.6.7, in its three forms: a date, and a time in hours, minutes, seconds.
+_DATE: Final = re.compile(r"[A-Z][a-z]{2}[A-Za-z0-9,: -]*:[0-9]{2}:[A-Za-z0-9 ]*")
+_RETRY_AFTER_LENGTH: Final = 40
+
+
+def parse_retry_after(value: str | None, now_wall: float) -> float | None:
+    """Return the seconds that a `Retry-After` asks to wait, or ``None``: it says none.
+
+    It holds seconds or a date (RFC 9110, 10.2.3), which is compared with `now_wall`, a
+    Unix time; a date in the past is no wait. A fraction of a second is accepted.
+    """
+    text = (value or "").strip(" \t")
+    if _SECONDS.fullmatch(text):
+        return min(float(text), RETRY_AFTER_MAX_S)
+    if len(text) > _RETRY_AFTER_LENGTH or not _DATE.fullmatch(text):
+        return None
+    from datetime import UTC
+    from email.utils import parsedate_to_datetime
+
+    try:
+        date = parsedate_to_datetime(text)
+    except (IndexError, TypeError, ValueError):  # its parser is not sure how to fail
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return min(max(date.timestamp() - now_wall, 0.0), RETRY_AFTER_MAX_S)

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, unquote_plus, urlsplit
 
 from driving import document, refused, server_document, tokens, well_known
 
-from mcpwire.auth.authorization import code_challenge
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, ConsentDenied
+from mcpwire.auth.flow import code_challenge
 from mcpwire.auth.steps import Answer
 
 MARKED = re.compile(r"\b([A-Z])\.[a-z]+\.[0-9]+\b")

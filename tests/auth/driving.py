@@ -135,7 +135,7 @@ def stored(issuer=ISSUER, **members):
 
 def denied(status=401, **members):
     """Return how a server said no, that takes plain tokens."""
-    return Denial(status, **{"scheme": "bearer", "has_bearer": True} | members)
+    return Denial(status, **{"has_bearer": True} | members)
 
 
 def wants_more(*scopes):

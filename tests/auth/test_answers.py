@@ -12,36 +12,9 @@ from mcpwire.auth.steps import (
     read_code,
     read_description,
     read_object,
-    retry_after,
 )
 
 NOW = 1_445_412_480.0  # Wed, 21 Oct 2015 07:28:00 GMT
-
-WAITS = {
-    "7": 7.0,
-    " 0 ": 0.0,
-    "999999999": 999_999_999.0,
-    "9999999999": None,
-    "-1": None,
-    "1.5": None,
-    "": None,
-    "soon": None,
-    "Wed, 21 Oct 2015 07:28:30 GMT": 30.0,
-    "Wed, 21 Oct 2015 07:28:30 -0000": 30.0,
-    "Wed, 21 Oct 2015 07:27:00 GMT": 0.0,
-    "Wed, 99 Oct 2015 07:28:00 GMT": None,
-    "Now, whatever that may be": None,
-    "W" * 100_000: None,
-}
-
-
-@pytest.mark.parametrize(("value", "seconds"), WAITS.items(), ids=lambda v: str(v)[:40])
-def test_a_wait_is_seconds_or_a_date(value, seconds):
-    assert retry_after(Answer(503, {"retry-after": value}, b""), NOW) == seconds
-
-
-def test_no_wait_need_be_said():
-    assert retry_after(Answer(503, {}, b""), NOW) is None
 
 
 @pytest.mark.fault("F38")

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.auth.authorization import authorization_url, read_response
 from mcpwire.auth.errors import (
     ConsentDenied,
     DiscoveryError,
     ResponseRefused,
     UrlRefused,
 )
+from mcpwire.auth.flow import authorization_url, code_challenge, read_response
+from mcpwire.auth.jwt import base64url
 from mcpwire.auth.records import Identity, ServerMetadata
 from mcpwire.auth.url_policy import check_authorization_url
 from mcpwire.wire.urls import parse_url
@@ -37,6 +38,17 @@ def url_for(metadata=None, **options):
     return authorization_url(
         metadata or server(), Identity("me & you"), **{**given_, **options}
     )
+
+
+@pytest.mark.rule("FLOW-01")
+def test_the_challenge_is_that_of_the_rfc_s_example():
+    # RFC 7636, appendix B.
+    entropy = bytes.fromhex(
+        "7418dfb49799e0254ffa607dd8adbbba16d4254d69d6bff05b58055853848d79"
+    )
+    verifier = base64url(entropy)
+    assert verifier == "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+    assert code_challenge(verifier) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 
 # --- the request -----------------------------------------------------------------
@@ -198,7 +210,7 @@ def test_a_response_of_another_issuer_says_nothing(issuer, announced, outcome):
 @pytest.mark.rule("FLOW-05", "FLOW-07")
 @pytest.mark.parametrize("outcome", [{"code": "c"}, {"error": "access_denied"}])
 def test_who_promised_to_name_itself_must(outcome):
-    with pytest.raises(ResponseRefused, match="names nobody") as refused:
+    with pytest.raises(ResponseRefused, match="this one does not") as refused:
         read_response(
             {"state": STATE, **outcome}, state=STATE, metadata=server(**ADVERTISED)
         )

@@ -141,7 +141,8 @@ def test_a_grant_stays_as_it_was_made(kind):
 
 # --- what is refused --------------------------------------------------------------
 
-NOT_HTTPS = "it must be https, without query and fragment"
+NOT_HTTPS = "must be https: tokens would travel unencrypted"
+NO_QUERY = "must have no query and no fragment"
 BLANK = "must be a text that is not blank"
 
 REFUSED = [
@@ -158,17 +159,17 @@ REFUSED = [
     (
         OAuth,
         {"issuer": "http://as.example"},
-        f"cannot use issuer 'http://as.example/': {NOT_HTTPS}",
+        f"the issuer 'http://as.example/' {NOT_HTTPS}",
     ),
     (
         OAuth,
         {"issuer": "https://as.example/?key=SENTINEL"},
-        f"cannot use issuer 'https://as.example/?***': {NOT_HTTPS}",
+        f"the issuer 'https://as.example/?***' {NO_QUERY}",
     ),
     (
         OAuth,
         {"issuer": "https://as.example/#SENTINEL"},
-        f"cannot use issuer 'https://as.example/#***': {NOT_HTTPS}",
+        f"the issuer 'https://as.example/#***' {NO_QUERY}",
     ),
     (
         OAuth,
@@ -261,7 +262,7 @@ REFUSED = [
     (
         EnterpriseManaged,
         {"idp_issuer": "http://idp.example"},
-        f"cannot use issuer 'http://idp.example/': {NOT_HTTPS}",
+        f"the idp_issuer 'http://idp.example/' {NOT_HTTPS}",
     ),
 ]
 

@@ -12,6 +12,7 @@ from mcpwire.auth.errors import (
 )
 from mcpwire.auth.records import ResourceMetadata, ServerMetadata
 from mcpwire.auth.steps import Answer, Fetch, Now
+from mcpwire.auth.url_policy import UrlPolicy
 from mcpwire.wire.urls import parse_url
 
 SERVER = parse_url("https://h/mcp")
@@ -75,16 +76,17 @@ class Net:
 
 def find(answers, *, url=SERVER, challenged=None, known=None, allow_insecure=False):
     net = Net(answers)
-    denial = Denial(401, "bearer", resource_metadata=challenged)
-    operation = discover(url, denial, known, allow_insecure=allow_insecure)
+    denial = Denial(401, resource_metadata=challenged)
+    operation = discover(UrlPolicy(url, allow_insecure), denial, known)
     return net, net.drive(operation)
 
 
 def fail(answers, error=DiscoveryError, **given):
     net = Net(answers)
     denial = Denial(401, resource_metadata=given.pop("challenged", None))
+    policy = UrlPolicy(given.pop("url", SERVER))
     with pytest.raises(error) as caught:
-        net.drive(discover(given.pop("url", SERVER), denial, given.pop("known", None)))
+        net.drive(discover(policy, denial, given.pop("known", None)))
     return net, caught.value
 
 
@@ -146,7 +148,7 @@ def test_an_issuer_with_a_path_is_found_in_the_third_place():
 
 def test_without_a_denial_the_server_is_asked_all_the_same():
     net = Net({PRM: prm("https://as"), AS: server("https://as")})
-    _, found = net.drive(discover(SERVER, None, None))
+    _, found = net.drive(discover(UrlPolicy(SERVER), None, None))
     assert found == metadata("https://as")
 
 
@@ -397,7 +399,7 @@ def test_a_server_that_says_nothing_is_taken_for_one_of_old():
 @pytest.mark.parametrize("answer", [PAGE, ABSENT["a redirect elsewhere"]])
 def test_nobody_is_sent_to_a_page_because_everything_is_a_page(place, answer):
     _, error = fail({place: answer})
-    assert "cannot find out who gives tokens for 'https://h/mcp'" in str(error)
+    assert "cannot find the authorization server of 'https://h/mcp'" in str(error)
 
 
 def test_a_page_does_not_hide_what_a_server_of_old_says_of_itself():

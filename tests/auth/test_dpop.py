@@ -10,7 +10,7 @@ from joserfc import jws, jwt
 from joserfc.errors import BadSignatureError
 from joserfc.jwk import ECKey
 
-from mcpwire.auth.jwt import Prover, new_key
+from mcpwire.auth.jwt import Prover, new_key, read_nonce
 
 KEY = new_key()
 PUBLIC = {name: KEY[name] for name in ("kty", "crv", "x", "y")}
@@ -73,57 +73,18 @@ def test_a_proof_beside_a_token_is_for_that_token():
 
 # --- nonces ----------------------------------------------------------------------
 
-AS = "https://as.example/token"
 
-
-def test_the_newest_nonce_of_each_server_is_used():
-    prover = Prover(KEY)
-    assert "nonce" not in claims(prover)
-    assert prover.remember(URL, {"dpop-nonce": "rs-1"})
-    assert prover.remember(AS, {"dpop-nonce": "as-1"})
-    assert claims(prover)["nonce"] == "rs-1"
-    assert claims(prover, "https://h.example/else?where")["nonce"] == "rs-1"
-    assert claims(prover, AS)["nonce"] == "as-1"
-    assert prover.remember(URL, {"dpop-nonce": "rs-2"})
-    assert claims(prover)["nonce"] == "rs-2"
-    assert claims(prover, AS)["nonce"] == "as-1"
-    assert "nonce" not in claims(prover, "https://h.example:8443/mcp")
-
-
-def test_a_nonce_that_is_given_comes_first():
-    prover = Prover(KEY)
-    prover.remember(URL, {"dpop-nonce": "old"})
-    assert claims(prover, nonce="new")["nonce"] == "new"
-
-
-def test_a_nonce_that_is_known_is_no_reason_to_ask_again():
-    prover = Prover(KEY)
-    assert prover.remember(URL, {"dpop-nonce": "n"})
-    assert not prover.remember(URL, {"dpop-nonce": "n"})
-    assert not prover.remember(URL, {})
-    assert claims(prover)["nonce"] == "n"
+def test_a_nonce_stands_in_the_proof():
+    assert "nonce" not in claims(Prover(KEY))
+    assert claims(Prover(KEY), nonce="n")["nonce"] == "n"
 
 
 @pytest.mark.parametrize(
-    "nonce", ["", "a b", 'a"b', "a\\b", "a\x7f", "é", "n" * 1_025, "n\n"]
+    "nonce", [None, "", "a b", 'a"b', "a\\b", "a\x7f", "é", "n" * 1_025, "n\n"]
 )
-def test_what_can_be_no_nonce_is_not_remembered(nonce):
-    prover = Prover(KEY)
-    assert not prover.remember(URL, {"dpop-nonce": nonce})
-    assert "nonce" not in claims(prover)
-
-
-def test_nonces_of_many_servers_do_not_pile_up():
-    prover = Prover(KEY)
-    for number in range(1, 100):
-        prover.remember(f"https://h.example:{number}/", {"dpop-nonce": f"n{number}"})
-    known = [
-        number
-        for number in range(1, 100)
-        if "nonce" in claims(prover, f"https://h.example:{number}/")
-    ]
-    assert known[-1] == 99
-    assert len(known) <= 16
+def test_what_can_be_no_nonce_is_not_read(nonce):
+    assert read_nonce(nonce) is None
+    assert read_nonce("eyJ7S_zG.eyJH0-Z.HX4w-7v") == "eyJ7S_zG.eyJH0-Z.HX4w-7v"
 
 
 # --- keys ------------------------------------------------------------------------
@@ -146,7 +107,7 @@ def test_a_key_is_new_each_time_and_survives_being_stored():
     "key", [{}, PUBLIC, {**KEY, "d": "!"}], ids=["empty", "public", "no number"]
 )
 def test_what_is_no_private_key_is_refused(key):
-    with pytest.raises(ValueError, match="the key is no"):
+    with pytest.raises(ValueError, match="the key is not"):
         Prover(key)
 
 

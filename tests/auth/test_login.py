@@ -27,7 +27,6 @@ from driving import (
     well_known,
 )
 
-from mcpwire.auth.authorization import code_challenge
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.errors import (
     AuthRequired,
@@ -39,7 +38,7 @@ from mcpwire.auth.errors import (
     TokenError,
     UrlRefused,
 )
-from mcpwire.auth.flow import SAVES, log_in, obtain
+from mcpwire.auth.flow import SAVES, code_challenge, log_in, obtain
 from mcpwire.auth.records import Record, Tokens
 from mcpwire.auth.steps import Answer, Ask, Fetch, Forget, Listen, Save
 

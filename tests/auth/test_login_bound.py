@@ -29,7 +29,7 @@ TOKEN = f"{ISSUER}/token"
 
 BINDS = {"dpop_signing_alg_values_supported": ["ES256"]}
 DEMANDED = {"dpop_bound_access_tokens_required": True}
-ONLY_DPOP = denied(scheme="dpop", has_bearer=False, has_dpop=True)
+ONLY_DPOP = denied(has_bearer=False, has_dpop=True)
 EITHER = denied(has_dpop=True)
 KEYS = {
     "not configured": ({}, {}, BINDS, denied(), False),

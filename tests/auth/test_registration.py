@@ -14,12 +14,12 @@ from mcpwire.auth.errors import (
 from mcpwire.auth.records import Identity, ServerMetadata
 from mcpwire.auth.registration import (
     check_document_url,
-    choose,
     identify,
     read_registration,
     registration_document,
 )
 from mcpwire.auth.steps import Answer, Fetch, Now
+from mcpwire.auth.url_policy import UrlPolicy
 from mcpwire.wire.urls import parse_url
 
 ISSUER = "https://as.example"
@@ -43,7 +43,8 @@ def answer(status, document, **fields):
 
 def outcome(config, known, stored=None, *, answered=None, server=SERVER):
     """Run `identify`; return who it is, and what was sent."""
-    steps = identify(config, known, stored, redirect_uri=REDIRECT, server=server)
+    policy = UrlPolicy(server)
+    steps = identify(config, known, stored, redirect_uri=REDIRECT, policy=policy)
     sent = []
     reply = None
     while True:
@@ -511,7 +512,3 @@ def test_a_url_that_can_be_no_client_id_is_refused(url, rule):
         check_document_url(url)
     assert str(refused.value).endswith(rule)
     assert "secret" not in str(refused.value)
-
-
-def test_choosing_asks_nobody():
-    assert choose(OAuth(), metadata(), None, redirect_uri=REDIRECT, now=NOW) is None

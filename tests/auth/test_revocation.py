@@ -13,15 +13,16 @@ from mcpwire.auth.errors import (
 from mcpwire.auth.records import Identity
 from mcpwire.auth.steps import Answer, Fetch
 from mcpwire.auth.tokens import revoke_tokens
+from mcpwire.auth.url_policy import UrlPolicy
 from mcpwire.wire.urls import parse_url
 
 REVOKE = f"{ISSUER}/revoke"
 RECORD = stored(tokens=GOOD)
+POLICY = UrlPolicy(SERVER)
 
 
-def revoke(world, record=RECORD, **options):
-    options = {"allow_insecure": False} | options
-    world.run(revoke_tokens(record, SERVER, **options))
+def revoke(world, record=RECORD, policy=POLICY):
+    world.run(revoke_tokens(record, policy))
 
 
 def test_both_tokens_are_named_with_what_they_are():
@@ -102,7 +103,7 @@ def test_http_will_do_where_the_server_itself_is_asked_by_http():
         RECORD, metadata=metadata(revocation_endpoint="http://as.example/revoke")
     )
     server = parse_url("http://mcp.example/mcp")
-    world.run(revoke_tokens(record, server, allow_insecure=True))
+    revoke(world, record, UrlPolicy(server, allow_insecure=True))
     assert len(world.posted) == 2
 
 

@@ -50,8 +50,8 @@ def test_an_issuer_is_asked_about_itself_in_order(issuer, urls):
 
 
 NO_ISSUER = {
-    "a query": ("https://as?a=s3cret", "has a query or a fragment"),
-    "a fragment": ("https://as#", "has a query or a fragment"),
+    "a query": ("https://as?a=s3cret", "must have no query and no fragment"),
+    "a fragment": ("https://as#", "must have no query and no fragment"),
     "a path alone": ("/t1", "it must be absolute"),
     "a user": ("https://me:s3cret@as", "user name or password"),
     "nothing": ("", "it must be absolute"),
@@ -140,11 +140,11 @@ USELESS = {
     "no token endpoint": ({"token_endpoint": None}, "names no token endpoint"),
     "a token endpoint that is none": (
         {"token_endpoint": {"url": "https://as"}},
-        "has token_endpoint that is no text",
+        "has token_endpoint that is not text",
     ),
     "a registration endpoint that is none": (
         {"registration_endpoint": True},
-        "has registration_endpoint that is no text",
+        "has registration_endpoint that is not text",
     ),
 }
 

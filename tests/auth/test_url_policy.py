@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from mcpwire.auth.errors import UrlRefused
 from mcpwire.auth.url_policy import (
     LONGEST_URL,
+    UrlPolicy,
     check_address,
     check_authorization_url,
     check_server_url,
-    check_url,
     class_of_server,
 )
 from mcpwire.wire.urls import parse_url
@@ -72,7 +72,7 @@ INSIDE = {
 
 
 def check(text, server=PUBLIC, *, what="the token endpoint", allow_insecure=False):
-    return check_url(text, what=what, server=server, allow_insecure=allow_insecure)
+    return UrlPolicy(server, allow_insecure).check(text, what)
 
 
 def refusal(text, server=PUBLIC, **options):

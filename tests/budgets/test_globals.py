@@ -16,7 +16,6 @@ import mcpwire
 PACKAGE = Path(mcpwire.__file__).parent
 
 ALLOWED = {
-    "auth/records.py: _members": "the fields of a class, once for each class of ours",
     "cli/ask/pages.py: STAYING": "browsers that outlive the command, so no zombies",
     "protocol/skills.py: _bounded_loader": "a class, made with PyYAML",
     "gateway/bridge/headers.py: _causing": "a context variable is the task's own",

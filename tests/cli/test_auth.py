@@ -406,7 +406,11 @@ def test_a_token_that_lacks_a_scope_is_not_blamed(cli, auth, server, monkeypatch
             ["--client-secret-env", "TOKEN"],
             "--client-secret-env goes with a --client-id",
         ),
-        (None, ["--issuer", "http://as.example"], "cannot use --issuer 'http://as"),
+        (
+            None,
+            ["--issuer", "http://as.example"],
+            "the --issuer 'http://as.example/' must be https",
+        ),
         (None, ["--scope", 'a"b'], "scope"),
     ],
 )
@@ -538,7 +542,7 @@ def test_time_that_a_user_may_take_is_bounded(cli, monkeypatch, seen, server, is
     done = cli("auth", "login", server.url, "--timeout", "0.1")
     assert done.code == 3
     assert ("no browser opens here" in done.err) is not is_open
-    assert "nobody came back from logging in within 0.1 s" in done.err
+    assert "the login was not finished within 0.1 s" in done.err
 
 
 def test_a_header_of_ones_own_takes_the_place_of_a_login(

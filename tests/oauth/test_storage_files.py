@@ -197,13 +197,13 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path):
 def test_what_is_no_file_is_refused(tmp_path, name):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe", 0o600)
-    assert "is no file" in refused(FileStorage(tmp_path / name))
+    assert "is not a file" in refused(FileStorage(tmp_path / name))
 
 
 def test_a_folder_that_is_no_folder_is_refused_whoever_made_it(tmp_path):
     (tmp_path / "file").write_bytes(b"text")
-    with pytest.raises(PermissionError, match="is no folder"):
-        module._check_folder(tmp_path / "file", is_ours=True)
+    with pytest.raises(PermissionError, match="is not a folder"):
+        module.make_folder(tmp_path / "file", is_ours=True)
 
 
 # Where it is.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from mcpwire.auth.records import OFFLINE_ACCESS
 from mcpwire.auth.resource_server import format_challenge
-from mcpwire.auth.scopes import OFFLINE_ACCESS
 from mcpwire.errors import AuthError, InvalidRequest
 from mcpwire.server.handlers import HttpRefusal
 

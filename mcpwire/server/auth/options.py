@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from mcpwire.auth.resource_server import parse_resource
-from mcpwire.auth.scopes import OFFLINE_ACCESS, check_scope
+from mcpwire.auth.records import OFFLINE_ACCESS, check_scope
+from mcpwire.auth.url_policy import parse_identifier
 from mcpwire.server.auth.verifiers import OwnTokens
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def check_servers(
     if isinstance(servers, str):
         raise ValueError(f"authorization_servers is a list, got {servers!r}")
     for server in servers:
-        parse_resource(server, allow_insecure=allow_insecure, what="issuer")
+        parse_identifier(server, "issuer", allow_insecure=allow_insecure)
     return tuple(servers)
 
 

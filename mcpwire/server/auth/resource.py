@@ -16,17 +16,18 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
+from mcpwire.auth.records import check_scope
 from mcpwire.auth.resource_server import (
     PROOF_ALGORITHMS,
     Replays,
     UnsoundToken,
     binding_of,
     check_proof,
-    parse_resource,
+    close_scopes,
     resource_document,
     well_known_paths,
 )
-from mcpwire.auth.scopes import check_scope, close_scopes
+from mcpwire.auth.url_policy import parse_identifier
 from mcpwire.errors import AuthError
 from mcpwire.server.auth.challenges import AuthenticationRefused, Realm, check_scopes
 from mcpwire.server.auth.credentials import (
@@ -119,7 +120,9 @@ class ResourceServer:
         allow_insecure: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._url = parse_resource(resource, allow_insecure=allow_insecure)
+        self._url = parse_identifier(
+            resource, "resource", allow_insecure=allow_insecure
+        )
         self.resource = resource
         self._verifiers = check_verifiers(verifiers, authorization_servers)
         self._servers = check_servers(authorization_servers, allow_insecure)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.target import Http
-    from mcpwire.transports.oauth.deadline_pauser import DeadlinePauser
+    from mcpwire.transports.oauth.authorizer import DeadlinePauser
     from mcpwire.transports.tracing import Trace
     from mcpwire.wire.sse import SSEEvent
     from mcpwire.wire.urls import Url
@@ -188,7 +188,7 @@ class LegacyChannel(Duplex):
         if self._pauser is None or deadline is None:
             yield
             return
-        from mcpwire.transports.oauth.deadline_pauser import PausableDeadline
+        from mcpwire.transports.oauth.authorizer import PausableDeadline
 
         clock = PausableDeadline(deadline, self._loop.time, self._timeouts.arm)
         with self._pauser.applied(clock):

@@ -60,7 +60,6 @@ from mcpwire.protocol.retry import (
     DECLINING_STATUSES,
     PASSING_STATUSES,
     StreamBackoff,
-    parse_retry_after,
 )
 from mcpwire.transports.base import let_go_after_fork, misuse
 from mcpwire.transports.handlers import stay_for
@@ -68,6 +67,7 @@ from mcpwire.transports.http.credentials import describe_request, describe_respo
 from mcpwire.transports.timeouts import Timeouts, admit_request
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
+from mcpwire.wire.headers import parse_retry_after
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:

@@ -19,27 +19,27 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
+from contextlib import contextmanager
 from math import inf
 from time import monotonic
 from time import time as wall_time
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.discovery import read_denial
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
 from mcpwire.auth.flow import TokenRequest, finish, fits, obtain, revoke
-from mcpwire.auth.scopes import widens
+from mcpwire.auth.jwt import read_nonce
 from mcpwire.errors import AuthError, MCPError
 from mcpwire.protocol.http_reply import Request, as_text
 from mcpwire.transports.http.credentials import insufficient_scope, misdirected
-from mcpwire.transports.oauth.deadline_pauser import DeadlinePauser
 from mcpwire.transports.oauth.fetch import Fetcher
 from mcpwire.transports.oauth.interactive_login import InteractiveLogin, call_user
 from mcpwire.transports.oauth.storage import CredentialStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from mcpwire.auth.config import Grant
     from mcpwire.auth.discovery import Denial
@@ -47,44 +47,36 @@ if TYPE_CHECKING:
     from mcpwire.auth.records import Record
     from mcpwire.auth.steps import Steps
     from mcpwire.limits import Limits
+    from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.http.target import Http
 
-__all__ = ["Attempt", "AuthSession", "Authorizer", "Credential"]
+__all__ = [
+    "Attempt",
+    "AuthSession",
+    "Authorizer",
+    "Credential",
+    "DeadlinePauser",
+    "PausableDeadline",
+    "PausableScope",
+]
 
-SETTLE_S: Final = 2.0
-"""How long closing waits for an operation that has posted something."""
-
-SKEW_S: Final = 60.0
-"""How long before its end a token is renewed."""
-
-RETRY_S: Final = 10.0
-"""How long after a failed renewal the next one waits, while the token is good."""
-
-TRIES: Final = 5
-"""The most tries of one request, beside its step-ups."""
-
-EARLY_S: Final = 1.0
-"""How long a request waits for the next token while its own is good."""
-
+SETTLE_S: Final = 2.0  # closing waits for an operation that has posted something
+SKEW_S: Final = 60.0  # before its end a token is renewed
+RETRY_S: Final = 10.0  # between two renewals that fail while the token is good
+EARLY_S: Final = 1.0  # a request waits for the next token while its own is good
+TRIES: Final = 5  # of one request at most, beside its step-ups
+# Step-ups and logins in a row without success, after which no user is asked.
 FUTILE_MAX: Final = 10
-"""The most step-ups in a row without success; no user is asked after them."""
-
 FUTILE_LOGINS: Final = 3
-"""The most logins in a row without success, likewise."""
 
+# Steps between an answer and its place in the store, where other processes read it.
 _UNTIL_STORED: Final = frozenset(
     {steps.RandomBytes, steps.Load, steps.Now, steps.Release, steps.Save}
 )
-"""Steps between an answer and its place in the store, where other processes read it."""
 
 
 class Authorizer:
-    """The tokens for one server, for all connections of one client.
-
-    Attributes:
-        session: The token in use and the decisions about it.
-        pauser: Pauses deadlines while a user is asked.
-    """
+    """The tokens for one server, for all connections of one client."""
 
     def __init__(self, grant: Grant, target: Http, limits: Limits) -> None:
         self.session = AuthSession(grant, target)
@@ -95,14 +87,7 @@ class Authorizer:
         self._running: _Operation | None = None
 
     async def first(self, *, asks_nobody: bool = False) -> Credential | None:
-        """Return a token to begin with, or None if none is stored.
-
-        Args:
-            asks_nobody: Whether no user may be asked, even if no token is good.
-
-        Raises:
-            AuthError: The stored token is of no more use, and there is no other.
-        """
+        """Return a token to begin with, or None if none is stored."""
         session = self.session
         if not session.is_loaded:
             store = CredentialStore(self._grant, self._target, self._limits)
@@ -110,8 +95,8 @@ class Authorizer:
         current = session.current
         if session.is_ready or current is None:
             return current
-        if not session.can_renew():
-            return session.usable()
+        if not current.can_refresh and isinstance(self._grant, OAuth):
+            return session.usable()  # only a user could renew it
         if session.usable() is None:
             return await self.obtain(
                 session.token_request(used=current.token, asks_nobody=asks_nobody)
@@ -122,15 +107,11 @@ class Authorizer:
                     session.token_request(used=current.token, asks_nobody=True)
                 )
         except (AuthError, TimeoutError):
-            session.postpone_renewal()
+            current.renew_at = min(monotonic() + RETRY_S, current.expires_at)
             return session.usable()
 
     async def obtain(self, wanted: TokenRequest) -> Credential:
-        """Return another token than the one that was not good enough.
-
-        Raises:
-            AuthError: No such token can be obtained.
-        """
+        """Return another token than the one that was not good enough."""
         while True:
             good = self.session.find(wanted)
             if good is not None:
@@ -258,11 +239,8 @@ class Authorizer:
                 outcome = login.listen(step.preferred)
             case steps.Ask():
                 assert login is not None, "a grant without a user"
-                begun = self.pauser.begin()
-                try:
+                with self.pauser.paused():
                     outcome = await login.ask(step)
-                finally:
-                    self.pauser.end(begun)
             case steps.Now():
                 outcome = wall_time()
             case steps.RandomBytes():
@@ -291,23 +269,14 @@ def _supplied(value: object, what: str) -> str:
 
 
 class _Operation:
-    """A running operation.
-
-    Attributes:
-        wanted: The token that it obtains.
-        task: The task that runs it.
-        waiters: How many requests wait for it.
-        must_finish: Whether it may not be cancelled now.
-    """
-
-    __slots__ = ("must_finish", "task", "waiters", "wanted")
+    """A running operation, and how many requests wait for it."""
 
     task: asyncio.Task[Credential]
 
     def __init__(self, wanted: TokenRequest) -> None:
         self.wanted = wanted
         self.waiters = 0
-        self.must_finish = False
+        self.must_finish = False  # whether it may not be cancelled now
 
     async def join(self) -> Credential:
         """Wait for the operation; it is cancelled with its last waiter."""
@@ -327,7 +296,7 @@ class _Operation:
         """
         before = self.must_finish
         if type(step) is steps.Fetch:
-            self.must_finish = step.form is not None or step.document is not None
+            self.must_finish = step.is_post
         else:
             self.must_finish = before and type(step) in _UNTIL_STORED
         return self.waiters > 0 or (before and self.must_finish)
@@ -352,28 +321,18 @@ def _retrieve_exception(task: asyncio.Task[Any]) -> None:
 
 
 class Credential:
-    """A token in use.
-
-    Attributes:
-        record: The stored record that holds it.
-        token: The access token.
-        line: The header line, if it is the same for every request.
-        renew_at: When to renew it, on the monotonic clock.
-        expires_at: When it expires, on that clock.
-        how: How it was obtained; see `TokenResult`.
-    """
-
-    __slots__ = ("expires_at", "how", "line", "prover", "record", "renew_at", "token")
+    """A token in use; its times are monotonic ones, because wall clocks jump."""
 
     def __init__(self, record: Record, how: str) -> None:
         tokens = record.tokens
         assert tokens is not None, "no tokens"
         self.record = record
-        self.how = how
+        self.how = how  # it was obtained; see `TokenResult`
         self.token = tokens.access_token
+        self.granted = tokens.scopes
+        self.can_refresh = tokens.refresh_token is not None
         self.renew_at = self.expires_at = inf
         if tokens.expires_at is not None:
-            # Wall clocks jump; a token in use is measured on the other one.
             left = tokens.expires_at - wall_time()
             self.expires_at = monotonic() + left
             # A token with a shorter life would be renewed for each request.
@@ -381,7 +340,7 @@ class Credential:
                 min(SKEW_S, left / 2) if how != "stored" else SKEW_S
             )
         self.prover: Any = None
-        self.line: bytes | None = None
+        self.line = b""  # the header line, if it is the same for every request
         if tokens.token_type == "DPoP":  # noqa: S105 - a type of token
             from mcpwire.auth.jwt import Prover
 
@@ -390,39 +349,16 @@ class Credential:
         else:
             self.line = f"authorization: Bearer {self.token}\r\n".encode("ascii")
 
-    @property
-    def granted(self) -> tuple[str, ...] | None:
-        """The scopes that the token has, as far as the server says."""
-        tokens = self.record.tokens
-        return tokens.scopes if tokens is not None else None
-
-    @property
-    def can_refresh(self) -> bool:
-        """Whether it has a refresh token."""
-        tokens = self.record.tokens
-        return tokens is not None and tokens.refresh_token is not None
-
 
 class Attempt:
     """The tries of one request so far."""
-
-    __slots__ = (
-        "has_logged_in",
-        "has_refreshed",
-        "nonce",
-        "required",
-        "step_ups",
-        "tries",
-    )
 
     def __init__(self) -> None:
         self.tries = 0
         self.step_ups = 0
         self.has_refreshed = self.has_logged_in = False
-        self.nonce: str | None = None
-        """The nonce that the server refused the last proof for."""
-        self.required: frozenset[str] | None = None
-        """The scopes that the server required last."""
+        self.nonce: str | None = None  # the server refused the last proof for it
+        self.required: frozenset[str] | None = None  # by the server, last
 
     def note(self, how: str) -> None:
         """Remember how the next token was obtained."""
@@ -431,30 +367,21 @@ class Attempt:
 
 
 class AuthSession:
-    """The token in use for one server, and the decisions about it.
-
-    Attributes:
-        grant: The way to obtain tokens.
-        current: The token in use.
-        is_loaded: Whether the store was read.
-    """
+    """The token in use for one server, and the decisions about it."""
 
     def __init__(self, grant: Grant, target: Http) -> None:
         self.grant = grant
         self.target = target
-        self.current: Credential | None = None
-        self.is_loaded = False
-        self._nonce: str | None = None
-        """The newest nonce of the server (RFC 9449 section 9)."""
+        self.current: Credential | None = None  # the token in use
+        self.is_loaded = False  # whether the store was read
+        self._nonce: str | None = None  # the server's newest (RFC 9449 section 9)
         self._allowed = {target.parsed.target.encode("ascii")}
         self._futile_step_ups = 0
-        self._stepped_up: Credential | None = None
-        """The last token with too few scopes."""
+        self._stepped_up: Credential | None = None  # the last with too few scopes
+        # Scopes that the server still required after they had been asked for.
         self._useless: set[frozenset[str]] = set()
-        """Scopes that the server still required after they had been asked for."""
         self._futile_logins = 0
-        self._refused: Credential | None = None
-        """The token of the last login that did not help."""
+        self._refused: Credential | None = None  # of the last login that did not help
 
     def token_request(self, **reasons: Any) -> TokenRequest:
         """Build the request for a token to this server."""
@@ -470,13 +397,6 @@ class AuthSession:
             return self.is_loaded  # most servers without authorization never say so
         return monotonic() < current.renew_at
 
-    def can_renew(self) -> bool:
-        """Return whether another token can be had without asking a user."""
-        current = self.current
-        if current is None:
-            return False
-        return current.can_refresh or not isinstance(self.grant, OAuth)
-
     def usable(self) -> Credential | None:
         """Return the token in use, if it has not expired."""
         current = self.current
@@ -484,20 +404,12 @@ class AuthSession:
             return current
         return None
 
-    def postpone_renewal(self) -> None:
-        """Renew the token later, because it cannot be renewed now."""
-        current = self.current
-        if current is not None:
-            current.renew_at = min(monotonic() + RETRY_S, current.expires_at)
-
     def load(self, record: Record | None) -> None:
         """Begin with the stored record, if it fits."""
         if self.is_loaded:  # by another request, which may have a newer one since
             return
         self.is_loaded = True
-        if record is None or record.tokens is None:
-            return
-        if fits(self.grant, record):
+        if record is not None and record.tokens and fits(self.grant, record):
             self.current = Credential(record, "stored")
 
     def find(self, wanted: TokenRequest) -> Credential | None:
@@ -506,9 +418,8 @@ class AuthSession:
         if current is None or current.token == wanted.used:
             return None
         if wanted.is_step_up:
-            granted = current.granted
-            required = wanted.denial.scopes if wanted.denial is not None else None
-            if not required or granted is None or not {*required} <= {*granted}:
+            required = wanted.required
+            if not required or not {*required} <= {*(current.granted or ())}:
                 return None
         return current
 
@@ -518,8 +429,8 @@ class AuthSession:
         record = obtained.record
         if current is None or current.record != record:
             current = self.current = Credential(record, obtained.how)
-        granted = current.granted
-        self._useless = {each for each in self._useless if widens(granted, [*each])}
+        granted = {*(current.granted or ())}
+        self._useless = {each for each in self._useless if not each <= granted}
         return current
 
     def allow(self, target: str) -> None:
@@ -531,11 +442,7 @@ class AuthSession:
         self._allowed = {each.encode("ascii") for each in both}
 
     def authorize(self, request: Request, credential: Credential | None) -> Request:
-        """Return the request with the token.
-
-        Raises:
-            UrlRefused: The request goes to a path that the token is not for.
-        """
+        """Return the request with the token, or raise `UrlRefused` for another path."""
         # `Request.target`, without a call for each request.
         if request.start.split(b" ", 2)[1] not in self._allowed:
             raise misdirected(
@@ -544,7 +451,7 @@ class AuthSession:
         if credential is None:
             return request
         line = credential.line
-        if line is None:
+        if credential.prover is not None:
             url = self.target.parsed.origin + request.target.partition("?")[0]
             proof = credential.prover.proof(
                 request.verb,
@@ -561,9 +468,8 @@ class AuthSession:
 
     def note_nonce(self, fields: dict[bytes, bytes]) -> None:
         """Keep the newest nonce for proofs (RFC 9449 section 8.2)."""
-        nonce = fields.get(b"dpop-nonce")
-        if nonce is not None and len(nonce) <= 1_024 and nonce.isascii():
-            self._nonce = nonce.decode("ascii")
+        nonce = read_nonce(fields[b"dpop-nonce"].decode("latin-1"))
+        self._nonce = nonce or self._nonce
 
     def note_denial(
         self,
@@ -572,11 +478,7 @@ class AuthSession:
         credential: Credential | None,
         attempt: Attempt,
     ) -> TokenRequest | None:
-        """Return the token to try the request with next, or None to give up.
-
-        Raises:
-            InsufficientScope: No more scopes may be asked for.
-        """
+        """Return the token to try the request with next, or None to give up."""
         attempt.tries += 1
         if attempt.tries >= TRIES + attempt.step_ups:
             return None
@@ -641,3 +543,106 @@ class AuthSession:
         if attempt.step_ups:
             self._futile_step_ups = 0
         self._futile_logins = 0
+
+
+# A call does not count the time that its user takes to log in...
+
+
+class Pausable(Protocol):
+    """A time limit that can be paused."""
+
+    def pause(self) -> None:
+        """Do not count the time that follows."""
+
+    def resume(self) -> None:
+        """Count the time again."""
+
+
+class DeadlinePauser:
+    """Pauses the time limits of all calls that wait for one user."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all limits and users: their event loop is closed."""
+        self._limits: list[Pausable] = []
+        self._users: list[None] = []
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Pause all limits inside."""
+        limits, users = self._limits, self._users
+        users.append(None)
+        if len(users) == 1:
+            for limit in limits:
+                limit.pause()
+        try:
+            yield
+        finally:
+            users.pop()
+            if not users and users is self._users:  # not after `reset`
+                for limit in limits:
+                    limit.resume()
+
+    @contextmanager
+    def applied(self, limit: Pausable) -> Iterator[None]:
+        """Pause this limit inside, whenever a user is asked."""
+        limits, users = self._limits, self._users
+        limits.append(limit)
+        if users:
+            limit.pause()
+        try:
+            yield
+        finally:
+            if limits is self._limits:  # not after `reset`
+                limits.remove(limit)
+                if users:
+                    limit.resume()
+
+
+class PausableDeadline:
+    """Lets a call's deadline be paused; `rearm` receives its new end."""
+
+    def __init__(
+        self,
+        deadline: Deadline | None,
+        now: Callable[[], float],
+        rearm: Callable[[float], object] | None = None,
+    ) -> None:
+        self._deadline = deadline
+        self._now = now
+        self._rearm = rearm
+
+    def pause(self) -> None:
+        """Do not count the time that follows."""
+        if self._deadline is not None:
+            self._deadline.pause(self._now())
+
+    def resume(self) -> None:
+        """Count the time again."""
+        if self._deadline is not None:
+            self._deadline.resume(self._now())
+            if self._rearm is not None:
+                self._rearm(self._deadline.at)
+
+
+class PausableScope:
+    """Lets the deadline of an `asyncio.timeout` be paused."""
+
+    def __init__(self, scope: asyncio.Timeout) -> None:
+        self._scope = scope
+        self._time = asyncio.get_running_loop().time
+        self._left: float | None = None
+
+    def pause(self) -> None:
+        """Do not count the time that follows."""
+        when = self._scope.when()
+        self._left = None if when is None else when - self._time()
+        if self._left is not None and not self._scope.expired():
+            self._scope.reschedule(None)
+
+    def resume(self) -> None:
+        """Count the time again."""
+        if self._left is not None and not self._scope.expired():
+            self._scope.reschedule(self._time() + self._left)

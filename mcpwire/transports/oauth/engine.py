@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth.errors import InsufficientScope
 from mcpwire.errors import ConnectionClosed
-from mcpwire.transports.oauth.authorizer import Attempt
-from mcpwire.transports.oauth.deadline_pauser import PausableDeadline
+from mcpwire.transports.oauth.authorizer import Attempt, PausableDeadline
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import encode
 
@@ -31,19 +30,15 @@ _CANCELLED: Final = encode(jsonrpc.notification("notifications/cancelled"))[:-1]
 
 
 class AuthEngine:
-    """See `Engine`; an exchange may take several requests, and a login.
-
-    Attributes:
-        pauser: Pauses deadlines while a user is asked.
-        rearm: Receives the new end of a deadline that was paused.
-    """
+    """See `Engine`; an exchange may take several requests, and a login."""
 
     def __init__(self, engine: Engine, authorizer: Authorizer) -> None:
         self.target = engine.target
+        # Receives the new end of a deadline that was paused.
         self.rearm: Callable[[float], object] = _ignore
+        self.pauser = authorizer.pauser
         self._engine = engine
         self._authorizer = authorizer
-        self.pauser = authorizer.pauser
         self._session = authorizer.session
         self._filtered: dict[Any, _FilteredReply] = {}
         self._waiting: dict[Any, asyncio.Task[Any]] = {}
@@ -64,11 +59,7 @@ class AuthEngine:
     async def exchange(
         self, request: Request, reply: ResponseSink, deadline: Deadline | None
     ) -> None:
-        """Send a request and feed its reply; see `Engine.exchange`.
-
-        Raises:
-            AuthError: The server wants a token that cannot be obtained.
-        """
+        """Send a request and feed its reply; see `Engine.exchange`."""
         session = self._session
         attempt: Attempt | None = None
         is_last = request.start.startswith(b"DELETE ")
@@ -141,13 +132,9 @@ class AuthEngine:
         """Close every connection; bounded in time."""
         try:
             for reply in list(self._waiting):
+                closed = f"{self.target}: closed by this side"
                 self.abort(
-                    reply,
-                    ConnectionClosed(
-                        f"{self.target}: closed by this side",
-                        target=self.target,
-                        sent=False,
-                    ),
+                    reply, ConnectionClosed(closed, target=self.target, sent=False)
                 )
             if self._waiting:
                 await asyncio.wait(self._waiting.values())
@@ -170,45 +157,26 @@ class _FilteredReply:
 
     The answer to the session's last request is always passed on. The body goes to the
     reply itself, without a call in between.
-
-    Attributes:
-        attempt: The tries of the request; ``None``: it was never denied.
-        wanted: The token to try next; ``None``: the reply was fed.
-        error: The error in place of a token.
-        data: Takes the next bytes of the body.
-        end: Takes the end of the body.
     """
-
-    __slots__ = (
-        "_credential",
-        "_is_last",
-        "_reply",
-        "_session",
-        "attempt",
-        "data",
-        "end",
-        "error",
-        "wanted",
-    )
 
     def __init__(
         self,
         reply: ResponseSink,
         session: AuthSession,
         credential: Credential | None,
-        attempt: Attempt | None = None,
+        attempt: Attempt | None,
         *,
-        is_last: bool = False,
+        is_last: bool,
     ) -> None:
         self._reply = reply
         self._session = session
         self._credential = credential
-        self.attempt = attempt
+        self._is_last = is_last
+        self.attempt = attempt  # None: the request was never denied
         self.data: Callable[[bytes], None] = reply.data
         self.end: Callable[[], None] = reply.end
-        self.wanted: TokenRequest | None = None
-        self.error: MCPError | None = None
-        self._is_last = is_last
+        self.wanted: TokenRequest | None = None  # the token to try next
+        self.error: MCPError | None = None  # in place of a token
 
     @property
     def aborted(self) -> MCPError | None:

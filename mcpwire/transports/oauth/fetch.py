@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from mcpwire.auth.errors import (
@@ -29,7 +29,7 @@ from mcpwire.auth.errors import (
     UrlRefused,
 )
 from mcpwire.auth.steps import Answer
-from mcpwire.auth.url_policy import check_address, check_url, class_of_server
+from mcpwire.auth.url_policy import UrlPolicy, check_address, class_of_server
 from mcpwire.errors import (
     AuthError,
     ConnectError,
@@ -54,7 +54,6 @@ from mcpwire.wire.urls import (
 )
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Sequence
 
     from mcpwire.auth.steps import Fetch
@@ -83,21 +82,17 @@ class Fetcher:
     operation: they decide which networks it may reach. Each fetch has a connection
     of its own, so that no two hosts at one address share one; cancelling closes it.
 
-    Args:
-        target: The MCP server. Its TLS and proxy options apply everywhere, its client
-            certificate to the server's own host only. An httpx client given there is
-            not used: it may add credentials of its own.
-        limits: `Limits.oauth_document` and `Limits.oauth_timeout` apply here.
+    The target's TLS and proxy options apply everywhere, its client certificate to the
+    server's own host only. An httpx client given there is not used: it may add
+    credentials of its own.
     """
 
     def __init__(self, target: Http, limits: Limits) -> None:
         self._target = target
-        self._server = target.parsed
         self._limits = limits
         self._anchors = {url.host: url for url in (*_named(target), target.parsed)}
         self._networks: dict[str, AddressClass] = {}
         self._answering: dict[str, str] = {}  # the address that answered, by host
-        self._contexts: dict[bool, ssl.SSLContext] = {}
 
     async def fetch(self, step: Fetch) -> Answer:
         """Return the answer to a request, whatever its status.
@@ -111,60 +106,64 @@ class Fetcher:
         try:
             async with asyncio.timeout(self._limits.oauth_timeout):
                 return await self._follow(step)
+        except (AuthError, LocalProtocolError):
+            raise
+        except MessageTooLarge as error:
+            raise _unusable(step, f"cannot be used: {error}", None) from None
+        except RemoteProtocolError:
+            # Its text may quote the answer, and that may quote the request.
+            why = "cannot be used: it is not acceptable HTTP"
+            raise _unusable(step, why, None) from None
+        except MCPError as error:
+            raise AuthTemporarilyUnavailable(
+                f"{step.what} at '{mask_url(step.url)}' gives no answer: {error}"
+            ) from error
         except TimeoutError as error:
             raise _too_late(step, self._limits) from error
 
     async def _follow(self, step: Fetch) -> Answer:
-        url = check_url(
-            step.url,
-            what=step.what,
-            server=self._anchor(_host_of(step.url)),
-            allow_insecure=self._target.allow_insecure,
-        )
         try:
-            for _ in range(MAX_REDIRECTS):
-                answer = await self._ask(step, url)
-                there = _redirection(step, url, answer)
-                if there is None:
-                    return answer
-                url = there
-            return await self._ask(step, url)
-        except (AuthError, LocalProtocolError):
-            raise
-        except RemoteProtocolError as error:
-            raise _failure(step, error) from None
-        except MCPError as error:
-            raise _failure(step, error) from error
+            host = parse_url(step.url).host
+        except ValueError:  # the policy says why
+            host = ""
+        policy = UrlPolicy(self._anchor(host), self._target.allow_insecure)
+        url = policy.check(step.url, step.what)
+        for _ in range(MAX_REDIRECTS):
+            answer = await self._ask(step, url)
+            there = _redirection(step, url, answer)
+            if there is None:
+                return answer
+            url = there
+        return await self._ask(step, url)
 
     def _anchor(self, host: str) -> Url:
         """Return the URL from the user that a host is judged by."""
-        return self._anchors.get(host, self._server)
+        return self._anchors.get(host, self._target.parsed)
 
     async def _ask(self, step: Fetch, url: Url) -> Answer:
         """Send the request to the first address that can be connected to."""
         place = self._place(url)
         addresses = await self._addresses(step, url, place)
         request = _request_of(step, url)
-        for left, address in zip(
-            range(len(addresses) - 1, -1, -1), addresses, strict=True
-        ):
+        for number, address in enumerate(addresses, 1):
+            is_last = number == len(addresses)
             document = _Document(step, self._limits)
             engine = HttpxEngine(
                 place,
                 self._limits,
                 address=address,
-                connect_timeout=FIRST_TRY_S if left else None,
+                connect_timeout=None if is_last else FIRST_TRY_S,
             )
             try:
                 await _exchange(engine, request, document)
             except ConnectError as error:
-                if not left or error.reason == "tls":
+                if is_last or error.reason == "tls":
                     raise
                 continue
             if address is not None:
                 self._answering[url.host] = address
             answer = document.answer()
-            verb = "POST" if _is_post(step) else "GET"
+            verb = "POST" if step.is_post else "GET"
             logger.debug("%s: %s %s: %d", step.what, verb, url, answer.status)
             return answer
         raise AssertionError("there is always an address")
@@ -214,28 +213,15 @@ class Fetcher:
     def _place(self, url: Url) -> Http:
         """Return a URL's origin as a target of its own."""
         given = self._target
-        context = self._context(url) if url.scheme == "https" else None
-        return Http(
-            url.origin, ssl=context, proxy=given.proxy, trust_env=given.trust_env
-        )
-
-    def _context(self, url: Url) -> ssl.SSLContext:
-        given = self._target
-        if given.ssl is not None:
-            return given.ssl
-        is_own = url.host == self._server.host
-        if is_own not in self._contexts:
-            from mcpwire.transports.http.tls import ssl_context
-
-            self._contexts[is_own] = ssl_context(
-                Http(
-                    url.origin,
-                    ca_file=given.ca_file,
-                    client_cert=given.client_cert if is_own else None,
-                    trust_env=given.trust_env,
-                )
-            )
-        return self._contexts[is_own]
+        is_own = url.host == given.parsed.host
+        tls: dict[str, Any] = {}
+        if url.scheme == "https":
+            tls = {
+                "ssl": given.ssl,
+                "ca_file": given.ca_file,
+                "client_cert": given.client_cert if is_own else None,
+            }
+        return Http(url.origin, proxy=given.proxy, trust_env=given.trust_env, **tls)
 
 
 class _Document:
@@ -307,24 +293,16 @@ def _request_of(step: Fetch, url: Url) -> Request:
     )
 
 
-def _is_post(step: Fetch) -> bool:
-    return step.form is not None or step.document is not None
-
-
 def _redirection(step: Fetch, url: Url, answer: Answer) -> Url | None:
-    """Return the URL that an answer redirects to, if it may be followed.
-
-    Raises:
-        UrlRefused: The body of a request would be sent there.
-    """
+    """Return the URL that an answer redirects to, if it may be followed."""
     location = answer.fields.get("location")
     if answer.status not in _REDIRECTS or location is None:
         return None
-    if _is_post(step):
+    if step.is_post:
         shown = mask_url(location)
         raise UrlRefused(
             f"{step.what} '{mask_url(step.url)}' redirects to '{shown}', which is "
-            "refused: what holds credentials is sent to nobody else",
+            "refused: credentials are sent to no other place",
             url=shown,
             rule="a request with credentials is never redirected",
         )
@@ -340,19 +318,9 @@ def _redirection(step: Fetch, url: Url, answer: Answer) -> Url | None:
 
 
 def _named(target: Http) -> list[Url]:
-    """Return the URLs in the user's own words: the user means these hosts to be asked.
-
-    Even where an authorization server on the intranet serves an MCP server outside.
-    """
+    """Return the URLs that the user named, perhaps on an intranet: they are meant."""
     texts = [getattr(target.grant, option, None) for option in _NAMED_BY_USER]
     return [parse_url(text) for text in texts if text is not None and "://" in text]
-
-
-def _host_of(text: str) -> str:
-    try:
-        return parse_url(text).host
-    except ValueError:  # `check_url` says why
-        return ""
 
 
 def _too_late(step: Fetch, limits: Limits) -> AuthTemporarilyUnavailable:
@@ -362,20 +330,7 @@ def _too_late(step: Fetch, limits: Limits) -> AuthTemporarilyUnavailable:
     )
 
 
-def _failure(step: Fetch, error: MCPError) -> AuthError:
-    """Return the error of a fetch for an error of the engine."""
-    if isinstance(error, MessageTooLarge):
-        return _unusable(step, f"cannot be used: {error}", None)
-    if isinstance(error, RemoteProtocolError):
-        # Its text may quote the answer, and that may quote the request.
-        return _unusable(step, "cannot be used: it is not acceptable HTTP", None)
-    return AuthTemporarilyUnavailable(
-        f"{step.what} at '{mask_url(step.url)}' gives no answer: {error}"
-    )
-
-
 def _unusable(step: Fetch, why: str, status: int | None) -> AuthError:
-    """Build the error for an answer that cannot be used."""
     message = f"the answer of {step.what} at '{mask_url(step.url)}' {why}"
     if step.form is not None:
         return TokenError(message, status=status)

@@ -1,20 +1,36 @@
-"""Ask the user to log in: show a URL, and wait until the browser comes back.
+"""Ask the user to log in: show a URL, and receive the browser's redirect.
 
 The browser is opened by the standard library's `webbrowser`, which starts a program
 with the URL as one argument: no shell is involved. It opens checked URLs only.
+
+Any program on this machine, and any page in the browser, can connect to the port of the
+redirect. Only the request with the `state` of the login is accepted, and once; every
+other one is refused and changes nothing (RFC 8252, 8.3 and 8.10; 2026-07-28
+basic/authorization/security-considerations, "Open Redirection")::
+
+    bound ──── wait ───► listening ──── request with the state ────► answered, closed
+                             │  ▲
+                             └──┘ any other request: 4xx
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import os
+import socket
 import threading
+from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
 
 from mcpwire.auth.errors import ConsentDenied
 from mcpwire.auth.url_policy import check_authorization_url
+from mcpwire.errors import AuthError
+from mcpwire.transports.base import let_go_after_fork
 from mcpwire.transports.handlers import invoke
-from mcpwire.transports.oauth.callback_server import CallbackServer, query_parameters
+from mcpwire.wire.urls import Url, is_loopback, parse_url
 
 if TYPE_CHECKING:
     import webbrowser
@@ -22,12 +38,29 @@ if TYPE_CHECKING:
 
     from mcpwire.auth.config import OAuth
     from mcpwire.auth.steps import Ask
-    from mcpwire.wire.urls import Url
 
-__all__ = ["InteractiveLogin", "call_user", "open_browser", "returned_parameters"]
+__all__ = [
+    "CallbackServer",
+    "InteractiveLogin",
+    "call_user",
+    "open_browser",
+    "returned_parameters",
+]
 
+# Some programs return only when their window is closed: by then it has started.
 STARTED_S: Final = 2.0
-"""Some programs return only when their window is closed: by then it has started."""
+
+PATH: Final = "/callback"
+
+# Codes of some servers are several KiB long, and browsers send cookies along.
+LONGEST_REQUEST: Final = 32 * 1024
+CONNECTION_S: Final = 10.0  # to send a request; browsers open spare connections
+LEAVE_S: Final = 1.0  # for a browser to read the page and close
+CONNECTIONS: Final = 16  # at once; one more replaces the oldest
+
+_MOST_PARAMETERS: Final = 64
+
+_NO_SUCH_ADDRESS: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
 class InteractiveLogin:
@@ -46,11 +79,7 @@ class InteractiveLogin:
         return self._callbacks.redirect_uri
 
     async def ask(self, step: Ask) -> dict[str, str]:
-        """Send the user to the URL; return the parameters of the response.
-
-        Raises:
-            ConsentDenied: No user can be asked, or no response came in time.
-        """
+        """Send the user to the URL; return the parameters of the response."""
         grant = self._grant
         try:
             async with asyncio.timeout(grant.timeout):
@@ -61,7 +90,7 @@ class InteractiveLogin:
                 return await self._callbacks.wait(step.state)
         except TimeoutError as error:
             raise ConsentDenied(
-                f"nobody came back from logging in within {grant.timeout:g} s",
+                f"the login was not finished within {grant.timeout:g} s",
                 error="timeout",
             ) from error
 
@@ -95,15 +124,11 @@ async def call_user(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def returned_parameters(returned: Any) -> dict[str, str]:
-    """Return the parameters of the URL that the browser was redirected to.
-
-    Raises:
-        ConsentDenied: It is neither a URL with parameters nor a mapping of them.
-    """
+    """Return the parameters of the URL that the browser was redirected to."""
     if isinstance(returned, str):
         query = returned.partition("#")[0].partition("?")[2]
         try:
-            return query_parameters(query)
+            return _query_parameters(query)
         except ValueError as error:
             raise ConsentDenied(
                 "the URL that the user came back to has too many parameters",
@@ -121,15 +146,8 @@ def returned_parameters(returned: Any) -> dict[str, str]:
 def open_browser(url: str, *, server: Url | None) -> bool:
     """Open the user's browser; return whether that seems to have worked.
 
-    It waits two seconds at most: where a loop runs, call it from a thread.
-
-    Args:
-        url: The URL to open.
-        server: The MCP server that the login is for; ``None`` if the URL was checked
-            against it already.
-
-    Raises:
-        UrlRefused: The browser may not be sent to the URL.
+    It waits two seconds at most: where a loop runs, call it from a thread. Without a
+    server the URL was checked against that already.
     """
     checked = check_authorization_url(url, server=server)
     browser = _browser()
@@ -159,3 +177,208 @@ def _browser() -> webbrowser.BaseBrowser | None:
     # A text browser would take the terminal from its present user.
     is_text = type(browser).__name__ in {"GenericBrowser", "Elinks"}
     return None if is_text and not os.environ.get("BROWSER") else browser
+
+
+# The redirect...
+
+
+class CallbackServer:
+    """Receives the redirect of one login on this machine.
+
+    The port is bound at once, so that the redirect URI stays valid; requests are
+    answered while `wait` waits. The port of an earlier redirect URI is used if it is
+    free: an authorization server may compare the whole URI.
+    """
+
+    def __init__(
+        self, *, port: int | None = None, preferred: str | None = None
+    ) -> None:
+        self._listener = _bind(port, preferred)
+        host, self.port = self._listener.getsockname()[:2]
+        at = f"[{host}]" if ":" in host else host
+        self._authority = f"{at}:{self.port}"
+        self.redirect_uri = f"http://{self._authority}{PATH}"
+        self._tasks: dict[asyncio.Task[None], None] = {}  # by connection, oldest first
+        let_go_after_fork(self)
+
+    async def wait(self, state: str) -> dict[str, str]:
+        """Wait for the redirect and return its parameters; close the port then."""
+        loop = asyncio.get_running_loop()
+        redirect: asyncio.Future[dict[str, str]] = loop.create_future()
+
+        def connected(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
+            if len(self._tasks) == CONNECTIONS:
+                oldest = next(iter(self._tasks))
+                del self._tasks[oldest]
+                oldest.cancel()
+            task = loop.create_task(self._serve(reader, writer, state, redirect))
+            self._tasks[task] = None
+            task.add_done_callback(lambda _: writer.close())
+            task.add_done_callback(lambda task: self._tasks.pop(task, None))
+
+        server = await asyncio.start_server(
+            connected, sock=self._listener, limit=LONGEST_REQUEST, start_serving=False
+        )
+        try:
+            await server.start_serving()
+            return await redirect
+        finally:
+            server.close()
+            tasks = tuple(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        state: str,
+        redirect: asyncio.Future[dict[str, str]],
+    ) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            params = None
+            try:
+                async with asyncio.timeout(CONNECTION_S):
+                    head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.LimitOverrunError:
+                response = _TOO_LARGE
+            else:
+                response, params = _judge(head, self._authority, state)
+            writer.write(response)  # a page fits into the send buffer
+            writer.write_eof()
+            if params is not None and not redirect.done():
+                redirect.set_result(params)
+            # Closing with unread bytes would take the page away from the browser.
+            async with asyncio.timeout(LEAVE_S):
+                while await reader.read(LONGEST_REQUEST):
+                    pass
+
+    def forked(self) -> None:
+        """Close the copy of the listener in a child; the parent keeps its own."""
+        self._listener.close()
+
+    def close(self) -> None:
+        """Close the port of a login that nobody waits for."""
+        self._listener.close()
+
+
+def _response(status: str, text: str, extra: str = "") -> bytes:
+    """Return a response that repeats nothing of the request."""
+    page = (
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{text}</title>"
+        f"<p>{text}</p></html>\n"
+    )
+    head = (
+        f"HTTP/1.1 {status}\r\n"
+        "content-type: text/html; charset=utf-8\r\n"
+        "cache-control: no-store\r\n"
+        "content-security-policy: default-src 'none'; frame-ancestors 'none'\r\n"
+        "referrer-policy: no-referrer\r\n"
+        "x-content-type-options: nosniff\r\n"
+        f"connection: close\r\n{extra}content-length: {len(page)}\r\n\r\n"
+    )
+    return (head + page).encode("ascii")
+
+
+_DONE: Final = _response("200 OK", "You are logged in and can close this window.")
+_NOT_DONE: Final = _response(
+    "200 OK", "The login was not completed. You can close this window."
+)
+_BAD: Final = _response("400 Bad Request", "This is not the login that is waited for.")
+_NOT_FOUND: Final = _response("404 Not Found", "There is nothing here.")
+_NOT_ALLOWED: Final = _response(
+    "405 Method Not Allowed", "There is nothing here.", "allow: GET\r\n"
+)
+_TOO_LARGE: Final = _response(
+    "431 Request Header Fields Too Large", "That is too much."
+)
+
+
+def _judge(
+    head: bytes, authority: str, state: str
+) -> tuple[bytes, dict[str, str] | None]:
+    """Return the response to a request, and the parameters if it is the redirect."""
+    line, *fields = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+    verb, _, rest = line.partition(b" ")
+    target, _, version = rest.partition(b" ")
+    path, _, query = target.partition(b"?")
+    pairs = (field.partition(b":") for field in fields)
+    hosts = [value.strip() for name, _, value in pairs if name.lower() == b"host"]
+    # Another host name here is DNS rebinding by a page. A browser leaves the port out
+    # where it is the usual one.
+    ours = ([authority.encode()], [authority.removesuffix(":80").encode()])
+    if not version.startswith(b"HTTP/1.") or hosts not in ours:
+        return _BAD, None
+    if path != PATH.encode():
+        return _NOT_FOUND, None
+    if verb != b"GET":
+        return _NOT_ALLOWED, None
+    try:
+        params = _query_parameters(query.decode("ascii"), errors="strict")
+    except ValueError:
+        return _BAD, None
+    # 2026-07-28 basic/authorization/security-considerations, "Open Redirection": a
+    # response with another state is not read any further.
+    is_ours = compare_digest(params.get("state", "").encode(), state.encode())
+    if not is_ours or params.keys().isdisjoint({"code", "error"}):
+        return _BAD, None
+    return (_NOT_DONE if "error" in params else _DONE), params
+
+
+def _query_parameters(query: str, errors: str = "replace") -> dict[str, str]:
+    """Return the parameters of a query; ValueError for too many.
+
+    A parameter that occurs twice is ignored (RFC 6749 section 3.1).
+    """
+    pairs = parse_qsl(
+        query, keep_blank_values=True, errors=errors, max_num_fields=_MOST_PARAMETERS
+    )
+    names = [name for name, _ in pairs]
+    return {name: value for name, value in pairs if names.count(name) == 1}
+
+
+def _bind(port: int | None, preferred: str | None) -> socket.socket:
+    """Return a listener that only this machine can reach."""
+    before = _port_of(preferred) if port is None else None
+    if before is not None:
+        try:
+            return _listener(before)
+        except OSError:  # any other port will do
+            pass
+    try:
+        return _listener(port or 0)
+    except OSError as error:
+        where = f"port {port}" if port is not None else "a port"
+        raise AuthError(
+            f"cannot listen on {where} of this machine for the way back from logging "
+            f"in: {os.strerror(error.errno or 0)}"
+        ) from error
+
+
+def _listener(port: int) -> socket.socket:
+    try:
+        return _listener_at(socket.AF_INET, "127.0.0.1", port)
+    except OSError as error:
+        if error.errno not in _NO_SUCH_ADDRESS:
+            raise
+    return _listener_at(socket.AF_INET6, "::1", port)
+
+
+def _listener_at(family: int, host: str, port: int) -> socket.socket:
+    # On POSIX this reuses ports in TIME_WAIT, and shares none.
+    return socket.create_server((host, port), family=family, backlog=4 * CONNECTIONS)
+
+
+def _port_of(redirect_uri: str | None) -> int | None:
+    """Return the port of an earlier redirect URI of ours."""
+    if redirect_uri is None:
+        return None
+    try:
+        url: Url = parse_url(redirect_uri)
+    except ValueError:
+        return None
+    is_ours = url.scheme == "http" and is_loopback(url.host) and url.target == PATH
+    return url.port if is_ours else None

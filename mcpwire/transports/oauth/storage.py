@@ -61,17 +61,14 @@ T = TypeVar("T")
 logger = logging.getLogger("mcpwire")
 oauth_logger = logging.getLogger("mcpwire.oauth")
 
-BUSY_S: Final = 10.0
-"""How long another process may take for a transaction, which has a few rows."""
+BUSY_S: Final = 10.0  # for another process's transaction, which has a few rows
+POLL_S: Final = 0.01  # between two tries to lock a folder
+ATTEMPTS: Final = 3  # to open a file that is replaced meanwhile
+SLACK_S: Final = 1.0  # by which a clock may be set back before a lease is ignored
+LEASE_MORE_S: Final = 10.0  # by which a lease outlasts the requests that it is for
+PENDING_TRIES: Final = 5  # to store a login while another process begins one
 
-SLACK_S: Final = 1.0
-"""By how much a clock may be set back before a lease is ignored."""
-
-ATTEMPTS: Final = 3
-"""How often a file is opened that is replaced meanwhile."""
-
-VERSION: Final = 1
-"""Of the tables; a file with another one is not ours to change."""
+VERSION: Final = 1  # of the tables; a file with another one is not ours to change
 
 TABLES: Final[Mapping[str, str]] = {
     "credential": "key text primary key, version integer not null, value blob not null",
@@ -80,38 +77,25 @@ TABLES: Final[Mapping[str, str]] = {
     "change": "id integer primary key, number integer not null",
 }
 
-BROKEN: Final = frozenset({11, 26})
-"""SQLITE_CORRUPT and SQLITE_NOTADB."""
+BROKEN: Final = frozenset({11, 26})  # SQLITE_CORRUPT and SQLITE_NOTADB
 
+# What SQLite keeps beside a file, and at last the file itself: what is left of one
+# database must never be played back into another.
 FILES: Final = ("-journal", "-wal", "-shm", "")
-"""What SQLite keeps beside a file, and at last the file itself: what is left of one
-database must never be played back into another."""
 
 IS_POSIX: Final = os.name == "posix"
 
+# Errors of file systems on which folders cannot be locked.
 NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
-"""Errors of file systems on which folders cannot be locked."""
 
-POLL_S: Final = 0.01
-"""How often the lock that another process holds is tried again."""
-
-LEASE_MORE_S: Final = 10.0
-"""By how much a lease outlasts the requests to an authorization server."""
-
-PENDING_TRIES: Final = 5
-"""How often a login that another process began in the same moment is overwritten."""
-
-_XDG: Final = "XDG_STATE_HOME"
 _FOLDERS: Final = {
     "darwin": ("Library", "Application Support"),
     "win32": ("AppData", "Local"),
 }
 
+# Held while a file of ours is open here outside SQLite: closing a file ends every lock
+# that this process has on it, SQLite's too.
 _file_mutex: Any = threading.Lock()
-"""Held while a file of ours is open here outside SQLite.
-
-Closing a file ends every lock that this process has on it, SQLite's too.
-"""
 
 
 class StorageError(AuthError):
@@ -240,8 +224,8 @@ class FileStorage:
                 f"cannot tell where credentials are to be kept ({error}): give a "
                 "storage, or its path"
             ) from error
+        # Values that could not be stored, and the versions they were to replace.
         self._unsaved: dict[str, tuple[bytes, int]] = {}
-        """Values that could not be stored, and the versions they were to replace."""
         self._warned: str | None = None
 
     def __repr__(self) -> str:
@@ -492,7 +476,8 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 def default_path() -> Path:
     """Return the path of this user's credentials; FileNotFoundError without a home."""
-    given = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else _XDG) or ""
+    name = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME"
+    given = os.environ.get(name) or ""
     # The XDG specification: a relative path is to be ignored.
     if sys.platform != "darwin" and Path(given).is_absolute():
         folder = Path(given)
@@ -514,12 +499,38 @@ def file_id(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def make_file(path: Path) -> None:
-    """Create the file for this user alone, or check that it is.
+def make_folder(folder: Path, *, is_ours: bool) -> None:
+    """Create the folder for this user alone, or check that no other may write there.
 
-    Raises:
-        OSError: It cannot be created, or other users may change it.
+    One that `is_ours`, made for our file alone, is made private again.
     """
+    missing = []
+    above = folder
+    while file_id(above) is None:
+        missing.append(above)
+        above = above.parent
+    # Each of them private, or other users could replace the last one.
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            each.mkdir(mode=0o700)
+            each.chmod(0o700)  # the umask may have removed bits
+    if not IS_POSIX:
+        return
+    found = _check_own(folder, stat.S_ISDIR)
+    mode = stat.S_IMODE(found.st_mode)
+    # A group of the user's own has the user's number.
+    others = 0o022 if found.st_gid != found.st_uid else 0o002
+    if is_ours and mode & 0o077:
+        folder.chmod(0o700)
+    # It may be /tmp, or shared on purpose: not ours to change.
+    if not is_ours and mode & others:
+        raise PermissionError(
+            f"others may write in its folder {str(folder)!r}: choose one of your own"
+        )
+
+
+def make_file(path: Path) -> None:
+    """Create the file for this user alone, or check that it is."""
     if not IS_POSIX:  # a user's folder is private there
         path.touch()
         return
@@ -536,55 +547,13 @@ def make_file(path: Path) -> None:
         path.chmod(0o600)
 
 
-def make_folder(folder: Path, *, is_ours: bool) -> None:
-    """Create the folder for this user alone, or check that no other may write there.
-
-    Args:
-        folder: The folder.
-        is_ours: Whether it was made for our file alone.
-
-    Raises:
-        OSError: It cannot be created, or other users may change it.
-    """
-    _make_folders(folder)
-    if IS_POSIX:
-        _check_folder(folder, is_ours=is_ours)
-
-
-def _make_folders(folder: Path) -> None:
-    # Each of them private, or other users could replace the last one.
-    missing = []
-    while file_id(folder) is None:
-        missing.append(folder)
-        folder = folder.parent
-    for each in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            each.mkdir(mode=0o700)
-            each.chmod(0o700)  # the umask may have removed bits
-
-
-def _check_folder(folder: Path, *, is_ours: bool) -> None:
-    found = _check_own(folder, stat.S_ISDIR)
-    mode = stat.S_IMODE(found.st_mode)
-    if is_ours:
-        if mode & 0o077:
-            folder.chmod(0o700)
-        return
-    # A group of the user's own has the user's number.
-    others = 0o022 if found.st_gid != found.st_uid else 0o002
-    if mode & others:  # it may be /tmp, or shared on purpose: not ours to change
-        raise PermissionError(
-            f"others may write in its folder {str(folder)!r}: choose one of your own"
-        )
-
-
 def _check_own(path: Path, is_kind: Any) -> os.stat_result:
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode):
         raise PermissionError(f"{str(path)!r} is a symbolic link")
     if not is_kind(found.st_mode):
         kind = "folder" if is_kind is stat.S_ISDIR else "file"
-        raise PermissionError(f"{str(path)!r} is no {kind}")
+        raise PermissionError(f"{str(path)!r} is not a {kind}")
     if found.st_uid != os.geteuid():
         raise PermissionError(f"{str(path)!r} belongs to another user")
     return found
@@ -597,9 +566,6 @@ def folder_lock(
     """Hold a lock on a folder, against other processes and threads.
 
     A shared one is for the use of the file, the other one for setting it aside.
-
-    Raises:
-        TimeoutError: Another process holds it for longer than `seconds`.
     """
     if not IS_POSIX:
         yield
@@ -630,15 +596,14 @@ def folder_lock(
 
 def storage_of(grant: Grant) -> Storage:
     """Return the store of a grant's tokens."""
-    storage: Any = grant.storage
+    storage: Storage | None = grant.storage
     if storage is None:
         storage = grant.kept
     if storage is None:
         storage = FileStorage() if isinstance(grant, OAuth) else MemoryStorage()
         # The same one for all connections of the grant.
         object.__setattr__(grant, "kept", storage)
-    chosen: Storage = storage
-    return chosen
+    return storage
 
 
 class CredentialStore:
@@ -699,10 +664,9 @@ class CredentialStore:
 
     def _save(self, data: bytes | None) -> bool:
         version = self._storage.save(self._key, data, self._version)
-        if version is None:
-            return False
-        self._version = version
-        return True
+        if version is not None:
+            self._version = version
+        return version is not None
 
     def _save_pending(self, data: bytes) -> None:
         for _ in range(PENDING_TRIES):  # the last one counts
