@@ -44,6 +44,8 @@ class Interrupt:
         file = frame.f_code.co_filename
         if event != self._kind or "/mcpwire/" not in file:
             return
+        if frame.f_code.co_name == "is_running":
+            return  # asyncio asks in the middle of closing a loop
         self._left -= 1
         if self._left == 0:
             self.at = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
