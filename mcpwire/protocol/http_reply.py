@@ -458,51 +458,38 @@ class Reply:
         headers: The user's headers for this request, and for what belongs to it.
     """
 
-    __slots__ = (
-        "_body",
-        "_decoder",
-        "_is_begun",
-        "_is_json",
-        "_is_stream",
-        "_owner",
-        "_room",
-        "aborted",
-        "backoff",
-        "error",
-        "fields",
-        "headers",
-        "is_over",
-        "is_resumed",
-        "openings",
-        "resumption",
-        "status",
-        "timer",
-        "what",
-    )
-
     _takes_json = False
+
+    # Until something sets them.
+    is_resumed = False
+    openings = 0
+    timer: Timer | None = None
+    aborted: MCPError | None = None
+    resumption: Resumption | None = None
+    backoff: StreamBackoff | None = None
+    headers: Mapping[str, str] | None = None
+    _body: Line = b""
+    _decoder: SSEDecoder | None = None
+    _is_json = _is_stream = _is_begun = False
+    _room: int
+    status = 0
+    fields: Fields = _NO_FIELDS
+    is_over = False
+    error: MCPError | None = None
 
     def __init__(self, owner: Owner, what: str) -> None:
         self._owner = owner
         self.what = what
-        self.is_resumed = False
-        self.openings = 0
-        self.timer: Timer | None = None
-        self.aborted: MCPError | None = None
-        self.resumption: Resumption | None = None
-        self.backoff: StreamBackoff | None = None
-        self.headers: Mapping[str, str] | None = None
-        self.restart()
 
     def restart(self) -> None:
         """Be fed another answer, to a request in place of the first."""
-        self._body: Line = b""
-        self._decoder: SSEDecoder | None = None
+        self._body = b""
+        self._decoder = None
         self._is_json = self._is_stream = self._is_begun = False
         self.status = 0
-        self.fields: Fields = _NO_FIELDS
+        self.fields = _NO_FIELDS
         self.is_over = False
-        self.error: MCPError | None = None
+        self.error = None
 
     def out_of_time(self, now: float) -> MCPError:
         """Build the error for a deadline that has passed.
@@ -773,8 +760,6 @@ class Reply:
 class NoticeReply(Reply):
     """What comes back to a notification or to an answer of ours: accepted, or not."""
 
-    __slots__ = ("deadline",)
-
     def __init__(self, owner: Owner, what: str, deadline: Deadline) -> None:
         super().__init__(owner, what)
         self.deadline = deadline
@@ -800,8 +785,6 @@ class StreamReply(Reply):
     Attributes:
         messages: How many messages it has brought.
     """
-
-    __slots__ = ("deadline", "messages")
 
     def __init__(self, owner: Owner, what: str) -> None:
         super().__init__(owner, what)
@@ -849,18 +832,13 @@ class CallReply(Reply):
         questions: How many requests of the server it has answered.
     """
 
-    __slots__ = (
-        "_doubt",
-        "deadline",
-        "handle",
-        "holds",
-        "id",
-        "on_notification",
-        "questions",
-        "result",
-    )
-
     _takes_json = True
+
+    # Until something sets them.
+    result: dict[str, Any] | None = None
+    holds = questions = 0
+    _doubt: InvalidMessage | None = None
+    """What came in place of the answer, perhaps."""
 
     def __init__(  # noqa: PLR0917 - the hot path passes no keywords
         self,
@@ -876,10 +854,6 @@ class CallReply(Reply):
         self.deadline = deadline
         self.handle = handle
         self.on_notification = on_notification
-        self.result: dict[str, Any] | None = None
-        self.holds = self.questions = 0
-        self._doubt: InvalidMessage | None = None
-        """What came in place of the answer, perhaps."""
 
     @property
     def method(self) -> str:
