@@ -40,19 +40,19 @@ from mcpwire.errors import (
 from mcpwire.protocol import http_reply
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.http_headers import (
-    MAX_REDIRECTS,
     Heads,
     Mirror,
-    resolve_redirect,
 )
 from mcpwire.protocol.http_reply import (
     LAST_WORDS,
     LISTEN,
+    MAX_REDIRECTS,
     CallReply,
     NoticeReply,
     Reply,
     Request,
     StreamReply,
+    resolve_redirect,
 )
 from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.peer import TOO_MANY, PeerStats, unasked
