@@ -14,6 +14,7 @@ rest of the body is read all the same. Other messages go to the `Owner`. The ver
 200, text/event-stream     a stream that holds the answer and what precedes it
 201, 203                   as 200: frameworks and proxies write them unasked
 2xx to a notification      accepted
+307, 308                   followed within the origin where the user allows that
 404, or 400 that says so   to a request with a session id: the session is over
 4xx, 5xx with an error     that JSON-RPC error; its ``status`` is kept, and what it
                            came with is its cause

@@ -4,7 +4,7 @@ Each request of MCP is an HTTP request of its own, and its answer comes back on 
 
     call ─► POST ─► JSON ───────────────────────────────► result
                  └► stream ─► …events… ─► answer ───────► result
-                       └► cut off ─► GET with its place ─► …events… ─► result
+                       └► cut off ─► GET with Last-Event-ID ─► …events… ─► result
                            └► of a listen: asked for again, under a new id
 
 A session that the server has forgotten is lost: calls that were open go on until each
