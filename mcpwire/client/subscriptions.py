@@ -2,8 +2,8 @@
 
 One subscription serves all consumers. In a session each resource is subscribed to for
 itself and lists are told of unasked; at 2026-07-28 one `subscriptions/listen` asks for
-everything, and is opened anew, before the old one ends, when they ask for something else. After a
-lost connection all of it is asked for again.
+everything, and is opened anew, before the old one ends, when they ask for something
+else. After a lost connection all of it is asked for again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Validates structured results against output schemas, and arguments against input schemas.
+"""Validates structured results against output schemas, arguments against input schemas.
 
 jsonschema-rs does the work. A client validates where `call_tool(validate=...)` asks for
 it, a server the arguments of each call.

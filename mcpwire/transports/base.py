@@ -1,4 +1,4 @@
-"""The interface of transports: a `Channel`, which reports what comes in to an `Inbound`.
+"""The interface of transports: a `Channel`, which reports what comes to an `Inbound`.
 
 A channel is one connection (stdio), or one session or origin (HTTP). Once lost it is
 never revived; its owner opens another.

@@ -7,9 +7,10 @@
                                                              └► rest of a body ─┘
 
 An idle connection is not used if anything is readable on it before the write, its end
-included; `h1` says after each response whether the connection may be kept. A request is written again only if nothing of it could be written. Where the
-connection ends later and no answer came, the caller decides; the error says that the
-request was sent. One timer serves all connections that no exchange waits for.
+included; `h1` says after each response whether the connection may be kept. A request is
+written again only if nothing of it could be written. Where the connection ends later
+and no answer came, the caller decides; the error says that the request was sent. One
+timer serves all connections that no exchange waits for.
 """
 
 from __future__ import annotations
