@@ -14,6 +14,7 @@ rest of the body is read all the same. Other messages go to the `Owner`. The ver
 200, text/event-stream     a stream that holds the answer and what precedes it
 201, 203                   as 200: frameworks and proxies write them unasked
 2xx to a notification      accepted
+307, 308                   followed within the origin where the user allows that
 404, or 400 that says so   to a request with a session id: the session is over
 4xx, 5xx with an error     that JSON-RPC error; its ``status`` is kept, and what it
                            came with is its cause
@@ -60,7 +61,7 @@ from mcpwire.wire.json import (
     salvage,
 )
 from mcpwire.wire.sse import SSEDecoder
-from mcpwire.wire.urls import mask_url
+from mcpwire.wire.urls import mask_url, resolve_url, same_origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,12 +74,14 @@ if TYPE_CHECKING:
     from mcpwire.wire.json import Json
     from mcpwire.wire.jsonrpc import Line, RequestId
     from mcpwire.wire.sse import SSEEvent
+    from mcpwire.wire.urls import Url
 
     Fields: TypeAlias = Mapping[bytes, bytes]
 
 __all__ = [
     "LAST_WORDS",
     "LISTEN",
+    "MAX_REDIRECTS",
     "CallReply",
     "NoticeReply",
     "Owner",
@@ -93,6 +96,7 @@ __all__ = [
     "is_expired",
     "is_success",
     "lone_message",
+    "resolve_redirect",
     "session_id_in",
     "shown",
 ]
@@ -388,6 +392,43 @@ def session_id_in(fields: Fields) -> str | None:
     return session_id
 
 
+# Redirects...
+
+MAX_REDIRECTS: Final = 5
+"""How many redirects one request follows at most; the sender counts them."""
+
+_KEEP_THE_REQUEST: Final = frozenset({307, 308})  # RFC 9110, 15.4.8 and 15.4.9
+
+
+def resolve_redirect(
+    url: Url, status: int, location: str | None, *, allowed: bool
+) -> Url | str:
+    """Return where a redirect leads from a URL, or a clause that says why not there.
+
+    A redirect has credentials and the whole body sent to somebody else. So none is
+    followed unless the user asked for it (`allowed`), and then only one that keeps
+    method, body and origin. The clause names the place without its secrets.
+    """
+    if location is None:
+        return "the redirect is not followed: it has no Location"
+    try:
+        there = resolve_url(url, location)
+    except ValueError:
+        why = "that is no URL to go to"
+    else:
+        if (url.scheme, there.scheme) == ("https", "http"):
+            why = "it leads from https to http"
+        elif not same_origin(url, there):
+            why = "it leads to another origin"
+        elif status not in _KEEP_THE_REQUEST:
+            why = f"HTTP {status} does not keep method and body"
+        elif not allowed:
+            why = "follow_redirects is off"
+        else:
+            return there
+    return f"the redirect to '{mask_url(location)}' is not followed: {why}"
+
+
 # Replies...
 
 _NO_FIELDS: Final[Mapping[bytes, bytes]] = MappingProxyType({})
@@ -458,51 +499,38 @@ class Reply:
         headers: The user's headers for this request, and for what belongs to it.
     """
 
-    __slots__ = (
-        "_body",
-        "_decoder",
-        "_is_begun",
-        "_is_json",
-        "_is_stream",
-        "_owner",
-        "_room",
-        "aborted",
-        "backoff",
-        "error",
-        "fields",
-        "headers",
-        "is_over",
-        "is_resumed",
-        "openings",
-        "resumption",
-        "status",
-        "timer",
-        "what",
-    )
-
     _takes_json = False
+
+    # Until something sets them.
+    is_resumed = False
+    openings = 0
+    timer: Timer | None = None
+    aborted: MCPError | None = None
+    resumption: Resumption | None = None
+    backoff: StreamBackoff | None = None
+    headers: Mapping[str, str] | None = None
+    _body: Line = b""
+    _decoder: SSEDecoder | None = None
+    _is_json = _is_stream = _is_begun = False
+    _room: int
+    status = 0
+    fields: Fields = _NO_FIELDS
+    is_over = False
+    error: MCPError | None = None
 
     def __init__(self, owner: Owner, what: str) -> None:
         self._owner = owner
         self.what = what
-        self.is_resumed = False
-        self.openings = 0
-        self.timer: Timer | None = None
-        self.aborted: MCPError | None = None
-        self.resumption: Resumption | None = None
-        self.backoff: StreamBackoff | None = None
-        self.headers: Mapping[str, str] | None = None
-        self.restart()
 
     def restart(self) -> None:
         """Be fed another answer, to a request in place of the first."""
-        self._body: Line = b""
-        self._decoder: SSEDecoder | None = None
+        self._body = b""
+        self._decoder = None
         self._is_json = self._is_stream = self._is_begun = False
         self.status = 0
-        self.fields: Fields = _NO_FIELDS
+        self.fields = _NO_FIELDS
         self.is_over = False
-        self.error: MCPError | None = None
+        self.error = None
 
     def out_of_time(self, now: float) -> MCPError:
         """Build the error for a deadline that has passed.
@@ -773,8 +801,6 @@ class Reply:
 class NoticeReply(Reply):
     """What comes back to a notification or to an answer of ours: accepted, or not."""
 
-    __slots__ = ("deadline",)
-
     def __init__(self, owner: Owner, what: str, deadline: Deadline) -> None:
         super().__init__(owner, what)
         self.deadline = deadline
@@ -800,8 +826,6 @@ class StreamReply(Reply):
     Attributes:
         messages: How many messages it has brought.
     """
-
-    __slots__ = ("deadline", "messages")
 
     def __init__(self, owner: Owner, what: str) -> None:
         super().__init__(owner, what)
@@ -849,18 +873,13 @@ class CallReply(Reply):
         questions: How many requests of the server it has answered.
     """
 
-    __slots__ = (
-        "_doubt",
-        "deadline",
-        "handle",
-        "holds",
-        "id",
-        "on_notification",
-        "questions",
-        "result",
-    )
-
     _takes_json = True
+
+    # Until something sets them.
+    result: dict[str, Any] | None = None
+    holds = questions = 0
+    _doubt: InvalidMessage | None = None
+    """What came in place of the answer, perhaps."""
 
     def __init__(  # noqa: PLR0917 - the hot path passes no keywords
         self,
@@ -876,10 +895,6 @@ class CallReply(Reply):
         self.deadline = deadline
         self.handle = handle
         self.on_notification = on_notification
-        self.result: dict[str, Any] | None = None
-        self.holds = self.questions = 0
-        self._doubt: InvalidMessage | None = None
-        """What came in place of the answer, perhaps."""
 
     @property
     def method(self) -> str:

@@ -1,4 +1,7 @@
-"""Values held against a JSON Schema that a peer or an author wrote, by jsonschema-rs.
+"""Validates structured results against output schemas, arguments against input schemas.
+
+jsonschema-rs does the work. A client validates where `call_tool(validate=...)` asks for
+it, a server the arguments of each call.
 
 Schema and value come from the peer: neither may fetch, hang or bloat. The schema is
 read first (`json_schema`). Patterns run in an engine of linear time, which has no

@@ -5,11 +5,11 @@ the caller, so that many clients of one server do not come back together.
 
 - A request that failed: `may_repeat`, `after_failure`. Side effects happen at most
   once. It goes out again where the server provably did not take it up (no connection,
-  nothing of it sent, 429, 503 with a time to come back); otherwise only if repeating it
+  nothing of it sent, 429, 503 with `Retry-After`); otherwise only if repeating it
   does no more than sending it once.
 - A lost connection: `Restarts`. A stream that ended: `StreamBackoff`. The stream of an
-  answer that broke off: `Resumption`. The first attempt comes soon, later ones ever
-  more slowly.
+  answer that broke off: `Resumption`, by its `Last-Event-ID`. The first attempt comes
+  soon, later ones ever more slowly.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Check a skill's files against what its server says of it (SEP-2640); pure.
 
-The first fault ends it. A reader of files calls `check_entry` first, then for each file
+The first fault raises. A reader of files calls `check_entry` first, then for each file
 `locate`, reads it, and calls `check_file`.
 
 The frontmatter of a `SKILL.md` comes from the peer, too. PyYAML's safe loader reads it,

@@ -3,8 +3,8 @@
 **Callbacks** are called in order. A plain function is called at once. What an async one
 returns is awaited by one task, behind which further items queue; the task ends with the
 queue. On a loop that blocking callers run (`mcpwire.sync`) a plain function may block
-and call the client, so it is called in a thread: progress in that of its call, all else
-in one of its own.
+and call the client, so it is called in a thread: a progress callback in the thread of
+its call, any other in a thread of its own.
 
 **Handlers** answer requests of the peer: a task each, so many at once; others queue.
 A request is answered once, with what the handler returns or with the error it raises;

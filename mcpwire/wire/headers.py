@@ -51,7 +51,6 @@ PARAM_PREFIX: Final = "Mcp-Param-"
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, 5.6.2: 1*tchar
 _FIELD_VALUE: Final = re.compile(r"(?:[!-~](?:[ \t!-~]*[!-~])?)?")  # RFC 9110, 5.5
 _VISIBLE: Final = re.compile(r"[!-~]+")
-_PLAIN: Final = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,17}(?:\.[0-9]{0,17})?")
 
 _OPENING: Final = "=?base64?"
@@ -84,8 +83,8 @@ def media_type(content_type: str | None) -> str:
 
 def encode_value(text: str) -> str:
     """Return the text as a header's value, in the Base64 form where it needs one."""
-    looks_encoded = text.startswith(_OPENING) and text.endswith(_CLOSING)
-    if _PLAIN.fullmatch(text) and not looks_encoded:
+    is_plain = text.isascii() and text.isprintable() and text == text.strip(" ")
+    if is_plain and not (text.startswith(_OPENING) and text.endswith(_CLOSING)):
         return text
     try:
         encoded = binascii.b2a_base64(text.encode(), newline=False)

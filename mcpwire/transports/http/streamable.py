@@ -4,7 +4,7 @@ Each request of MCP is an HTTP request of its own, and its answer comes back on 
 
     call ─► POST ─► JSON ───────────────────────────────► result
                  └► stream ─► …events… ─► answer ───────► result
-                       └► cut off ─► GET with its place ─► …events… ─► result
+                       └► cut off ─► GET with Last-Event-ID ─► …events… ─► result
                            └► of a listen: asked for again, under a new id
 
 A session that the server has forgotten is lost: calls that were open go on until each
@@ -40,19 +40,19 @@ from mcpwire.errors import (
 from mcpwire.protocol import http_reply
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.http_headers import (
-    MAX_REDIRECTS,
     Heads,
     Mirror,
-    resolve_redirect,
 )
 from mcpwire.protocol.http_reply import (
     LAST_WORDS,
     LISTEN,
+    MAX_REDIRECTS,
     CallReply,
     NoticeReply,
     Reply,
     Request,
     StreamReply,
+    resolve_redirect,
 )
 from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.peer import TOO_MANY, PeerStats, unasked

@@ -10,8 +10,8 @@
 
 Any other denial goes on to the reply. Nothing is locked while a request runs: a request
 that needs a token joins the running operation, or starts one. When the last of them has
-gone the operation is cancelled, unless it has posted for something that the server
-gives only once: then it goes on until that is stored.
+gone the operation is cancelled, unless it has sent a code or a refresh token, which
+count only once: then it goes on until the answer is stored.
 """
 
 from __future__ import annotations
