@@ -133,7 +133,8 @@ class Handshake:
         try:
             outcome = await channel.call(method, params, deadline=None)
         except MCPError as error:
-            outcome = error
+            # Without the frames below, which hold the error, and a blocking client.
+            outcome = error.with_traceback(None)
         except Exception as error:  # noqa: BLE001 - headers' function may raise any
             answers.put_nowait(error)
             return

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import ConnectError, ConnectionClosed, HTTPError
 from mcpwire.protocol.methods import METHODS
-from mcpwire.wire.headers import parse_retry_after
 
 if TYPE_CHECKING:
     from mcpwire.errors import MCPError, RPCError
@@ -160,6 +159,9 @@ def after_failure(
             # It was an idle connection that had ended: that is no sign of trouble.
             return wait
     elif isinstance(error, HTTPError):
+        # Here, for no other transport needs that module.
+        from mcpwire.wire.headers import parse_retry_after
+
         asked = error.headers.get("retry-after", "")
         wait = parse_retry_after(asked, now_wall) or 0.0
         # A time to come back, even one that cannot be read, is a server that declines;

@@ -229,7 +229,8 @@ class HttpChannel:
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
-        is_here = asyncio.get_running_loop() is self._loop and not self._is_forked
+        # Of a forked process asyncio says that no loop runs there.
+        is_here = not self._is_forked and asyncio.get_running_loop() is self._loop
         if self._dead is not None or not is_here:
             raise self._refusal()
         self.requests_sent = id = self.requests_sent + 1
