@@ -392,8 +392,10 @@ class InboundTasks:
     ) -> None:
         """Run a handler, plain or async, now or when there is room."""
         run = _Run(id, handler, reply, size, about)
-        if len(self._tasks) >= self._limit:
-            self._forget_unbegun()
+        if not self._waiting and len(self._tasks) < self._limit:
+            self._run(run)
+            return
+        self._forget_unbegun()
         if not self._waiting and len(self._tasks) < self._limit:
             self._run(run)
         elif len(self._waiting) < self._backlog and size <= self._left:
