@@ -394,6 +394,10 @@ class InboundTasks:
         run = _Run(id, handler, reply, size, about)
         if not self._waiting and len(self._tasks) < self._limit:
             self._run(run)
+            return
+        self._forget_unbegun()
+        if not self._waiting and len(self._tasks) < self._limit:
+            self._run(run)
         elif len(self._waiting) < self._backlog and size <= self._left:
             self._left -= size
             run.context = copy_context()
@@ -414,6 +418,13 @@ class InboundTasks:
         self._tasks.discard(task)
         while self._waiting and len(self._tasks) < self._limit:
             self._run(self._take_waiting(next(iter(self._waiting))))
+
+    def _forget_unbegun(self) -> None:
+        """Forget those that others than us have cancelled before their first step."""
+        for run in list(self._running.values()):
+            if run.task is not None and run.task.done():
+                self._forget(run)
+                self._ended(run.task)
 
     def _take_waiting(self, id: RequestId) -> _Run:
         run = self._waiting.pop(id)
@@ -475,6 +486,7 @@ class InboundTasks:
             of(run.about) for run in (*self._running.values(), *self._waiting.values())
         ):
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            self._forget_unbegun()
 
     async def settle(self, seconds: float) -> None:
         """Wait until all have ended, but not longer than that."""
@@ -482,6 +494,7 @@ class InboundTasks:
             async with asyncio.timeout(seconds):
                 while self._tasks:
                     await asyncio.wait(self._tasks)
+                    self._forget_unbegun()
 
     def close(self) -> list[asyncio.Task[None]]:
         """Cancel all of them; return the tasks that have yet to end.

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import mcpwire
 from mcpwire import FileStorage
+from mcpwire.auth import steps
 from mcpwire.transports.oauth import storage as module
 
 SECRET = b"some-SENTINEL-token"
@@ -215,3 +217,21 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert storage.path.stat().st_size > before  # it was in the middle of it
     assert storage.load(KEY) == (SECRET, 1)
     assert not journal.exists()
+
+
+def test_a_lease_that_comes_when_its_operation_has_ended_is_given_back():
+    """The thread that asks for it goes on when the operation is cancelled."""
+
+    class Late(mcpwire.MemoryStorage):
+        def lease(self, key, owner, seconds):
+            has_it = super().lease(key, owner, seconds)
+            meanwhile()
+            return has_it
+
+    grant = mcpwire.OAuth(storage=Late())
+    target = mcpwire.Http("https://host.example/mcp", auth=grant)
+    stores = [module.CredentialStore(grant, target, mcpwire.Limits()) for _ in "ab"]
+    meanwhile = stores[0].close
+    stores[0].perform(steps.Lease(30.0))
+    meanwhile = bool
+    assert stores[1].perform(steps.Lease(30.0))

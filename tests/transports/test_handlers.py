@@ -260,3 +260,32 @@ async def test_a_callback_that_is_cancelled_before_it_begins_hears_what_comes_la
     await delivery.settle()
     gc.collect()
     assert (heard, recwarn.list) == (["second"], [])
+
+
+async def cancel_all_others():
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    named = [task for task in others if task.get_name() == "mcpwire-request"]
+    for task in named:
+        task.cancel()
+    await asyncio.wait(named)
+
+
+async def test_one_that_a_stranger_cancels_before_its_turn_keeps_no_place():
+    bench = Bench(limit=1)
+    bench.start(1, at_once)
+    bench.start(2, at_once)
+    await cancel_all_others()
+    bench.start(3, at_once)
+    await bench.tasks.settle(BOUND_S)
+    assert (bench.answers, len(bench.tasks)) == ([(2, {}), (3, {})], 0)
+    assert bench.tasks.unanswered() == []
+
+
+async def test_waiting_for_one_that_a_stranger_cancels_before_its_turn_ends():
+    bench = Bench()
+    bench.start(1, at_once, about="it")
+    await cancel_all_others()
+    async with asyncio.timeout(BOUND_S):
+        await bench.tasks.ended(lambda about: about == "it")
+    await bench.tasks.settle(BOUND_S)
+    assert len(bench.tasks) == 0

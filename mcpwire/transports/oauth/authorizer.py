@@ -215,9 +215,9 @@ class Authorizer:
             if login is not None:
                 login.close()
             if store.is_quick:
-                store.release()
+                store.close()
             else:
-                await asyncio.shield(asyncio.to_thread(store.release))
+                await asyncio.shield(asyncio.to_thread(store.close))
 
     async def _perform(
         self,

@@ -619,7 +619,7 @@ class CredentialStore:
         self._pending = pending_key(*names)
         self._owner = os.urandom(16).hex()
         self._version = 0
-        self._has_lease = False
+        self._has_lease = self._is_closed = False
 
     @property
     def is_quick(self) -> bool:
@@ -646,10 +646,17 @@ class CredentialStore:
                 seconds = max(step.seconds, self._lease_min)
                 outcome = self._storage.lease(self._key, self._owner, seconds)
                 self._has_lease = outcome
+                if self._is_closed:  # meanwhile, by another thread
+                    self.release()
             case _:
                 assert isinstance(step, steps.Release)
                 self.release()
         return outcome
+
+    def close(self) -> None:
+        """Give the lease back, also one that another thread is about to get."""
+        self._is_closed = True
+        self.release()
 
     def release(self) -> None:
         """Give the lease back, if there is one."""
