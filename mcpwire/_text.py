@@ -1,4 +1,4 @@
-"""Values of unknown size in the sentences of errors."""
+"""Shortens values before an error message shows them."""
 
 from __future__ import annotations
 

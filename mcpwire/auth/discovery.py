@@ -4,7 +4,7 @@
 
     challenge, well-known URIs ──► resource ──► issuer ──► its well-known URIs ──► use
        │ nothing there, at none of them (RFC 9728)           (RFC 8414, OIDC)
-       └► 2025-03-26: the server's own origin ──► metadata, or the paths of old
+       └► 2025-03-26: the server's own origin ──► metadata, or its default paths
 
 A document is believed if it is about the one that was asked for: a resource that covers
 the server, and the very issuer that led to it, byte for byte. If a place is empty, the

@@ -1,4 +1,4 @@
-"""The errors of authorization, one class for each reaction that they call for.
+"""The errors of authorization, one class for each thing a caller can do about them.
 
 No message holds a token, a code, a secret or the query of a URL. Of the text of an
 authorization server it holds a short excerpt of an error code at most.

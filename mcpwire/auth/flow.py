@@ -5,7 +5,7 @@
     stored and good ────────────────────────────────────► use it
     stored, refresh token ──► lease ──► refresh ────────► store, use it
                                           ├─ invalid_grant: forget the tokens, log in
-                                          └─ never at all: log in
+                                          └─ refused for good: log in
     nothing, or more scopes ──► log in ─────────────────► store, use it
 
     log in: discovery ─► identity ─► user ─► code ─► tokens, in place of earlier ones

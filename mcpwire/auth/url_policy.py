@@ -2,8 +2,8 @@
 
 An MCP server names its authorization servers, and this machine asks each of them from
 its own place: behind a firewall, beside a cloud's metadata service. So a named URL must
-be https, spelled in the one way that every reader understands alike, and must not lead
-into a network that the server itself is not in (2026-07-28 security best practices,
+be https, spelled in the one way that every reader understands alike, and must have a
+public address if the server has one (2026-07-28 security best practices,
 "Server-Side Request Forgery"). A host is checked twice: by its name, and by each
 address that it resolves to.
 """

@@ -1,7 +1,7 @@
-"""The asyncio client: one short method per request, typed results, nothing hidden.
+"""The asyncio client: one short method per request, and typed results.
 
-A call is one `dumps`, one write, one `loads` and one future: no task, no implicit
-`tools/list`, no validation unless asked for.
+A call is one `dumps`, one write, one `loads` and one future: no asyncio task, no
+implicit `tools/list`, no validation unless asked for.
 """
 
 from __future__ import annotations

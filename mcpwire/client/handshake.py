@@ -1,8 +1,8 @@
 """Drives the negotiation over an asyncio channel.
 
-The rules stand in `mcpwire.protocol.negotiation`; here requests are sent beside each
-other, silence is measured, and a connection that ends is opened again. What came to
-nothing is put in words at the end.
+The rules stand in `mcpwire.protocol.negotiation`. Here requests are sent beside each
+other, the time without an answer is measured, and a connection that ends is opened
+again. When all attempts have failed, one error says how.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ class Handshake:
         try:
             outcome = await channel.call(method, params, deadline=None)
         except MCPError as error:
-            outcome = error
+            # Without the frames below, which hold the error, and a blocking client.
+            outcome = error.with_traceback(None)
         except Exception as error:  # noqa: BLE001 - headers' function may raise any
             answers.put_nowait(error)
             return

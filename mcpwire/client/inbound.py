@@ -1,4 +1,4 @@
-"""Takes what the server starts: notifications and requests.
+"""Passes the notifications and requests of the server to their handlers and streams.
 
 Notifications go to the callback given to the client and to every stream of events that
 is open; each has its own bounded buffer, and none can hold up the reading or another.

@@ -1,8 +1,7 @@
 """Makes a client's requests: options, deadlines, `_meta`, pages and input rounds.
 
-The driver of the protocol's generators stands here, once. When the transport fails a
-request it is sent again within the deadline of the public call, where the rules in
-`mcpwire.protocol` allow that.
+It drives the generators of `protocol.multistep`. When a request fails, `protocol.retry`
+says whether it is sent again, within the deadline of the public call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Skills: what a server offers, and the one that is loaded, file by file (SEP-2640).
 
-Nothing is read before it is asked for. What is wrong raises before anything else is
-read; which rule it breaks is for `mcpwire.protocol.skills` to say.
+Nothing is read before it is asked for. A file that breaks a rule of
+`mcpwire.protocol.skills` raises before another one is read.
 """
 
 from __future__ import annotations

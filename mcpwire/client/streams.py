@@ -1,4 +1,4 @@
-"""What the server tells, as something to iterate over."""
+"""Asynchronous iterators over the notifications of a server."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Keeps a server telling what somebody wants to hear, over both eras and over losses.
+"""Keeps the subscriptions at a server equal to what the consumers asked for.
 
 One subscription serves all consumers. In a session each resource is subscribed to for
 itself and lists are told of unasked; at 2026-07-28 one `subscriptions/listen` asks for
-everything, and is opened anew, before the old one ends, when the wants change.
+everything, and is opened anew, before the old one ends, when they ask for something
+else. After a lost connection all of it is asked for again.
 """
 
 from __future__ import annotations

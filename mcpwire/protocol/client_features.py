@@ -1,4 +1,4 @@
-"""What a server asks of its client, and how the client answers.
+"""Takes a server's requests to its client, and writes the answers of the handlers.
 
 Sampling (an answer of the model, deprecated in 2026-07-28), elicitation (an answer of
 the user) and roots (the folders a server may work in). A request of a session and an

@@ -1,8 +1,9 @@
 """When a call must have ended: one absolute time over all its rounds and retries.
 
 A `Deadline` holds no clock; each method is given the time, of any one monotonic clock.
-``at`` is infinite where nothing limits the call and while the clock stands still, so a
-shell compares it without looking at anything else.
+``at`` is infinite where nothing limits the call and while the deadline is paused, so a
+shell only compares it. When it has passed, `transports.timeouts` ends the call with
+`RequestTimeout`, and the channel tells the server (`notifications/cancelled`).
 """
 
 from __future__ import annotations

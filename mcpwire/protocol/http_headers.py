@@ -41,13 +41,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_ENDPOINT",
-    "MAX_REDIRECTS",
     "Heads",
     "Mirror",
     "check_headers",
     "field_line",
     "resolve_endpoint",
-    "resolve_redirect",
 ]
 
 USER_AGENT: Final = f"mcpwire/{__version__}"
@@ -335,40 +333,3 @@ def _refused(text: str, reason: str) -> RemoteProtocolError:
     return RemoteProtocolError(
         f"the server's endpoint '{mask_url(text)}' is refused: {reason}"
     )
-
-
-# Redirects...
-
-MAX_REDIRECTS: Final = 5
-"""How many redirects one request follows at most; the sender counts them."""
-
-_KEEP_THE_REQUEST: Final = frozenset({307, 308})  # RFC 9110, 15.4.8 and 15.4.9
-
-
-def resolve_redirect(
-    url: Url, status: int, location: str | None, *, allowed: bool
-) -> Url | str:
-    """Return where a redirect leads from a URL, or a clause that says why not there.
-
-    A redirect has credentials and the whole body sent to somebody else. So none is
-    followed unless the user asked for it (`allowed`), and then only one that keeps
-    method, body and origin. The clause names the place without its secrets.
-    """
-    if location is None:
-        return "the redirect is not followed: it has no Location"
-    try:
-        there = resolve_url(url, location)
-    except ValueError:
-        why = "that is no URL to go to"
-    else:
-        if (url.scheme, there.scheme) == ("https", "http"):
-            why = "it leads from https to http"
-        elif not same_origin(url, there):
-            why = "it leads to another origin"
-        elif status not in _KEEP_THE_REQUEST:
-            why = f"HTTP {status} does not keep method and body"
-        elif not allowed:
-            why = "follow_redirects is off"
-        else:
-            return there
-    return f"the redirect to '{mask_url(location)}' is not followed: {why}"

@@ -14,6 +14,7 @@ rest of the body is read all the same. Other messages go to the `Owner`. The ver
 200, text/event-stream     a stream that holds the answer and what precedes it
 201, 203                   as 200: frameworks and proxies write them unasked
 2xx to a notification      accepted
+307, 308                   followed within the origin where the user allows that
 404, or 400 that says so   to a request with a session id: the session is over
 4xx, 5xx with an error     that JSON-RPC error; its ``status`` is kept, and what it
                            came with is its cause
@@ -60,7 +61,7 @@ from mcpwire.wire.json import (
     salvage,
 )
 from mcpwire.wire.sse import SSEDecoder
-from mcpwire.wire.urls import mask_url
+from mcpwire.wire.urls import mask_url, resolve_url, same_origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,12 +74,14 @@ if TYPE_CHECKING:
     from mcpwire.wire.json import Json
     from mcpwire.wire.jsonrpc import Line, RequestId
     from mcpwire.wire.sse import SSEEvent
+    from mcpwire.wire.urls import Url
 
     Fields: TypeAlias = Mapping[bytes, bytes]
 
 __all__ = [
     "LAST_WORDS",
     "LISTEN",
+    "MAX_REDIRECTS",
     "CallReply",
     "NoticeReply",
     "Owner",
@@ -93,6 +96,7 @@ __all__ = [
     "is_expired",
     "is_success",
     "lone_message",
+    "resolve_redirect",
     "session_id_in",
     "shown",
 ]
@@ -386,6 +390,43 @@ def session_id_in(fields: Fields) -> str | None:
             f"got {len(session_id)} characters with others among them"
         )
     return session_id
+
+
+# Redirects...
+
+MAX_REDIRECTS: Final = 5
+"""How many redirects one request follows at most; the sender counts them."""
+
+_KEEP_THE_REQUEST: Final = frozenset({307, 308})  # RFC 9110, 15.4.8 and 15.4.9
+
+
+def resolve_redirect(
+    url: Url, status: int, location: str | None, *, allowed: bool
+) -> Url | str:
+    """Return where a redirect leads from a URL, or a clause that says why not there.
+
+    A redirect has credentials and the whole body sent to somebody else. So none is
+    followed unless the user asked for it (`allowed`), and then only one that keeps
+    method, body and origin. The clause names the place without its secrets.
+    """
+    if location is None:
+        return "the redirect is not followed: it has no Location"
+    try:
+        there = resolve_url(url, location)
+    except ValueError:
+        why = "that is no URL to go to"
+    else:
+        if (url.scheme, there.scheme) == ("https", "http"):
+            why = "it leads from https to http"
+        elif not same_origin(url, there):
+            why = "it leads to another origin"
+        elif status not in _KEEP_THE_REQUEST:
+            why = f"HTTP {status} does not keep method and body"
+        elif not allowed:
+            why = "follow_redirects is off"
+        else:
+            return there
+    return f"the redirect to '{mask_url(location)}' is not followed: {why}"
 
 
 # Replies...

@@ -1,4 +1,4 @@
-"""What a server asks of a client: a form, a URL, an answer of its model, its roots.
+"""Builds a server's requests to its client: a form, a URL, a model's answer, the roots.
 
 An `InputRequest` holds the params as the revision has them, the capability that the
 client must have declared, and the decoder of its answer. It travels as a request in a

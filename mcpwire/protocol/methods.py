@@ -1,6 +1,6 @@
 """The one table of methods: every fact about a request or notification is in its row.
 
-Client, server, header mirroring, era gating, gateway and command line read it. A
+Client, server, gateway, command line and the mirrored headers read it. A
 method with facts that changed between revisions has one row for each span of revisions,
 and the spans of one method never overlap. Types are named, not imported.
 """

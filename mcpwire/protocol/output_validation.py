@@ -1,4 +1,7 @@
-"""Values held against a JSON Schema that a peer or an author wrote, by jsonschema-rs.
+"""Validates structured results against output schemas, arguments against input schemas.
+
+jsonschema-rs does the work. A client validates where `call_tool(validate=...)` asks for
+it, a server the arguments of each call.
 
 Schema and value come from the peer: neither may fetch, hang or bloat. The schema is
 read first (`json_schema`). Patterns run in an engine of linear time, which has no
@@ -43,6 +46,11 @@ threads have small stacks on some systems."""
 MAX_PATTERNS: Final = 200
 MAX_PATTERN: Final = 2_048  # characters
 MAX_PATTERN_BYTES: Final = 8 * 1024 * 1024  # all of them, compiled
+MAX_IN_VAIN: Final = 16_384
+"""Characters of patterns that are not supported: compiling one takes up to 60 µs each.
+The others are not tried, and count as not supported."""
+
+_IN_VAIN: Final = 100  # characters that each of them counts beside its own
 
 # Bytes of the compiled pattern -> units for each character, measured where everything
 # goes wrong: more states than are kept, so that each character makes a new one.
@@ -148,9 +156,15 @@ def _pattern_tiers(rs: ModuleType, index: SchemaIndex) -> dict[str, int]:
     found = {pattern for item in index.found for pattern in _patterns(item.raw)}
     if len(found) > MAX_PATTERNS:
         raise unusable(f"it has more than {MAX_PATTERNS} patterns")
-    tiers = {pattern: _tier(rs, pattern) for pattern in sorted(found)}
-    if sum(tiers.values()) > MAX_PATTERN_BYTES:
-        raise unusable(f"its patterns need more than {MAX_PATTERN_BYTES} bytes")
+    tiers: dict[str, int] = {}
+    room, in_vain = MAX_PATTERN_BYTES, MAX_IN_VAIN
+    for pattern in sorted(found):
+        tiers[pattern] = tier = _tier(rs, pattern) if in_vain > 0 else 0
+        room -= tier
+        if room < 0:
+            raise unusable(f"its patterns need more than {MAX_PATTERN_BYTES} bytes")
+        if not tier:
+            in_vain -= _IN_VAIN + len(pattern)
     return tiers
 
 

@@ -5,11 +5,11 @@ the caller, so that many clients of one server do not come back together.
 
 - A request that failed: `may_repeat`, `after_failure`. Side effects happen at most
   once. It goes out again where the server provably did not take it up (no connection,
-  nothing of it sent, 429, 503 with a time to come back); otherwise only if repeating it
+  nothing of it sent, 429, 503 with `Retry-After`); otherwise only if repeating it
   does no more than sending it once.
 - A lost connection: `Restarts`. A stream that ended: `StreamBackoff`. The stream of an
-  answer that broke off: `Resumption`. The first attempt comes soon, later ones ever
-  more slowly.
+  answer that broke off: `Resumption`, by its `Last-Event-ID`. The first attempt comes
+  soon, later ones ever more slowly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import ConnectError, ConnectionClosed, HTTPError
 from mcpwire.protocol.methods import METHODS
-from mcpwire.wire.headers import parse_retry_after
 
 if TYPE_CHECKING:
     from mcpwire.errors import MCPError, RPCError
@@ -160,6 +159,9 @@ def after_failure(
             # It was an idle connection that had ended: that is no sign of trouble.
             return wait
     elif isinstance(error, HTTPError):
+        # Here, for no other transport needs that module.
+        from mcpwire.wire.headers import parse_retry_after
+
         asked = error.headers.get("retry-after", "")
         wait = parse_retry_after(asked, now_wall) or 0.0
         # A time to come back, even one that cannot be read, is a server that declines;

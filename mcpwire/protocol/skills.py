@@ -1,6 +1,6 @@
 """Check a skill's files against what its server says of it (SEP-2640); pure.
 
-The first fault ends it. A reader of files calls `check_entry` first, then for each file
+The first fault raises. A reader of files calls `check_entry` first, then for each file
 `locate`, reads it, and calls `check_file`.
 
 The frontmatter of a `SKILL.md` comes from the peer, too. PyYAML's safe loader reads it,
@@ -312,8 +312,9 @@ def read_frontmatter(head: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or "unreadable"
         raise FrontmatterError(f"is not valid YAML: {problem[:100]!r}") from error
-    # Such as `0b_`, digits without end, an empty `!!int`; `.nan`, `!!set`, a key `1`.
-    except (LookupError, ValueError, LocalProtocolError) as error:
+    # Such as `0b_`, digits without end, an empty `!!int`, too large a float in base 60;
+    # `.nan`, `!!set`, a key `1`.
+    except (LookupError, OverflowError, ValueError, LocalProtocolError) as error:
         problem = str(error)[:100]
         raise FrontmatterError(f"has a value that JSON has not: {problem!r}") from error
     if not isinstance(data, dict):

@@ -481,6 +481,8 @@ def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
 
 def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
     """Cancel what runs on a loop, wait for its end, and close the loop."""
+    if loop.is_closed():  # the garbage collector has met it before its client
+        return
     if runs_here():
         ending = threading.Thread(target=_end_loop, args=(loop,), daemon=True)
         ending.start()

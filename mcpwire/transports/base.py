@@ -1,4 +1,4 @@
-"""What every transport is to the client above it: a `Channel`, told of by `Inbound`.
+"""The interface of transports: a `Channel`, which reports what comes to an `Inbound`.
 
 A channel is one connection (stdio), or one session or origin (HTTP). Once lost it is
 never revived; its owner opens another.

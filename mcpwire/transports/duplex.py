@@ -5,7 +5,7 @@ What stdio, memory and the legacy HTTP+SSE transport share. A subclass brings th
 
 A quiet channel writes at once. With calls outstanding, or more of the peer's to answer,
 writes gather until the end of the loop's turn, so that thirty of one turn are one
-system call; what is said while a read is taken in leaves at the end of that.
+system call. What is queued while a read is processed is written after it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 **Callbacks** are called in order. A plain function is called at once. What an async one
 returns is awaited by one task, behind which further items queue; the task ends with the
 queue. On a loop that blocking callers run (`mcpwire.sync`) a plain function may block
-and call the client, so it is called in a thread: progress in that of its call, all else
-in one of its own.
+and call the client, so it is called in a thread: a progress callback in the thread of
+its call, any other in a thread of its own.
 
 **Handlers** answer requests of the peer: a task each, so many at once; others queue.
 A request is answered once, with what the handler returns or with the error it raises;
@@ -19,6 +19,7 @@ import logging
 import threading
 from collections import deque
 from contextvars import copy_context
+from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from math import inf
 from types import CoroutineType
@@ -218,6 +219,7 @@ class Delivery:
         self._context = copy_context()
         self._waiting = waiting
         self._task: asyncio.Task[None] | None = None
+        self._first: Awaitable[Any] | None = None  # what the task begins with
 
     @property
     def dropped(self) -> int:
@@ -234,7 +236,7 @@ class Delivery:
                     self._drain(pending), context=self._context.copy()
                 )
                 if not task.done():  # an eager one may have ended already
-                    self._task = task
+                    self._task, self._first = task, pending
         else:
             self._waiting.put(*item)
 
@@ -279,9 +281,17 @@ class Delivery:
         """Forget what waits and cancel a callback that runs; return its task."""
         self._waiting.clear()
         if self._task is not None and self._task is not asyncio.current_task():
+            self._task.add_done_callback(partial(self._ended, self._first))
             self._task.cancel()
             return self._task
         return None
+
+    def _ended(self, first: Awaitable[Any] | None, task: asyncio.Task[None]) -> None:
+        """Do what a task cannot do that was cancelled before its first step."""
+        if self._task is task:
+            self._task = None
+        if isinstance(first, CoroutineType):
+            first.close()
 
 
 class ProgressSink:

@@ -1,9 +1,9 @@
 """Client and server in one process, through the same bytes as any other transport.
 
 Each side is a `Duplex`. Its lines are handed to the other in the loop's next turn, so
-neither is ever called from inside its own call. What a side says while it takes
-something in is handed over as soon as it has taken it in, so a call that is answered at
-once takes two turns: one to reach the server, and one to wake the caller.
+neither is ever called from inside its own call. What a side sends while it processes a
+message is handed over when it has processed that, so a call that is answered at once
+takes two turns: one to reach the server, and one to wake the caller.
 """
 
 from __future__ import annotations

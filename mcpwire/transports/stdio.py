@@ -222,6 +222,9 @@ class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
             self._lose(error, error.__cause__)
             return
         self._process = process
+        if self._is_abandoned:  # meanwhile
+            process.close()
+            return
         stdin = process.get_pipe_transport(0)
         assert isinstance(stdin, asyncio.WriteTransport)
         self._stdin = stdin

@@ -2,7 +2,8 @@
 
 The timer is armed for the earliest deadline and looks at all of them when it fires: a
 call that is answered in time neither arms nor cancels anything. While a handler of ours
-answers a request of the peer, the deadlines of the calls it may belong to stand still.
+answers a request of the peer, the deadlines of the calls that the request may belong to
+are paused.
 """
 
 from __future__ import annotations

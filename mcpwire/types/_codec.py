@@ -5,6 +5,9 @@
     annotations, leniency ──> TypeSpec ─┬─> decoder ──────────────────> an instance
                                         └─> encoder of a revision ────> a JSON object
 
+Leniency is two tables, `DEFAULTED` and `LOSABLE`: members of a peer's messages that may
+be missing or wrong without the message being refused.
+
 Both are straight-line functions, written and compiled when a type is first used. The
 source holds the names of our classes and fields only, nothing from a peer.
 

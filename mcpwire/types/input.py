@@ -1,4 +1,4 @@
-"""Requests to the client inside results, their responses, and the client's roots.
+"""Input-required results: requests to the client, their responses, the client's roots.
 
 Since 2026-07-28 a server does not send requests; it answers with an
 `InputRequiredResult` that holds them, and the client asks again with the responses.

@@ -10,9 +10,9 @@ text: orjson has no switch for them. Dataclasses, dates, ``bytes``, sets, named 
 and subclasses of ``float`` are refused, and so are keys of another type than ``str``.
 
 When it reads, integers beyond 64 bit become floats, and the last of several members
-with one name counts. `salvage` is the second opinion on text that orjson refuses. Short
-text can stand for many values (60 MB of ``{}`` for 1.8 GB of objects): a peer's message
-that is `LARGE` goes through `check_values` first.
+with one name counts. `salvage` reads text that orjson refuses with the standard
+library. Short text can stand for many values (60 MB of ``{}`` for 1.8 GB of objects): a
+peer's message that is `LARGE` goes through `check_values` first.
 """
 
 from __future__ import annotations

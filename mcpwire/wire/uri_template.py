@@ -4,7 +4,7 @@ All four levels are read. The RFC does not define matching. `UriMatcher` does it
 templates where one answer is the right one; any other is refused when the
 matcher is made, with the place and what to write instead::
 
-    {x}         one segment: no slash, be it encoded
+    {x}         one segment: no slash, also none encoded
     {/x} {.x}   the same after that sign
     {x*} {/x*}  segments, with the slashes between them
     {+x} {#x}   anything at all

@@ -7,9 +7,11 @@ import asyncio
 import attrs
 import pytest
 from authorization_server import SENTINEL, json_answer, oauth, protected_server
+from eager import eager
 from engine_calls import BOUND_S, HOUR_S, echo, refreshes, whole
 
 import mcpwire
+from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.transports.oauth import authorizer
 from mcpwire.transports.oauth.fetch import Fetcher
 
@@ -196,3 +198,22 @@ async def test_a_login_that_fails_has_a_type_and_can_be_tried_again(auth, fault)
             async with mcpwire.Client(target) as client:
                 await echo(client)
     assert len(auth.registrations) == 1  # that was done, and is not done twice
+
+
+async def test_an_operation_may_begin_before_its_first_request_waits(monkeypatch):
+    async def fetch(self, step):
+        raise mcpwire.AuthTemporarilyUnavailable("not now")
+
+    monkeypatch.setattr(Fetcher, "fetch", fetch)
+    grant = mcpwire.ClientCredentials(
+        client_id="robot", client_secret=SENTINEL, issuer="https://login.example"
+    )
+    target = mcpwire.Http("https://host.example/mcp", auth=grant)
+    made = authorizer.Authorizer(grant, target, DEFAULT_LIMITS)
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(getattr(asyncio, "eager_task_factory", eager))
+    try:
+        with pytest.raises(mcpwire.AuthTemporarilyUnavailable, match="not now"):
+            await made.obtain(made.session.token_request())
+    finally:
+        loop.set_task_factory(None)

@@ -137,6 +137,7 @@ class LegacyServer:
             return
         if method is None:
             self.answered[message["id"]] = message
+            self.raw.wake()  # the request woke them before this stood here
         elif "id" in message:
             outcome = self._outcome(message, message.get("params") or {})
             self.push({"id": message["id"], **outcome}, session)

@@ -260,6 +260,28 @@ async def test_over_tls_only_a_goodbye_ends_a_body_without_length(notify):
 
 
 @every_engine
+@pytest.mark.fault("F22")
+async def test_a_reset_does_not_end_a_body_without_length(kind):
+    begun = threading.Event()
+
+    def script(conn):
+        conn.receive()
+        conn.send(head(200) + b'"abc"')
+        conn.wait_for(begun)
+        conn.reset()
+
+    class Begun(Answer):
+        def data(self, chunk):
+            super().data(chunk)
+            begun.set()
+
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            with pytest.raises(ConnectionClosed, match="within the body"):
+                await engine.ask(answer=Begun())
+
+
+@every_engine
 @pytest.mark.fault("F21")
 @pytest.mark.parametrize("resets", [False, True])
 async def test_over_tls_too_a_server_that_runs_a_call_and_dies_gets_it_once(

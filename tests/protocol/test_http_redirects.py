@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.protocol.http_headers import MAX_REDIRECTS, resolve_redirect
+from mcpwire.protocol.http_reply import MAX_REDIRECTS, resolve_redirect
 from mcpwire.wire.urls import Url, parse_url, same_origin
 
 HERE = parse_url("https://mcp.example:8443/v1/mcp?key=s3cret")

@@ -1,5 +1,6 @@
 """Structured output against the schema of its tool: right, and never at any price."""
 
+import contextlib
 import resource
 import socket
 import sys
@@ -326,6 +327,21 @@ def test_the_number_and_the_size_of_patterns_are_bounded():
         SchemaValidator({"anyOf": [{"pattern": f"^{n}$"} for n in range(201)]})
     with pytest.raises(RemoteProtocolError, match="patterns need more than"):
         SchemaValidator({"anyOf": [{"pattern": f"^.{{{900 + n}}}"} for n in range(9)]})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: "|".join(rf"\w{{{many}}}x{n}" for many in range(150)),  # too large
+        lambda n: "(?i:\\w)" * 250 + str(n),
+    ],
+)
+def test_many_costly_patterns_take_no_more_than_a_moment(make):
+    schema = {"anyOf": [{"pattern": make(n)} for n in range(200)]}
+    started = process_time()
+    with contextlib.suppress(RemoteProtocolError):
+        SchemaValidator(schema, skip_patterns=True)
+    assert process_time() - started < 6.0
 
 
 @pytest.mark.rule("SCH-10")

@@ -292,7 +292,11 @@ def _memory(_: str, __: Case) -> Iterator[tuple[Any, list[Any]]]:
 OPENERS: Final = {"stdio": _stdio, "memory": _memory}
 
 KINDS: Final = ("request", "listen", "notification", "answer", "GET", "DELETE")
-"""Over HTTP the order is promised among messages of a kind only."""
+"""Over HTTP the order is promised among messages of a kind only.
+
+Of answers it is not: each has a POST of its own beside the calls, and what goes on a
+connection that must be opened first arrives behind an answer that was begun after it.
+"""
 
 
 def _kind(seen: list[Any]) -> str:
@@ -306,13 +310,20 @@ def _kind(seen: list[Any]) -> str:
     return "request" if "id" in body else "notification"
 
 
+def _place(seen: list[Any]) -> tuple[int, int, str]:
+    """Return what messages are sorted by: their kind, of answers also the id."""
+    kind = _kind(seen)
+    id = json.dumps(seen[-1].get("id")) if kind == "answer" else ""
+    return KINDS.index(kind), len(id), id
+
+
 @contextlib.contextmanager
 def _http(era: str, case: Case) -> Iterator[tuple[Any, list[Any]]]:
     seen: list[Any] = []
     with web.serve(ERAS[era], **case.peer) as (served, port):
         path = "/sse" if era == "sse" else "/mcp"
         yield mcpwire.Http(f"http://127.0.0.1:{port}{path}", **case.http), seen
-    came = sorted(served.seen, key=lambda each: KINDS.index(_kind(each)))
+    came = sorted(served.seen, key=_place)
     for verb, path, fields, body in came:
         beside = verb == "GET" or _kind([verb, path, fields, body]) == "listen"
         if not beside or case.gets or era == "sse":

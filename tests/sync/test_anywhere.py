@@ -301,6 +301,21 @@ def test_a_forgotten_client_lets_go_of_everything_with_a_warning(echo, backgroun
     assert [line for line in watch.settle(BOUND_S) if "thread" not in line] == []
 
 
+@pytest.mark.fault("F41")
+def test_what_connecting_met_does_not_hold_a_client(echo):
+    """Else the collector may finalise its sockets first, each with a warning."""
+    client = mcpwire.sync.Client(echo.target)
+    gc.disable()
+    try:
+        client.connect()
+        assert said(client, "hi") == "hi"
+        with pytest.warns(ResourceWarning, match="unclosed <mcpwire.sync.Client"):
+            del client
+    finally:
+        gc.enable()
+    until(lambda: not ours())
+
+
 def nothing(_):
     """Hear something."""
 

@@ -19,6 +19,7 @@ from mcpwire.limits import Limits
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.transports.base import CallHandle
 from mcpwire.transports.memory import memory_pair
+from mcpwire.transports.timeouts import Pending, Timeouts
 from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio
@@ -292,3 +293,20 @@ async def test_an_abandoned_end_makes_no_calls(pair):
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
+
+
+async def test_a_deadline_that_several_requests_hold_runs_again_with_the_calls_end():
+    """It may span further requests of the same call."""
+    now = asyncio.get_running_loop().time()
+    call = Pending("tools/call", None, Deadline(now, 10.0), None, None)
+    loop, limits = asyncio.get_running_loop(), Limits(question_time=600.0)
+    timeouts = Timeouts(loop, {1: call}, pytest.fail, limits)
+    timeouts.hold("first", [call])
+    timeouts.hold("second", [call])
+    assert call.deadline.at > now + 600.0
+    timeouts.release(call)
+    assert call.deadline.at < now + 600.0
+    timeouts.resume("first")
+    timeouts.resume("second")
+    assert call.holds == 0
+    timeouts.stop()

@@ -133,3 +133,19 @@ def test_what_waits_for_a_child_that_does_not_read_is_bounded_and_not_sent():
         assert caught.value.sent is False
 
     run(main)
+
+
+def test_a_child_that_is_abandoned_while_it_starts_is_killed():
+    async def main():
+        target = echo()
+        channel = FallbackChannel(Deaf(), target, mcpwire.Limits())
+        channel.abandon()
+        await asyncio.wait([channel._spawning])
+        await channel._ended.wait()
+        assert channel.exit_code < 0
+
+    run(main)
+
+
+class Deaf:
+    def lost(self, error): ...

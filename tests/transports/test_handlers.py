@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from mcpwire.errors import InternalError
-from mcpwire.transports.handlers import InboundTasks
+from mcpwire.transports.handlers import Delivery, InboundTasks, Newest
 
 pytestmark = pytest.mark.anyio
 
@@ -241,3 +241,22 @@ async def test_a_failure_is_logged_and_told_as_one(waits, caplog):
     ]
     assert "secret" not in str(bench.answers)
     assert len(caplog.records) == 2
+
+
+async def test_a_callback_that_is_cancelled_before_it_begins_hears_what_comes_later(
+    recwarn,
+):
+    heard = []
+
+    async def callback(item):
+        heard.append(item)
+
+    delivery = Delivery(callback, Newest(10, 1_000))
+    delivery.put("first")
+    await asyncio.wait([delivery.close()])
+    async with asyncio.timeout(BOUND_S):
+        await delivery.settle()
+    delivery.put("second")
+    await delivery.settle()
+    gc.collect()
+    assert (heard, recwarn.list) == (["second"], [])

@@ -1,9 +1,9 @@
-"""Credentials of HTTP requests: where they may go, and what is shown without them.
+"""Decides which URLs get a request's credentials, and hides them in what is shown.
 
 Credentials go to the very URL that they are for: scheme, host, port, path and query. A
-redirect is checked before the next request. Hooks, auth and transports of a user's
-httpx client may rewrite a URL, so a `Destination` checks there behind the hooks, and
-again before httpcore writes the head.
+redirect that `protocol.http_reply` allows is checked here before the next request.
+Hooks, auth and transports of a user's httpx client may rewrite a URL, so a
+`Destination` checks there behind the hooks, and again before httpcore writes the head.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@
              └► new connection ────────────────┴► write ─► response ─► idle again
                                                              └► rest of a body ─┘
 
-If the end of a connection, or anything else, is readable before the write, it is not
-used. A request is written again only if nothing of it could be written. Where the
-connection ends later and no answer came, the caller decides; the error says that the
-request was sent. One timer serves all connections that no exchange waits for.
+An idle connection is not used if anything is readable on it before the write, its end
+included; `h1` says after each response whether the connection may be kept. A request is
+written again only if nothing of it could be written. Where the connection ends later
+and no answer came, the caller decides; the error says that the request was sent. One
+timer serves all connections that no exchange waits for.
 """
 
 from __future__ import annotations

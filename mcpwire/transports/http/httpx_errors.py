@@ -106,11 +106,23 @@ def head_too_large(limits: Limits) -> MessageTooLarge:
 def _not_connected(
     engine: HttpxEngine, error: Exception, names: set[str]
 ) -> ConnectError:
-    ours = ConnectError("", target=engine.target)
+    ours = _connect_failure(engine, error, names)
+    if engine.proxy is None:
+        return ours
+    return ConnectError(
+        f"{ours} (through the proxy '{mask_url(engine.proxy)}')",
+        target=ours.target,
+        errno=ours.errno,
+        reason=ours.reason,
+    )
+
+
+def _connect_failure(
+    engine: HttpxEngine, error: Exception, names: set[str]
+) -> ConnectError:
     if "ConnectTimeout" in names:
-        ours = timeout_error(engine.http)
-        what = str(ours)
-    elif "PoolTimeout" in names:
+        return timeout_error(engine.http)
+    if "PoolTimeout" in names:
         what = "the HTTP client has no connection left"
     elif "UnsupportedProtocol" in names:
         what = "the HTTP client does not speak this scheme"
@@ -118,16 +130,13 @@ def _not_connected(
         text = str(error)[:_SHOWN].encode("unicode_escape").decode("ascii")
         what = f"the proxy refuses: {text or type(error).__name__}"
     elif (cause := _root(error)) is not None:
-        ours = connect_error(engine.http, cause)
-        what = str(ours)
+        return connect_error(engine.http, cause)
     else:
         what = (
             f"cannot connect to {engine.http.parsed.authority!r}: "
             "the connection ended before anything was sent"
         )
-    if engine.proxy is not None:
-        what += f" (through the proxy '{mask_url(engine.proxy)}')"
-    return ConnectError(what, target=ours.target, errno=ours.errno, reason=ours.reason)
+    return ConnectError(what, target=engine.target)
 
 
 def _refused_by_hook(engine: HttpxEngine, error: Any) -> HTTPError:

@@ -33,12 +33,10 @@ from mcpwire.errors import (
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol import http_reply
 from mcpwire.protocol.http_headers import (
-    MAX_REDIRECTS,
     Heads,
     resolve_endpoint,
-    resolve_redirect,
 )
-from mcpwire.protocol.http_reply import Request
+from mcpwire.protocol.http_reply import MAX_REDIRECTS, Request, resolve_redirect
 from mcpwire.transports.duplex import Duplex
 from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.credentials import describe_request, describe_response

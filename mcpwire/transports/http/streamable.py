@@ -4,7 +4,7 @@ Each request of MCP is an HTTP request of its own, and its answer comes back on 
 
     call ─► POST ─► JSON ───────────────────────────────► result
                  └► stream ─► …events… ─► answer ───────► result
-                       └► cut off ─► GET with its place ─► …events… ─► result
+                       └► cut off ─► GET with Last-Event-ID ─► …events… ─► result
                            └► of a listen: asked for again, under a new id
 
 A session that the server has forgotten is lost: calls that were open go on until each
@@ -40,19 +40,19 @@ from mcpwire.errors import (
 from mcpwire.protocol import http_reply
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.http_headers import (
-    MAX_REDIRECTS,
     Heads,
     Mirror,
-    resolve_redirect,
 )
 from mcpwire.protocol.http_reply import (
     LAST_WORDS,
     LISTEN,
+    MAX_REDIRECTS,
     CallReply,
     NoticeReply,
     Reply,
     Request,
     StreamReply,
+    resolve_redirect,
 )
 from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.peer import TOO_MANY, PeerStats, unasked
@@ -229,7 +229,8 @@ class HttpChannel:
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
-        is_here = asyncio.get_running_loop() is self._loop and not self._is_forked
+        # Of a forked process asyncio says that no loop runs there.
+        is_here = not self._is_forked and asyncio.get_running_loop() is self._loop
         if self._dead is not None or not is_here:
             raise self._refusal()
         self.requests_sent = id = self.requests_sent + 1

@@ -10,8 +10,8 @@
 
 Any other denial goes on to the reply. Nothing is locked while a request runs: a request
 that needs a token joins the running operation, or starts one. When the last of them has
-gone the operation is cancelled, unless it has posted for something that the server
-gives only once: then it goes on until that is stored.
+gone the operation is cancelled, unless it has sent a code or a refresh token, which
+count only once: then it goes on until the answer is stored.
 """
 
 from __future__ import annotations
@@ -275,11 +275,13 @@ class _Operation:
 
     def __init__(self, wanted: TokenRequest) -> None:
         self.wanted = wanted
+        self.is_new = True  # an eager task begins before the first request waits
         self.waiters = 0
         self.must_finish = False  # whether it may not be cancelled now
 
     async def join(self) -> Credential:
         """Wait for the operation; it is cancelled with its last waiter."""
+        self.is_new = False
         self.waiters += 1
         try:
             return await asyncio.shield(self.task)
@@ -299,7 +301,7 @@ class _Operation:
             self.must_finish = step.is_post
         else:
             self.must_finish = before and type(step) in _UNTIL_STORED
-        return self.waiters > 0 or (before and self.must_finish)
+        return self.waiters > 0 or self.is_new or (before and self.must_finish)
 
 
 def _raise_again(error: Exception) -> NoReturn:

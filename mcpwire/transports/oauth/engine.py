@@ -1,4 +1,7 @@
-"""Put tokens on requests: an HTTP engine around the engine that moves the bytes."""
+"""Put tokens on requests: an HTTP engine around the one that moves the bytes.
+
+The `Authorizer` decides what follows a 401 or 403.
+"""
 
 from __future__ import annotations
 

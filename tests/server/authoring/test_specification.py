@@ -3,7 +3,7 @@
 import pytest
 import wirecheck
 from hinted import Bounded, Color, Model, Named, Node, Options, Point, parameters
-from test_forms import BY_HAND, Attrs, Order, Titled
+from test_typed_forms import BY_HAND, Attrs, Order, Titled
 
 from mcpwire import types
 from mcpwire.server.authoring.content import Audio, File, Image

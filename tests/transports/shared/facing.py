@@ -395,7 +395,17 @@ async def http(server: Any, folder: Path, mode: str) -> AsyncIterator[Ground]:
     from hosting import hosted
 
     with hosted(server, mode) as host:
-        yield Ground(mcpwire.Http(host.url), host.raw.close_connections)
+
+        def cut() -> None:
+            """End all connections, idle ones too, before anything else is sent.
+
+            A request that meets the end of an idle connection on its way may have run.
+            """
+            there = set(host.raw.open)
+            host.raw.close_connections()
+            host.raw.wait_until(lambda: there.isdisjoint(host.raw.open))
+
+        yield Ground(mcpwire.Http(host.url), cut)
 
 
 GROUNDS = {
