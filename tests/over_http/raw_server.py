@@ -284,10 +284,11 @@ class Connection:
             poll.register(self.sock, events)
         left = None if ends_at is None else max(0.0, ends_at - time.monotonic()) * 1000
         ready = poll.poll(left)
-        if self._cut is not None:
-            raise self._cut
         with contextlib.suppress(BlockingIOError):  # it was no nudge
             self._wake.recv(READ_SIZE)
+        # Behind the nudge: a cut between the two would go unnoticed.
+        if self._cut is not None:
+            raise self._cut
         if not ready:
             raise TimeoutError(f"nothing happens on connection {self.number}")
 

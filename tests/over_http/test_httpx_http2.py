@@ -3,6 +3,7 @@
 import asyncio
 import random
 import ssl
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from mcpwire.errors import (
     RemoteProtocolError,
 )
 from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.transports.handlers import set_callers
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 
 
@@ -207,6 +209,81 @@ async def test_a_call_that_ends_early_ends_no_other(trust, begins, how):
             await engine.exchange(request_to(target), other, None)
             await engine.aclose()
         assert other.body == b'"ok"'
+        assert server.connections == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("has_client", [False, True])
+@pytest.mark.parametrize("writes", [1, 2, 3, 4])
+async def test_a_call_that_ends_while_it_writes_ends_no_other(
+    trust, has_client, writes
+):
+    def counted_writes():
+        nonlocal sent, seen
+        if engine.bytes_sent > sent:
+            sent = engine.bytes_sent
+            seen += 1
+        return seen
+
+    sent = seen = 0
+    context = ssl.create_default_context(cafile=trust["ca_file"])
+    with http2_server(echo) as server:
+        async with httpx.AsyncClient(http2=True, verify=context) as client:
+            options = {"http_client": client} if has_client else trust
+            target = Http(server.url, **options)
+            engine = HttpxEngine(target, DEFAULT_LIMITS)
+            early, late, other = Fed(), Fed(), Fed()
+            request = request_to(target, content_length="2")
+            async with asyncio.timeout(BOUND_S):
+                call = asyncio.ensure_future(engine.exchange(request, early, None))
+                beside = asyncio.ensure_future(engine.exchange(request, other, None))
+                # Of the connection, of the head, of the body, of its end.
+                while counted_writes() < writes:  # noqa: ASYNC110 - nothing tells
+                    await asyncio.sleep(0)
+                assert engine.abort(early, CallCancelled("tools/call"))
+                with pytest.raises(CallCancelled):
+                    await call
+                await beside
+                await engine.exchange(request, late, None)
+                await engine.aclose()
+        assert [early.body, other.body, late.body] == [b"", *[b'{"got": "{}"}'] * 2]
+        assert server.connections == 1
+
+
+@pytest.mark.anyio
+async def test_a_call_of_a_blocking_client_that_ends_early_ends_no_other(trust):
+    waiting = []
+
+    def answer(stream):
+        waiting.append(stream)
+        if len(waiting) == 3:
+            for one in waiting:
+                one.answer("ok")
+
+    set_callers(asyncio.get_running_loop(), Mock())
+    context = ssl.create_default_context(cafile=trust["ca_file"])
+    with (
+        http2_server(answer) as server,
+        httpx.Client(http2=True, verify=context) as client,
+    ):
+        target = Http(server.url, http_client=client)
+        engine = HttpxEngine(target, DEFAULT_LIMITS)
+        early, beside, late = Fed(), Fed(), Fed()
+        async with asyncio.timeout(BOUND_S):
+            calls = []
+            for count, fed in enumerate([early, beside], 1):
+                sent = engine.exchange(request_to(target), fed, None)
+                calls.append(asyncio.ensure_future(sent))
+                await asyncio.to_thread(
+                    server.wait_until, lambda count=count: len(waiting) == count
+                )
+            assert engine.abort(early, CallCancelled("tools/call"))
+            with pytest.raises(CallCancelled):
+                await calls[0]
+            await engine.exchange(request_to(target), late, None)
+            await calls[1]
+            await engine.aclose()
+        assert [beside.body, late.body] == [b'"ok"'] * 2
         assert server.connections == 1
 
 

@@ -123,7 +123,7 @@ class HttpxEngine:
             self._extensions["sni_hostname"] = name
             self._origin = attrs.evolve(target.parsed, host=address).origin
         self._running: dict[ResponseSink, _Exchange] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._exchanges: dict[asyncio.Task[None], _Exchange] = {}
         self._is_closed = False
         let_go_after_fork(self)
 
@@ -139,10 +139,10 @@ class HttpxEngine:
         if getattr(self.client, "is_closed", False):
             raise LocalProtocolError("http_client is closed")
         if reply in self.reading:  # it is given another response now
-            self.reading.pop(reply).task.cancel()
+            self.reading.pop(reply).end()
         exchange = _Exchange(self, request, reply)
-        self._tasks.add(exchange.task)
-        exchange.task.add_done_callback(self._tasks.discard)
+        self._exchanges[exchange.task] = exchange
+        exchange.task.add_done_callback(self._exchanges.pop)
         self._running[reply] = exchange
         try:
             await exchange.over
@@ -187,8 +187,8 @@ class HttpxEngine:
     async def aclose(self) -> None:
         """Close every connection that is ours; bounded in time."""
         self._stop()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=CLOSE_S)
+        if self._exchanges:
+            await asyncio.wait(self._exchanges, timeout=CLOSE_S)
         if self._transport is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_S):
@@ -198,8 +198,11 @@ class HttpxEngine:
         self._is_closed = True
         for exchange in list(self._running.values()):
             exchange.fail(self.closed(sent=exchange.may_be_sent))
-        for task in self._tasks:
-            task.cancel()
+        for task, exchange in self._exchanges.items():
+            if self.client is None:
+                task.cancel()
+            else:  # others may use the connection
+                exchange.end()
 
     def abandon(self) -> None:
         """End the connections at once and wait for nothing, from anywhere.
@@ -236,6 +239,7 @@ class _Exchange:
         stream: The connection, once it has written to it.
         opening: A connection that it opened, and has not written a request to.
         is_traced: Whether the transport tells what it does.
+        shares: Whether others use the connection, too: it is HTTP/2.
         has_begun: Whether the request has begun to be sent, as far as it tells.
         has_head: Whether the response has begun.
     """
@@ -247,13 +251,13 @@ class _Exchange:
         self.over: asyncio.Future[None] = loop.create_future()
         self.stream: Any = None
         self.opening: Any = None
-        self.is_traced = self.has_begun = self.has_head = False
+        self.is_traced = self.shares = self.has_begun = self.has_head = False
         self.destination: Destination | None = None
         self.reader: ResponseReader | None = None
         self._engine = engine
         self._request = request
         self._reply = reply
-        self._given_up = False
+        self._is_ending = self._is_writing = False
         self._end: asyncio.TimerHandle | None = None
         self.task = loop.create_task(self._run(), name="mcpwire-httpx")
         self.task.add_done_callback(self._ended)
@@ -277,10 +281,15 @@ class _Exchange:
         """End the task: no caller waits any more."""
         if self.over.done() and not self.over.cancelled():
             self.over.exception()  # nothing else asks for it
-        self._given_up = True
+        self.end()
+
+    def end(self) -> None:
+        """End the task as soon as that breaks no connection that others use."""
+        self._is_ending = True
         # httpcore forgets a new connection of HTTP/2, for all that wait for it, when
         # one of them is cancelled.
-        if self.has_begun or not self._engine.http.http2:
+        waits = not self.has_begun and (self.shares or self._engine.http.http2)
+        if not (waits or self._is_writing):
             self.task.cancel()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -350,7 +359,7 @@ class _Exchange:
         """Let the caller go on if the reply is over, and read on for a while."""
         if self._reply.is_over and not self.over.done():
             self.over.set_result(None)
-            self._end = self.task.get_loop().call_later(TAIL_S, self.task.cancel)
+            self._end = self.task.get_loop().call_later(TAIL_S, self.end)
             self._engine.reading[self._reply] = self
 
     # ... and what httpcore tells (its documented extension "trace").
@@ -366,22 +375,39 @@ class _Exchange:
 
     def _note(self, event: str, info: dict[str, Any]) -> None:
         self.is_traced = True
-        step = event.partition(".")[2]
+        part, _, step = event.partition(".")
+        self.shares = self.shares or part == "http2"
         if step in _OPENED:
             self.opening = info["return_value"]
             _Watch(self._engine, self.opening)
+        elif step == "send_connection_init.started":
+            self.opening = None
         elif step == "send_request_headers.started":
             request = info["request"]
             if request.method == b"CONNECT":  # for a proxy
                 return
             if self.destination is not None:
                 self.destination.check_written(request)
-            if self._given_up:
+            self.opening = None
+            if self._is_ending:
                 raise _GivenUpError
             self.has_begun = True
-            self.opening = None
-            if "stream_id" not in info:  # not HTTP/2
+            if not self.shares:
                 self.reader = _new_reader(self._engine.limits)
+
+    async def write(self, write: Callable[..., Any], buffer: bytes, *args: Any) -> None:
+        """Write to a connection of HTTP/2; the exchange ends before or behind it.
+
+        Cancelled within, anyio takes the stream of TLS for broken, and part of a frame
+        would end the connection for all.
+        """
+        self._is_writing = True
+        try:
+            await write(buffer, *args)
+        finally:
+            self._is_writing = False
+        if self._is_ending and self.has_begun:
+            raise asyncio.CancelledError
 
     def note_read(self, data: bytes) -> None:
         """Read along, to find what httpcore overlooks."""
@@ -420,6 +446,8 @@ class _Watch:
         if exchange is not None:
             exchange.stream = self._stream
             self._engine.bytes_sent += len(buffer)
+            if exchange.shares and hasattr(self._stream, "aclose"):
+                return exchange.write(self._write, buffer, timeout)
         return self._write(buffer, timeout)
 
     async def _read_async(self, max_bytes: int, timeout: float | None = None) -> bytes:
@@ -552,7 +580,9 @@ class _Thread:
         try:
             return await result
         except BaseException:
-            _shut_down(_current.get().stream)
+            exchange = _current.get()
+            if not exchange.shares:  # else the thread waits for the response
+                _shut_down(exchange.stream)
             self._finish()
             raise
 
