@@ -443,7 +443,7 @@ class Requests:
     async def _list_tools_anew(
         self, error: HeaderMismatch, deadline: Deadline | None
     ) -> None:
-        """List the tools again, whose schemas say which headers a call has."""
+        """List the tools again: their schemas say which headers a call has."""
         if error.status is None or "tools/list" in self._connection.profile.refused:
             raise error
         if self._cache is not None:

@@ -165,9 +165,9 @@ class Elicitation:
     form leaves out get their defaults; a field that is ``None`` stays out. The content
     must fit the form.
 
-    The URL handler gets `ElicitRequestURLParams` whose URL is safe to be shown: https,
-    or http to this machine, without a user name. It shows the whole URL, asks, and
-    opens it only where the user agrees; `mcpwire.protocol.elicitation.describe_url`
+    The URL handler gets `ElicitRequestURLParams` with a URL that is safe to show:
+    https, or http to this machine, without a user name. It shows the whole URL, asks,
+    and opens it only where the user agrees; `mcpwire.protocol.elicitation.describe_url`
     says what to point out. It returns an `ElicitResult` or the action's name;
     ``accept`` means consent and not that the user is done.
 

@@ -417,7 +417,7 @@ def _resolved(base: str, reference: str) -> tuple[str, str]:
 
     if len(reference) > MAX_URI:
         raise unusable(f"a URI in it is longer than {MAX_URI} characters")
-    # `urljoin` knows no URN, whose references to itself have a fragment only.
+    # `urljoin` knows no URN; references of one to itself have a fragment only.
     if reference.startswith("#"):
         return base, reference[1:]
     try:

@@ -306,7 +306,7 @@ def test_abandoning_while_it_connects_kills_the_child_though_the_loop_has_stoppe
     loop = asyncio.new_event_loop()
     connecting = loop.create_task(client.connect())
     while not begun.exists() or not begun.read_text():
-        loop.run_until_complete(asyncio.sleep(0))
+        loop.run_until_complete(asyncio.sleep(0))  # a turn of the loop
     client.abandon()
     with pytest.raises(ProcessLookupError):
         os.kill(int(begun.read_text()), 0)

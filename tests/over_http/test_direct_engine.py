@@ -247,7 +247,7 @@ async def test_whatever_happens_each_call_gets_its_answer_or_an_error_and_runs_o
         end = "cancel" if how == "mute" else dice.choice(("wait", "wait", "cancel"))
         if end == "cancel":
             for _ in range(dice.randrange(12)):
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # a turn of the loop
             if dice.random() < 0.5 or not engine.abort(answer, STOP):
                 task.cancel()
         try:

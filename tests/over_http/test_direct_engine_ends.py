@@ -192,7 +192,7 @@ async def test_unread_requests_are_bounded_over_all_exchanges(deaf_server):
 async def test_requests_that_wait_for_a_connection_are_counted_too(deaf_server):
     async with engine_to(deaf_server, limits=Limits(unwritten=1000)) as engine:
         first = asyncio.create_task(engine.ask(body=b"x" * 800))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         with pytest.raises(TransportError, match=r"Limits\.unwritten"):
             await engine.ask(body=b"x" * 800)
         first.cancel()

@@ -239,7 +239,7 @@ async def test_a_call_that_ends_while_it_writes_ends_no_other(
                 beside = asyncio.ensure_future(engine.exchange(request, other, None))
                 # Of the connection, of the head, of the body, of its end.
                 while counted_writes() < writes:  # noqa: ASYNC110 - nothing tells
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)  # a turn of the loop
                 assert engine.abort(early, CallCancelled("tools/call"))
                 with pytest.raises(CallCancelled):
                     await call
@@ -298,7 +298,7 @@ async def test_calls_cancelled_at_any_moment_leave_room_for_others(trust):
         if number % 2:
             task = asyncio.ensure_future(sent)
             for _ in range(chance.randrange(60)):
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # a turn of the loop
             task.cancel()
             await asyncio.wait([task])
         else:

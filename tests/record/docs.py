@@ -40,7 +40,7 @@ METHODS_ONLY: Final = {
     "docs/tasks.md A tool that runs as a task 1": POLLS,
     "docs/tasks.md Asking meanwhile 1": POLLS,
 }
-"""Examples whose messages depend on time, and why: only the methods sent are kept."""
+"""Examples with messages that depend on time, and why: only their methods are kept."""
 
 
 def names() -> set[str]:

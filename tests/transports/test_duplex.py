@@ -257,7 +257,7 @@ async def test_too_much_for_a_peer_that_does_not_read_is_refused(pair):
     client, _, _, _ = pair
     client._write = lambda data: None  # nothing is ever taken
     first = asyncio.create_task(client.call("x", {"a": "b" * 20_000}, deadline=None))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     with pytest.raises(TransportError, match="does not read"):
         await client.call("y", {}, deadline=None)
     # Giving up cannot be told either, and is no reason to fail.
@@ -286,7 +286,7 @@ async def test_a_server_asks_nothing_outside_a_session(pair):
 async def test_an_abandoned_end_makes_no_calls(pair):
     client, _, _, _ = pair
     call = asyncio.create_task(client.call("x", {}, deadline=after(60)))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     client.abandon()
     with pytest.raises(ConnectionClosed):
         await client.call("y", {}, deadline=None)

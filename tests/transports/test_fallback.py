@@ -125,7 +125,7 @@ def test_what_waits_for_a_child_that_does_not_read_is_bounded_and_not_sent():
             unread = asyncio.create_task(
                 client.call_tool("x", {"data": "a" * 2**20}, timeout=None)
             )
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
             with pytest.raises(mcpwire.TransportError, match="does not read"):
                 await client.call_tool("x", {"data": "a" * 2**19}, timeout=None)
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
@@ -143,7 +143,7 @@ def test_a_child_that_is_abandoned_while_it_starts_is_killed():
         for _ in range(1_000):
             if channel.exit_code is not None:
                 break
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # a thread reaps it: no event tells
         assert channel.exit_code < 0
 
     run(main)

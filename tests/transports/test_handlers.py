@@ -61,7 +61,7 @@ async def test_more_than_run_at_once_follow_in_turns_of_the_loop():
     bench = Bench()
     for id in range(5):
         bench.start(id, at_once)
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     assert [id for id, _ in bench.answers] == [0, 1]
     await bench.tasks.settle(BOUND_S)
     assert [id for id, _ in bench.answers] == [0, 1, 2, 3, 4]
@@ -72,7 +72,7 @@ async def test_what_comes_later_does_not_overtake_what_waits():
     bench = Bench()
     for id in range(4):
         bench.start(id, at_once)
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     bench.start(4, at_once)
     await bench.tasks.settle(BOUND_S)
     assert [id for id, _ in bench.answers] == [0, 1, 2, 3, 4]
@@ -105,11 +105,11 @@ class Odd(BaseException):
 async def test_one_that_ends_without_an_answer_is_forgotten(waits):
     async def cancels_itself():
         asyncio.current_task().cancel()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
 
     async def breaks():
         if waits:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
         raise Odd
 
     told = []
@@ -136,7 +136,7 @@ async def test_what_waits_goes_on_when_one_that_runs_has_ended():
     bench.start(1, until_released)
     bench.start(2, at_once, 10)
     bench.start(3, at_once, 1)
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     assert [(id, type(answer)) for id, answer in bench.answers] == [(3, InternalError)]
     release.set()
     await bench.tasks.settle(BOUND_S)
@@ -147,7 +147,7 @@ async def test_what_has_begun_is_given_back_and_cancelled():
     bench = Bench()
     bench.start(1, waiting, about="one")
     bench.start(2, at_once, about="two")
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     assert bench.tasks.unanswered() == ["one"]
     assert bench.tasks.cancel(1) == "one"
     assert bench.tasks.unanswered() == []
@@ -159,7 +159,7 @@ async def test_what_is_in_line_is_given_back_too():
     bench = Bench(limit=1)
     bench.start(1, waiting)
     bench.start(2, pytest.fail, about="two")
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     assert bench.tasks.cancel(2) == "two"
     await asyncio.wait(bench.tasks.close())
     assert bench.answers == []
@@ -195,7 +195,7 @@ async def test_one_that_closes_its_connection_in_its_first_step_answers_nobody()
 
     bench.start(1, handler)
     bench.start(2, pytest.fail)
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     assert bench.answers == []
 
 
@@ -212,7 +212,7 @@ async def test_an_id_that_is_used_again_while_the_first_one_goes_on():
         return {"of": "the first"}
 
     bench.start(1, stubborn)
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a turn of the loop
     bench.tasks.cancel(1)
     bench.start(1, at_once)
     release.set()
@@ -226,7 +226,7 @@ async def test_a_failure_is_logged_and_told_as_one(waits, caplog):
 
     async def handler():
         if waits:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop
         raise ValueError("secret")
 
     async def cancelled_by_somebody():
