@@ -54,8 +54,6 @@ PURE: Final = (
     "gateway.task_ids",
     "gateway.translation",
     "group.backoff",
-    "group.event_buffer",
-    "group.reports",
     "limits",
     "protocol",
     "server.auth.credentials",
