@@ -8,8 +8,7 @@ from gated import ERAS, TOOL, client_of, fake, named, through, tool_names
 
 import mcpwire
 from mcpwire.errors import InternalError
-from mcpwire.gateway import Gateway, Static, merging
-from mcpwire.gateway import catalog
+from mcpwire.gateway import Gateway, Static, catalog, merging
 from mcpwire.group.member import Member
 from mcpwire.tools.names import NamePolicy
 
