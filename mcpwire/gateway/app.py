@@ -15,8 +15,8 @@ from mcpwire.gateway.serving.serving import Serving
 from mcpwire.gateway.settings import Settings
 from mcpwire.gateway.upstream import Upstream
 from mcpwire.limits import Limits
-from mcpwire.server.middleware import Middleware
-from mcpwire.server.telling.listens import Listens
+from mcpwire.server.dispatcher import Middleware
+from mcpwire.server.notifications import Listens
 from mcpwire.tools.rules import Rules
 from mcpwire.versions import REVISIONS, Era
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from mcpwire.gateway.plan import Source
     from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
     from mcpwire.gateway.upstreams import Upstreams
-    from mcpwire.server.app import Server
     from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.request import Facts
+    from mcpwire.server.server import Server
     from mcpwire.tools.names import NamePolicy
     from mcpwire.tools.transforms import ToolTransform
     from mcpwire.transports.base import Inbound

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.gateway.upstreams import RETRY_S
-from mcpwire.server.app import Server
+from mcpwire.server.server import Server
 from mcpwire.transports.http.target import Http
 from mcpwire.types.meta import TRACE_KEYS
 

@@ -28,9 +28,8 @@ from mcpwire.gateway.task_ids import TaskIds
 from mcpwire.gateway.upstreams import Upstreams
 from mcpwire.protocol.methods import available, declared_extensions
 from mcpwire.protocol.request_state import ANONYMOUS
-from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
+from mcpwire.server.dispatcher import INITIALIZED, Dispatcher, capabilities_at
 from mcpwire.server.request import IN_MEMORY, Facts, check_kept
-from mcpwire.server.routes import capabilities_at
 from mcpwire.types.meta import TRACE_KEYS
 from mcpwire.versions import LATEST
 from mcpwire.wire.json import encode
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.routes import Answer
     from mcpwire.gateway.sessions.keeping import Keeping
     from mcpwire.server.auth.principal import PrincipalKey
-    from mcpwire.server.handlers import Handler
+    from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.versions import Revision
     from mcpwire.wire.headers import ParamHeader

@@ -17,8 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import InternalError
+from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.fair_pool import FairPool
-from mcpwire.server.handlers import HttpRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

@@ -12,7 +12,7 @@ from mcpwire.gateway.selection import check_forwarded
 from mcpwire.gateway.sessions.ids import HandleIds
 from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.request_state import check_key
-from mcpwire.server.features.paging import check_page_size
+from mcpwire.server.components import check_page_size
 from mcpwire.tools.names import NamePolicy
 from mcpwire.tools.transforms import ToolTransform
 from mcpwire.types.lifecycle import Implementation

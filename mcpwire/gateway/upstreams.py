@@ -17,7 +17,7 @@ from mcpwire.gateway.merging import (
     merged_instructions,
 )
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS, Hub
+from mcpwire.server.notifications import PROMPTS, RESOURCES, TOOLS, Hub
 from mcpwire.tools.names import names_of_servers
 from mcpwire.versions import Era
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Awaitable, Callable, Mapping
 
-    from mcpwire.server.asking.rounds import Rounds
     from mcpwire.server.auth.principal import Principal, PrincipalKey
-    from mcpwire.server.routes import Route
+    from mcpwire.server.dispatcher import Route
+    from mcpwire.server.input_rounds import Rounds
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 

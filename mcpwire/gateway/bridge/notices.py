@@ -10,7 +10,7 @@ from mcpwire.gateway.task_ids import with_task_id
 from mcpwire.gateway.translation import reaches
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.subscriptions import Filter
-from mcpwire.server.telling.hub import UPDATED
+from mcpwire.server.notifications import UPDATED
 from mcpwire.types.meta import LOG_LEVEL
 from mcpwire.versions import LATEST_SESSION
 

@@ -15,9 +15,9 @@ from mcpwire.errors import MCPError, TransportError
 from mcpwire.gateway.bridge.tasks import WatchedTasks
 from mcpwire.gateway.translation import passed_error
 from mcpwire.protocol.methods import TASKS, declared_extensions
-from mcpwire.server.features.resources import check_watched
+from mcpwire.server.notifications import Subscriptions
 from mcpwire.server.request import check_level
-from mcpwire.server.telling.subscriptions import Subscriptions
+from mcpwire.server.resources import check_watched
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from mcpwire.server.telling.hub import Hub
+    from mcpwire.server.notifications import Hub
 
 __all__ = ["Teller"]
 

@@ -22,11 +22,11 @@ from mcpwire.protocol.request_validation import (
     http_status,
 )
 from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.dispatcher import INITIALIZE
 from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem
 from mcpwire.server.http.receiving.first_step import first_step
 from mcpwire.server.http.reply import Reply
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.server.routes import INITIALIZE
 from mcpwire.versions import Era
 from mcpwire.wire.headers import METHOD
 from mcpwire.wire.json import encode

@@ -16,8 +16,8 @@ from mcpwire.gateway.bridge import forward
 from mcpwire.gateway.bridge.calls import RelayedCall
 from mcpwire.gateway.bridge.telling import Teller
 from mcpwire.limits import Recovery
+from mcpwire.server.notifications import TOOLS, Hub
 from mcpwire.server.request import RequestContext
-from mcpwire.server.telling.hub import TOOLS, Hub
 from mcpwire.versions import LATEST
 
 pytestmark = pytest.mark.anyio
