@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.auth.resource import ResourceServer
-    from mcpwire.server.request import Facts
+    from mcpwire.server.request import RequestInfo
     from mcpwire.server.server import Server
     from mcpwire.tools.names import NamePolicy
     from mcpwire.tools.transforms import ToolTransform
@@ -230,7 +230,7 @@ class Gateway(Settings, Serving):
             planned, client, timeout=options["timeout"], limits=options["limits"]
         )
 
-    def forwarded(self, facts: Facts) -> Mapping[str, str]:
+    def forwarded(self, info: RequestInfo) -> Mapping[str, str]:
         """Return the header fields of a request that go along to the servers.
 
         Raises:
@@ -239,7 +239,7 @@ class Gateway(Settings, Serving):
         if not self.forward_headers:
             return {}
         try:
-            return pick_headers(facts.headers, self.forward_headers)
+            return pick_headers(info.headers, self.forward_headers)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
 

@@ -13,7 +13,7 @@ from mcpwire.transports.targets import resolve
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
-    from mcpwire.server.request import Facts
+    from mcpwire.server.request import RequestInfo
 
 __all__ = ["BY_PATH", "Changes", "Plan", "Planned", "Source", "Static"]
 
@@ -114,14 +114,14 @@ class Changes:
 class Source(Protocol):
     """Says which servers there are for who asks."""
 
-    def plan(self, facts: Facts, params: Mapping[str, Any] | None) -> Plan:
+    def plan(self, info: RequestInfo, params: Mapping[str, Any] | None) -> Plan:
         """Return the plan for a session, or for a request that stands alone.
 
         Called with each request that stands alone, and once for a session: it must
         not block.
 
         Args:
-            facts: What the transport knows of the request.
+            info: What the transport knows of the request.
             params: Those of ``initialize``; ``None`` for what stands alone.
 
         Raises:
@@ -188,7 +188,7 @@ class Static:
         )
 
     def plan(
-        self, facts: Facts | None = None, params: Mapping[str, Any] | None = None
+        self, info: RequestInfo | None = None, params: Mapping[str, Any] | None = None
     ) -> Plan:
         """Return the one plan that there is."""
         return self._plan

@@ -121,7 +121,7 @@ class Prepared:
         if self._plans:
             self._stack = AsyncExitStack()
             run_plain = functools.partial(
-                self._calling.in_thread, owner=context.request.facts.owner
+                self._calling.in_thread, owner=context.request.info.owner
             )
             with entered(context):
                 self._made = await self._plans.make(context, self._stack, run_plain)
@@ -162,7 +162,7 @@ class Prepared:
         self, arguments: Mapping[str, Any], context: Context
     ) -> Any:
         self._work = _Work(functools.partial(self._function, **arguments))
-        owner = context.request.facts.owner
+        owner = context.request.info.owner
         return await self._calling.in_thread(self._work, owner)
 
     def when_over(self, action: Callable[[], object]) -> None:

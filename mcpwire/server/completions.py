@@ -197,7 +197,7 @@ class Completions:
         suggest = getattr(found, "suggestions", {}).get(name)
         if suggest is not None:
             call = functools.partial(suggest, typed)
-            return await calling.in_thread(call, request.facts.owner)
+            return await calling.in_thread(call, request.info.owner)
         return _beginning(_choices(found, name), typed)
 
 

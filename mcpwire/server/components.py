@@ -498,7 +498,7 @@ class Table(Generic[C]):
         rebuild: Makes a component like another one around another function.
 
     Attributes:
-        everybodys: Those of its own that are there for everybody, by key.
+        public: Those of its own that are there for everybody, by key.
     """
 
     def __init__(
@@ -525,7 +525,7 @@ class Table(Generic[C]):
         self._components: dict[str, C] = {}
         self._mounts: list[_Mount[C]] = []
         self._mounted_in: list[Table[C]] = []
-        self.everybodys: dict[str, C] = {}
+        self.public: dict[str, C] = {}
 
     # For who registers...
 
@@ -611,7 +611,7 @@ class Table(Generic[C]):
 
     def changed(self) -> None:
         """Say that the list is not what it was."""
-        self.everybodys = {
+        self.public = {
             key: component
             for key, component in self._components.items()
             if component.is_enabled
@@ -799,6 +799,6 @@ def list_page(
         result["nextCursor"] = following
     # 2026-07-28 server/utilities/caching: the same on all pages, and never more than
     # is so: what a principal sees may be nobody else's.
-    if request.facts.principal is None and not table.depends_on_who_asks():
+    if request.info.principal is None and not table.depends_on_who_asks():
         result["cacheScope"] = "public"
     return result

@@ -28,7 +28,7 @@ from mcpwire.errors import (
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.server.dispatcher import INITIALIZE
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.server.request import IN_MEMORY, Facts
+from mcpwire.server.request import IN_MEMORY, RequestInfo
 from mcpwire.transports.custom import Custom, LinkChannel, Messages, Stream
 from mcpwire.transports.handlers import InboundTasks
 
@@ -83,7 +83,9 @@ class ServerConnection:
         self._channel: Duplex | None = None
         self._is_stopped = False
         home = get_ident(), asyncio.get_running_loop()
-        self._facts = Facts(transport=transport, home=home, contained=contained)
+        self._request_info = RequestInfo(
+            transport=transport, home=home, contained=contained
+        )
         self._started: asyncio.Task[None] | None = None
         self._opening: list[_Early] | None = None
         self._opening_id: RequestId | None = None
@@ -128,7 +130,7 @@ class ServerConnection:
                 self.session,
                 self._notify,
                 ask=self._ask,
-                facts=self._facts,
+                info=self._request_info,
             )
             params = params or {}
             route = request.route
@@ -160,7 +162,7 @@ class ServerConnection:
             self._notify("notifications/cancelled", {"requestId": id})
 
     def _initialize(self, params: dict[str, Any] | None) -> dict[str, Any]:
-        session, result = self._dispatcher.initialize(params, None, self._facts)
+        session, result = self._dispatcher.initialize(params, None, self._request_info)
         self._take(session)
         return result
 
@@ -199,7 +201,9 @@ class ServerConnection:
 
     async def _open(self, params: dict[str, Any] | None) -> dict[str, Any]:
         dispatcher = self._dispatcher
-        session, result = await dispatcher.open_session(params, None, self._facts)
+        session, result = await dispatcher.open_session(
+            params, None, self._request_info
+        )
         if self._is_stopped:
             dispatcher.session_left(session)
         else:

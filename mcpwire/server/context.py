@@ -53,7 +53,7 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol import input_requests
 from mcpwire.protocol.input_requests import capability_object, is_supported
-from mcpwire.server.input_rounds import Rounds, StateKeeper, begin, may_ask
+from mcpwire.server.input_rounds import InputRounds, StateSealer, begin, may_ask
 from mcpwire.server.request import LEVELS
 from mcpwire.transports.base import runs_here
 from mcpwire.types import SamplingMessage, TextContent, WireType, decode
@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from mcpwire import types
     from mcpwire.protocol.input_requests import InputRequest
     from mcpwire.server.auth.principal import Principal
-    from mcpwire.server.input_rounds import Rounds
-    from mcpwire.server.notifications import Outbox
+    from mcpwire.server.input_rounds import InputRounds
+    from mcpwire.server.notifications import Throttle
     from mcpwire.server.request import RequestContext
     from mcpwire.types.elicitation import ElicitAction
     from mcpwire.wire.json import Json
@@ -90,11 +90,11 @@ if TYPE_CHECKING:
     """Calls a tool on behalf of a request; returns the raw result."""
 
 __all__ = [
-    "Blocking",
     "Context",
     "Elicited",
     "Prompt",
     "Services",
+    "SyncContext",
     "as_messages",
     "as_type",
     "ask",
@@ -114,7 +114,7 @@ class Services:
     lifespan: Any = None
     """What the server's lifespan yielded; set when that was entered."""
 
-    keeper: StateKeeper = attrs.field(factory=StateKeeper)
+    keeper: StateSealer = attrs.field(factory=StateSealer)
 
     read_resource: ReadFn | None = None
 
@@ -199,17 +199,17 @@ class Context:
         self._services = services
         # Told here, on the loop's thread: a worker thread could not tell. And not asked
         # of asyncio for each call: that is a system call.
-        home = request.facts.home
+        home = request.info.home
         if home is None:
             thread = get_ident()
             home = services.running
             if home is None or home[0] != thread or not home[1].is_running():
                 services.running = home = (thread, get_running_loop())
         self._loop = home[1]
-        self._outbox: Outbox | None = None
+        self._outbox: Throttle | None = None
         # The other half's, which has no constructor of its own: there is one of these
         # for each call.
-        self._blocking: Blocking | None = None
+        self._blocking: SyncContext | None = None
         self._tokens: tuple[Token[Context], Any] | None = None
 
     def __repr__(self) -> str:
@@ -237,12 +237,12 @@ class Context:
     @property
     def headers(self) -> Mapping[str, str]:
         """Its header fields, by lower-case name; empty off HTTP."""
-        return self.request.facts.headers
+        return self.request.info.headers
 
     @property
     def principal(self) -> Principal | None:
         """Who asks, where that was proved; over HTTP with authorization."""
-        return self.request.facts.principal
+        return self.request.info.principal
 
     @property
     def session(self) -> dict[str, Any]:
@@ -369,7 +369,7 @@ class Context:
         Args:
             retry: How long the client should wait, in seconds.
         """
-        close = self.request.facts.close_stream
+        close = self.request.info.close_stream
         if close is not None:
             self._on_loop(close, retry)
 
@@ -388,11 +388,11 @@ class Context:
             params = {"elicitationId": elicitation_id}
             self._on_loop(session.send, _COMPLETED, params)
 
-    def _sending(self) -> Outbox:
+    def _sending(self) -> Throttle:
         if self._outbox is None:
-            from mcpwire.server.notifications import Outbox
+            from mcpwire.server.notifications import Throttle
 
-            self._outbox = Outbox(self.request, self._loop)
+            self._outbox = Throttle(self.request, self._loop)
         return self._outbox
 
     def _on_loop(self, function: Callable[..., object], *values: Any) -> None:
@@ -586,10 +586,10 @@ class Context:
         return await self.rounds.once(key, function)
 
     @property
-    def sync(self) -> Blocking:
+    def sync(self) -> SyncContext:
         """The same questions for plain functions, which run in worker threads."""
         if self._blocking is None:
-            self._blocking = Blocking(self, self._loop)
+            self._blocking = SyncContext(self, self._loop)
         return self._blocking
 
     # What else this server has...
@@ -623,7 +623,7 @@ class Context:
     # What it is made of...
 
     @property
-    def rounds(self) -> Rounds:
+    def rounds(self) -> InputRounds:
         """What this call asked so far."""
         return self.request.rounds or begin(self.request, self._services.keeper)
 
@@ -680,7 +680,7 @@ def _is_number(value: object) -> bool:
     return type(value) is int or (isinstance(value, float) and isfinite(value))
 
 
-class Blocking:
+class SyncContext:
     """`Context.sync`: the context's questions for functions that cannot await.
 
     ::
@@ -811,7 +811,10 @@ def can_ask(request: RequestContext, what: str) -> bool:
 
 
 async def ask(
-    question: InputRequest, request: RequestContext, rounds: Rounds, key: str | None
+    question: InputRequest,
+    request: RequestContext,
+    rounds: InputRounds,
+    key: str | None,
 ) -> Any:
     """Return the typed answer to a question.
 

@@ -71,11 +71,11 @@ from mcpwire.server.log_limit import LimitedLogger, place_of
 from mcpwire.server.notifications import Hub
 from mcpwire.server.request import (
     IN_MEMORY,
-    Facts,
     RequestContext,
+    RequestInfo,
     Session,
-    check_kept,
     check_level,
+    check_retained,
 )
 from mcpwire.types import encode
 from mcpwire.types.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
@@ -347,7 +347,7 @@ def answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]
 
 def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
     """Log what went wrong; tell the client no more than that it did."""
-    raised = request.facts.contained
+    raised = request.info.contained
     if raised is None or not raised(request.id, error):
         message, kind = "the handler of %s raised", place_of(error)
         logger.error(message, _named(request), kind=kind, exc_info=error)
@@ -558,7 +558,7 @@ class Dispatcher:
         notify: NotifyFn,
         *,
         ask: AskFn | None = None,
-        facts: Facts = IN_MEMORY,
+        info: RequestInfo = IN_MEMORY,
     ) -> RequestContext:
         """Decide a request's era and whether it can be answered there.
 
@@ -569,7 +569,7 @@ class Dispatcher:
             session: The session that its connection has, if any.
             notify: Sends what belongs to it; called on the loop's thread only.
             ask: Asks the client on its behalf, where there is a session.
-            facts: What the transport knows of it.
+            info: What the transport knows of it.
 
         Raises:
             RPCError: It is refused; this is the answer.
@@ -606,7 +606,7 @@ class Dispatcher:
             name in self._logging,
             ask,
             params,
-            facts,
+            info,
             route,
         )
         if route is None or route.extension is not None:
@@ -744,7 +744,7 @@ class Dispatcher:
         self,
         params: dict[str, Any] | None,
         session: Session | None,
-        facts: Facts = IN_MEMORY,
+        info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
         """Open a session; return it and the result.
 
@@ -762,7 +762,7 @@ class Dispatcher:
         if not self._sessions:
             # 2026-07-28 basic/versioning: name the versions in the error.
             raise self._unsupported(requested)
-        check_kept(
+        check_retained(
             "params.capabilities and params.clientInfo",
             {"capabilities": capabilities, "clientInfo": client_info},
         )
@@ -780,8 +780,8 @@ class Dispatcher:
             revision,
             client_info,
             capabilities,
-            principal=facts.principal,
-            owner=facts.owner,
+            principal=info.principal,
+            owner=info.owner,
         )
         return session, result
 
@@ -803,7 +803,7 @@ class Dispatcher:
         self,
         params: dict[str, Any] | None,
         session: Session | None,
-        facts: Facts = IN_MEMORY,
+        info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
         """Do what `initialize` does, in its own time; asked where `opens_later`.
 
@@ -812,7 +812,7 @@ class Dispatcher:
         Raises:
             RPCError: It is refused; this is the answer.
         """
-        return self.initialize(params, session, facts)
+        return self.initialize(params, session, info)
 
     def notified(
         self, session: Session, method: str, params: dict[str, Any] | None
@@ -832,14 +832,14 @@ class Dispatcher:
         """Return the id that a session gets over HTTP; ``None``: a random one."""
         return None
 
-    async def resume_session(self, id: str, facts: Facts) -> Session | None:
+    async def resume_session(self, id: str, info: RequestInfo) -> Session | None:
         """Return the session with an id that nobody here knows, or ``None``."""
         return None
 
     def withdraw_session_id(self, id: str) -> None:
         """Take note that no session is opened again by an id: its client ended it."""
 
-    async def delete_session(self, id: str, facts: Facts) -> bool:
+    async def delete_session(self, id: str, info: RequestInfo) -> bool:
         """End what a session had whose id nobody here knows; tell whether it had any.
 
         2025-11-25 basic/transports, "Session Management": DELETE.

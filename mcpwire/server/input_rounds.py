@@ -58,10 +58,10 @@ if TYPE_CHECKING:
 __all__ = [
     "STATE_LIFETIME_S",
     "InputNeeded",
+    "InputRounds",
     "MemorySingleUse",
-    "Rounds",
     "SingleUse",
-    "StateKeeper",
+    "StateSealer",
     "begin",
     "deciding",
     "finish",
@@ -139,7 +139,7 @@ class MemorySingleUse:
         self._earliest = min(self._used.values(), default=math.inf)
 
 
-class StateKeeper:
+class StateSealer:
     """Seals the states of one server's calls, and opens them.
 
     Args:
@@ -187,7 +187,7 @@ class StateKeeper:
         """
         state = CallState(
             round=round,
-            nonce=client_key(secrets.token_urlsafe(16), request.facts.owner),
+            nonce=client_key(secrets.token_urlsafe(16), request.info.owner),
             expires_at=int(self._clock() + self._lifetime),
             asked=asked,
             answers=answers,
@@ -210,7 +210,7 @@ class StateKeeper:
 
 
 def _binding(request: RequestContext) -> bytes:
-    principal = request.facts.principal
+    principal = request.info.principal
     owner = ANONYMOUS if principal is None else principal.key
     return binding_of(owner, request.method, request.params)
 
@@ -237,10 +237,10 @@ class _Asked:
     mark: str
 
 
-class Rounds:
+class InputRounds:
     """The questions of one call; see the module's text."""
 
-    def __init__(self, keeper: StateKeeper, request: RequestContext) -> None:
+    def __init__(self, keeper: StateSealer, request: RequestContext) -> None:
         self._keeper = keeper
         self._request = request
         self._round = 0
@@ -437,7 +437,7 @@ def may_ask(request: RequestContext) -> bool:
     return spec is not None and spec.may_need_input
 
 
-def begin(request: RequestContext, keeper: StateKeeper) -> Rounds:
+def begin(request: RequestContext, keeper: StateSealer) -> InputRounds:
     """Return what a request's call asked and was answered so far.
 
     Cheap to call twice. Whoever runs a handler calls it first where the params hold
@@ -448,7 +448,7 @@ def begin(request: RequestContext, keeper: StateKeeper) -> Rounds:
             responses are malformed.
     """
     if request.rounds is None:
-        rounds = Rounds(keeper, request)
+        rounds = InputRounds(keeper, request)
         if may_ask(request):
             rounds.read(request.params)
         request.rounds = rounds

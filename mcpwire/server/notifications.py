@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from mcpwire.errors import InternalError, InvalidParams, MissingCapability
 from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
 from mcpwire.server.fair_pool import FairPool
-from mcpwire.server.request import LEVELS, check_kept
+from mcpwire.server.request import LEVELS, check_retained
 from mcpwire.transports.base import runs_here
 from mcpwire.types.meta import LOG_LEVEL
 
@@ -51,9 +51,9 @@ __all__ = [
     "Hub",
     "Listener",
     "Listens",
-    "Outbox",
-    "Pace",
+    "RateLimit",
     "Subscriptions",
+    "Throttle",
     "is_wanted",
 ]
 
@@ -319,7 +319,7 @@ class Subscriptions:
             MissingCapability: It asks for tasks, and the client did not declare them.
             InternalError: Too many are open already.
         """
-        with self._listens.entered(request.facts.owner) as ended:
+        with self._listens.entered(request.info.owner) as ended:
             return await self.listen_until(ended, params, request)
 
     async def listen_until(
@@ -329,7 +329,7 @@ class Subscriptions:
         wanted = params.get("notifications")
         if type(wanted) is not dict:
             raise InvalidParams("params.notifications must be an object")
-        check_kept("params._meta", request.meta)
+        check_retained("params._meta", request.meta)
         honoured = self._honour(wanted, request)
         listener = _Listener(request, honoured, ended)
         forget = None
@@ -400,7 +400,7 @@ _MOST_WAITING: Final = 512
 """What other threads have said and the loop has not yet taken; the oldest go first."""
 
 
-class Pace:
+class RateLimit:
     """Lets so many pass at once, and later so many a second."""
 
     __slots__ = ("_at_once", "_left", "_per_second", "_then")
@@ -434,7 +434,7 @@ def is_wanted(level: str, request: RequestContext) -> bool:
     return wanted is not None and LEVELS.index(level) >= LEVELS.index(wanted)
 
 
-class Outbox:
+class Throttle:
     """Sends on the loop; see the module's text."""
 
     __slots__ = (
@@ -454,8 +454,8 @@ class Outbox:
     ) -> None:
         self._request = request
         self._loop = loop
-        self._progress = Pace(_PROGRESS_AT_ONCE, _PROGRESS_PER_SECOND)
-        self._logs = Pace(_LOGS_AT_ONCE, _LOGS_PER_SECOND)
+        self._progress = RateLimit(_PROGRESS_AT_ONCE, _PROGRESS_PER_SECOND)
+        self._logs = RateLimit(_LOGS_AT_ONCE, _LOGS_PER_SECOND)
         self._late: tuple[Any, ...] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._dropped = 0

@@ -280,6 +280,6 @@ class Prompts:
         prompt = self.table.get(name, request)
         if prompt is None:
             raise InvalidParams(f"there is no prompt {name[:EXCERPT]!r}")
-        if prompt.scopes and request.facts.transport == "http":
-            check_scopes(request.facts.principal, prompt.scopes)
+        if prompt.scopes and request.info.transport == "http":
+            check_scopes(request.info.principal, prompt.scopes)
         return prompt

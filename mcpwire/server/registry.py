@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Offering",
+    "FeatureRegistry",
 ]
 
 # ===== offering
@@ -66,7 +66,7 @@ _LISTENED: Final = frozenset(_KINDS.values())
 _MAY_ASK: Final = frozenset(spec.name for spec in METHODS if spec.may_need_input)
 
 
-class Offering:
+class FeatureRegistry:
     """Everything that one server answers for.
 
     Args:
@@ -95,7 +95,7 @@ class Offering:
         self._services = services
         self._redeclare = redeclare
         self._kinds: set[str] = set()
-        self._mounted_in: list[Offering] = []
+        self._mounted_in: list[FeatureRegistry] = []
         self._extensions: list[Extension] = []
         self.hub = Hub()
         self.middleware = Middleware()
@@ -168,7 +168,7 @@ class Offering:
         self.check_completions()
         return handle
 
-    def mount(self, other: Offering, prefix: str) -> None:
+    def mount(self, other: FeatureRegistry, prefix: str) -> None:
         """Show what another one has; names begin with the prefix, URIs stay.
 
         Raises:

@@ -422,7 +422,7 @@ class Resources:
             return [dict(each) for each in resource.contents]
         if signature is None:
             call = functools.partial(function, **arguments)
-            value = await calling.in_thread(call, request.facts.owner)
+            value = await calling.in_thread(call, request.info.owner)
         else:
             value = await calling.invoke(
                 signature,
@@ -536,13 +536,13 @@ def check_watched(count: int, uri: str) -> None:
 
 
 def _check_scopes(resource: Resource, request: RequestContext) -> None:
-    if resource.scopes and request.facts.transport == "http":
-        check_scopes(request.facts.principal, resource.scopes)
+    if resource.scopes and request.info.transport == "http":
+        check_scopes(request.info.principal, resource.scopes)
 
 
 def _is_private(resources: Resources, request: RequestContext) -> bool:
     return (
-        request.facts.principal is not None
+        request.info.principal is not None
         or resources.table.depends_on_who_asks()
         or resources.templates.depends_on_who_asks()
     )

@@ -15,10 +15,10 @@ from mcpwire.protocol.methods import TASKS
 from mcpwire.server.components import compose
 from mcpwire.server.context import Services
 from mcpwire.server.dispatcher import Dispatcher
-from mcpwire.server.input_rounds import StateKeeper
+from mcpwire.server.input_rounds import StateSealer
 from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.notifications import PROMPTS, RESOURCES, TOOLS
-from mcpwire.server.registry import Offering
+from mcpwire.server.registry import FeatureRegistry
 from mcpwire.server.tools import ToolOptions
 from mcpwire.types import decode
 from mcpwire.types.lifecycle import Implementation
@@ -180,11 +180,11 @@ class Server:
         self._built: Dispatcher | None = None
         self._services = Services(
             server=self,
-            keeper=StateKeeper(
+            keeper=StateSealer(
                 state_keys, rounds=limits.input_rounds, single_use=single_use
             ),
         )
-        self._offering = Offering(
+        self._features = FeatureRegistry(
             self._services,
             self._declare,
             visible=visible,
@@ -218,17 +218,17 @@ class Server:
     @property
     def tools(self) -> Table[Tool]:
         """The tools by name; ``server.tools["add"]`` is the handle of one."""
-        return self._offering.tools.table
+        return self._features.tools.table
 
     @property
     def resources(self) -> Resources:
         """The resources and templates by their text, as handles."""
-        return self._offering.resources
+        return self._features.resources
 
     @property
     def prompts(self) -> Table[Prompt]:
         """The prompts by name, as handles."""
-        return self._offering.prompts.table
+        return self._features.prompts.table
 
     # Tools...
 
@@ -265,7 +265,7 @@ class Server:
             TypeError: The function cannot be a tool; names the parameter and why.
             ValueError: An option is wrong, or the name is taken.
         """
-        return self.tools.add(self._offering.make_tool(function, options))
+        return self.tools.add(self._features.make_tool(function, options))
 
     # Resources, prompts, completion...
 
@@ -310,7 +310,7 @@ class Server:
             TypeError: The function and the URI do not fit; names the parameter.
             ValueError: The URI or an option is wrong, or the URI is taken.
         """
-        return self._offering.added(self.resources.add(uri, content, **options))
+        return self._features.added(self.resources.add(uri, content, **options))
 
     @overload
     def prompt(self, function: F, /) -> F: ...
@@ -341,7 +341,7 @@ class Server:
             TypeError: The function cannot be a prompt; names the parameter and why.
             ValueError: An option is wrong, or the name is taken.
         """
-        return self._offering.added(self._offering.prompts.add(function, **options))
+        return self._features.added(self._features.prompts.add(function, **options))
 
     def completion(self, reference: str, argument: str) -> Callable[[F], F]:
         """Register a function that completes an argument.
@@ -359,8 +359,8 @@ class Server:
         """
 
         def register(function: F) -> F:
-            self._offering.completions.add(reference, argument, function)
-            self._offering.check_completions()
+            self._features.completions.add(reference, argument, function)
+            self._features.check_completions()
             return function
 
         return register
@@ -373,7 +373,7 @@ class Server:
         Raises:
             ValueError: The URI or an option is wrong, or the URI is taken.
         """
-        return self._offering.added(self.resources.add_file(uri, path, **options))
+        return self._features.added(self.resources.add_file(uri, path, **options))
 
     def add_directory(
         self, uri: str, path: str | PathLike[str], **options: Unpack[DirectoryKeywords]
@@ -383,7 +383,7 @@ class Server:
         Raises:
             ValueError: The URI or an option is wrong, or the URI is taken.
         """
-        return self._offering.added(self.resources.add_directory(uri, path, **options))
+        return self._features.added(self.resources.add_directory(uri, path, **options))
 
     # Changes...
 
@@ -393,22 +393,22 @@ class Server:
         What is registered and removed is told without this: it is for a `visible`
         predicate that sees something else now.
         """
-        self._offering.changed(TOOLS)
+        self._features.changed(TOOLS)
 
     def notify_prompts_changed(self) -> None:
         """Tell clients that the prompts are others; from any thread."""
-        self._offering.changed(PROMPTS)
+        self._features.changed(PROMPTS)
 
     def notify_resources_changed(self) -> None:
         """Tell clients that the resources are others; from any thread."""
-        self._offering.changed(RESOURCES)
+        self._features.changed(RESOURCES)
 
     def notify_resource_updated(self, uri: str) -> None:
         """Tell the clients that subscribed to a resource that its content changed.
 
         From any thread; several times in one turn of a loop is once.
         """
-        self._offering.updated(uri)
+        self._features.updated(uri)
 
     # Everything else...
 
@@ -426,7 +426,7 @@ class Server:
         Raises:
             ValueError: It would be mounted on itself.
         """
-        self._offering.mount(other._offering, f"{prefix}_" if prefix else "")
+        self._features.mount(other._features, f"{prefix}_" if prefix else "")
         self.lifespan.include(other.lifespan)
 
     def method(self, name: str) -> Callable[[F], F]:
@@ -438,7 +438,7 @@ class Server:
         """
 
         def register(function: F) -> F:
-            self._offering.methods[name] = function
+            self._features.methods[name] = function
             self._declare()
             return function
 
@@ -462,7 +462,7 @@ class Server:
         return self._add_middleware(None, around)
 
     def _add_middleware(self, method: str | None, around: F) -> F:
-        self._offering.middleware.add(method, around)
+        self._features.middleware.add(method, around)
         self._declare()
         return around
 
@@ -472,14 +472,14 @@ class Server:
         Raises:
             ValueError: It cannot be added to this server.
         """
-        self._offering.extend(extension, self)
+        self._features.extend(extension, self)
         if extension.id == TASKS:
             self._take_tasks(extension)
 
     def _take_tasks(self, tasks: Any) -> None:
         """Let calls become tasks; those that run end with the server."""
-        self._offering.tools.tasks = tasks
-        self._offering.subscriptions.tasks = tasks
+        self._features.tools.tasks = tasks
+        self._features.subscriptions.tasks = tasks
         self.lifespan.add(partial(aclosing, tasks))
 
     # Serving...
@@ -490,23 +490,23 @@ class Server:
         if self._built is None:
             self._built = Dispatcher(
                 self._info,
-                capabilities=self._offering.capabilities(),
-                methods=self._offering.handlers(self.revisions),
+                capabilities=self._features.capabilities(),
+                methods=self._features.handlers(self.revisions),
                 instructions=self._instructions,
                 revisions=self.revisions,
                 limits=self._limits,
                 auth=self.auth,
                 lifespan=self.lifespan,
-                headers_of=self._offering.tools.param_headers,
-                hub=self._offering.hub,
+                headers_of=self._features.tools.param_headers,
+                hub=self._features.hub,
                 ask_timeout=self._ask_timeout,
             )
-            self._offering.tools.warn()
+            self._features.tools.warn()
         return self._built
 
     def _declare(self) -> None:
         if self._built is not None:
-            offering = self._offering
+            offering = self._features
             self._built.declare(
                 offering.capabilities(), offering.handlers(self.revisions)
             )

@@ -197,11 +197,11 @@ class Tools:
     ) -> dict[str, Any]:
         """Answer ``tools/call``."""
         name = params.get("name")
-        tool = self.table.everybodys.get(name) if type(name) is str else None
+        tool = self.table.public.get(name) if type(name) is str else None
         if tool is None:
             tool = self._find(params, request)
-        if tool.scopes and request.facts.transport == "http":
-            check_scopes(request.facts.principal, tool.scopes)
+        if tool.scopes and request.info.transport == "http":
+            check_scopes(request.info.principal, tool.scopes)
         signature = tool.signature
         try:
             arguments = signature.parameters.convert(params.get("arguments"))
@@ -234,7 +234,7 @@ class Tools:
         """Call the function and return the result that its value makes."""
         context = (tool.calling or self._calling).context_of(request)
         slots = None if tool.slots is None else tool.slots.here()
-        owner = "" if slots is None else request.facts.owner
+        owner = "" if slots is None else request.info.owner
         if slots is not None:
             await slots.acquire(owner)
         try:

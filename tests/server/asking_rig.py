@@ -17,12 +17,12 @@ import anyio.to_thread
 from mcpwire.server.context import Context, Services, entered
 from mcpwire.server.input_rounds import (
     InputNeeded,
-    StateKeeper,
+    StateSealer,
     begin,
     deciding,
     finish,
 )
-from mcpwire.server.request import Facts, RequestContext
+from mcpwire.server.request import RequestContext, RequestInfo
 from mcpwire.server.request import Session as SessionFacts
 from mcpwire.versions import LATEST, REVISIONS
 from mcpwire.wire.json import encode
@@ -86,11 +86,11 @@ class Session:
     def __init__(
         self, answer=None, *, revision=REVISIONS[3], capabilities=ALL, services=None
     ):
-        self.facts = SessionFacts(revision, {"name": "c"}, capabilities)
+        self.info = SessionFacts(revision, {"name": "c"}, capabilities)
         self.answer = answer
         self.asked = []
         self.told = Told()
-        self.services = services or Services(keeper=StateKeeper(KEYS))
+        self.services = services or Services(keeper=StateSealer(KEYS))
 
     async def _ask(self, method, params):
         self.asked.append((method, plain(params)))
@@ -103,9 +103,9 @@ class Session:
             1,
             method,
             meta or {},
-            self.facts.revision,
-            session=self.facts,
-            client_capabilities=self.facts.client_capabilities,
+            self.info.revision,
+            session=self.info,
+            client_capabilities=self.info.client_capabilities,
             notify=self.told,
             can_log=True,
             params=CALL,
@@ -132,8 +132,8 @@ class Alone:
     ):
         self.answer = answer
         self.capabilities = capabilities
-        self.services = Services(keeper=keeper or StateKeeper(KEYS))
-        self.facts = Facts(principal=principal)
+        self.services = Services(keeper=keeper or StateSealer(KEYS))
+        self.info = RequestInfo(principal=principal)
         self.method = method
         self.params = params
         self.told = Told()
@@ -151,7 +151,7 @@ class Alone:
             notify=self.told,
             can_log=True,
             params={**self.params, **members},
-            facts=self.facts,
+            info=self.info,
             ask=ask,
         )
         return Context(request, self.services)

@@ -4,7 +4,7 @@ import attrs
 from by_hand import META, Hand, modern, request
 
 from mcpwire.server.context import Context
-from mcpwire.server.request import Facts
+from mcpwire.server.request import RequestInfo
 from mcpwire.server.server import Server
 
 
@@ -58,7 +58,7 @@ async def over_http(server, method, *, scopes=None, **params):
         sent,
         None,
         lambda *_: None,
-        facts=Facts(transport="http", principal=principal),
+        info=RequestInfo(transport="http", principal=principal),
     )
     return await dispatcher.perform(admitted, sent)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mcpwire.errors import InternalError, InvalidParams
 from mcpwire.server.input_rounds import (
     InputNeeded,
-    StateKeeper,
+    StateSealer,
     begin,
     deciding,
     finish,
@@ -237,7 +237,7 @@ async def test_a_call_may_ask_so_often_and_no_more(caplog):
         for number in range(9):
             await ctx.elicit(f"Round {number}?", FORM)
 
-    peer = Alone(person, keeper=StateKeeper(KEYS, rounds=3))
+    peer = Alone(person, keeper=StateSealer(KEYS, rounds=3))
     with pytest.raises(InternalError, match="asked for input 3 times"):
         await peer.call(handler)
     assert len(peer.asked) == 3
@@ -246,7 +246,7 @@ async def test_a_call_may_ask_so_often_and_no_more(caplog):
 
 @pytest.mark.rule("MRTR-11")
 async def test_a_client_that_never_answers_is_asked_so_often_and_no_more():
-    peer = Alone(keeper=StateKeeper(KEYS, rounds=3))
+    peer = Alone(keeper=StateSealer(KEYS, rounds=3))
     result = await peer.send(greet)
     for _ in range(2):
         result = await peer.send(greet, requestState=result["requestState"])

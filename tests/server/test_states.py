@@ -7,7 +7,7 @@ import pytest
 from asking_rig import KEYS, Alone, person
 
 from mcpwire.errors import InvalidParams
-from mcpwire.server.input_rounds import MemorySingleUse, StateKeeper
+from mcpwire.server.input_rounds import MemorySingleUse, StateSealer
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +73,7 @@ async def test_a_state_that_is_not_ours_is_refused_before_the_handler_runs(chang
     ids=["another user", "nobody", "method", "arguments", "tool"],
 )
 async def test_a_state_is_worth_nothing_elsewhere(thief):
-    keeper = StateKeeper(KEYS)
+    keeper = StateSealer(KEYS)
     first = await Alone(keeper=keeper, principal=ALICE).send(greet)
     answered = {"requestState": first["requestState"], "inputResponses": {"name": YES}}
     with pytest.raises(InvalidParams, match="requestState"):
@@ -86,7 +86,7 @@ async def test_a_state_is_worth_nothing_elsewhere(thief):
 @pytest.mark.case("F16")
 async def test_a_state_ends():
     clock = Clock()
-    peer = Alone(keeper=StateKeeper(KEYS, lifetime=60.0, clock=clock))
+    peer = Alone(keeper=StateSealer(KEYS, lifetime=60.0, clock=clock))
     state = (await peer.send(greet))["requestState"]
     clock.now += 59.0
     assert await peer.send(greet, requestState=state, inputResponses={"name": YES})
@@ -97,23 +97,23 @@ async def test_a_state_ends():
 
 async def test_a_state_outlives_its_process_where_keys_were_given():
     old, new = b"o" * 32, b"n" * 32
-    state = (await Alone(keeper=StateKeeper([old])).send(greet))["requestState"]
+    state = (await Alone(keeper=StateSealer([old])).send(greet))["requestState"]
     answered = {"requestState": state, "inputResponses": {"name": YES}}
-    rotated = Alone(keeper=StateKeeper([new, old]))
+    rotated = Alone(keeper=StateSealer([new, old]))
     assert await rotated.send(greet, **answered) == {"value": "yes"}
     for keys in ([new], []):
         with pytest.raises(InvalidParams):
-            await Alone(keeper=StateKeeper(keys)).send(greet, **answered)
+            await Alone(keeper=StateSealer(keys)).send(greet, **answered)
 
 
 async def test_a_key_that_is_too_short_is_refused():
     with pytest.raises(ValueError, match="at least 16"):
-        StateKeeper([b"short"])
+        StateSealer([b"short"])
 
 
 @pytest.mark.rule("MRTR-10")
 async def test_a_state_is_used_once_where_that_is_asked_for():
-    keeper = StateKeeper(KEYS, single_use=MemorySingleUse())
+    keeper = StateSealer(KEYS, single_use=MemorySingleUse())
     peer = Alone(keeper=keeper)
     state = (await peer.send(greet))["requestState"]
     answered = {"requestState": state, "inputResponses": {"name": YES}}
@@ -163,7 +163,7 @@ async def test_a_state_is_used_for_the_client_that_it_was_given_to():
             return True
 
     noted = Noted()
-    peer = Alone(keeper=StateKeeper(KEYS, single_use=noted))
+    peer = Alone(keeper=StateSealer(KEYS, single_use=noted))
     for _ in range(2):
         state = (await peer.send(greet))["requestState"]
         await peer.send(greet, requestState=state, inputResponses={"name": YES})
@@ -175,7 +175,7 @@ async def test_a_state_is_used_for_the_client_that_it_was_given_to():
 @pytest.mark.case("F16")
 async def test_loops_side_by_side_do_not_meet():
     """Each loop has its own state: whose answers go in is whose come out."""
-    keeper = StateKeeper(KEYS)
+    keeper = StateSealer(KEYS)
     peers = [Alone(person, keeper=keeper) for _ in range(20)]
 
     def handler_of(number):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server import notifications as outbox_module
 from mcpwire.server.context import Context, current_context, entered
-from mcpwire.server.notifications import Outbox, Pace, call_soon
-from mcpwire.server.request import Facts
+from mcpwire.server.notifications import RateLimit, Throttle, call_soon
+from mcpwire.server.request import RequestInfo
 from mcpwire.types.meta import LOG_LEVEL
 
 pytestmark = pytest.mark.anyio
@@ -30,11 +30,11 @@ SECONDS = 30
 
 async def test_a_context_knows_its_request():
     peer = Session(person)
-    facts = Facts(transport="http", headers={"x-user": "ada"})
+    info = RequestInfo(transport="http", headers={"x-user": "ada"})
     peer.services.server, peer.services.lifespan = "server", "pool"
-    context = peer.context(meta={"a": 1}, facts=facts)
+    context = peer.context(meta={"a": 1}, info=info)
     context.session["seen"] = True
-    assert peer.facts.state == {"seen": True}
+    assert peer.info.state == {"seen": True}
     assert (context.request_id, context.method, context.meta) == (
         1,
         "tools/call",
@@ -109,7 +109,7 @@ async def test_other_components_of_the_server_are_reached_through_it():
 @pytest.mark.parametrize("from_thread", [False, True])
 async def test_the_stream_of_a_call_is_closed_where_one_can_be(from_thread):
     closed = []
-    facts = Facts(
+    info = RequestInfo(
         close_stream=lambda retry: closed.append((retry, threading.get_ident()))
     )
     peer = Session(person)
@@ -120,7 +120,7 @@ async def test_the_stream_of_a_call_is_closed_where_one_can_be(from_thread):
     def in_thread(ctx):
         ctx.close_stream(1.5)
 
-    await run(in_thread if from_thread else handler, peer.context(facts=facts))
+    await run(in_thread if from_thread else handler, peer.context(info=info))
     assert closed == [(1.5, threading.get_ident())]
     await peer.call(handler)
 
@@ -264,7 +264,7 @@ async def test_behind_the_answer_no_timer_is_started():
     peer, loop = Session(person), Loop()
     request = peer.context(meta=PROGRESS).request
     request.close()
-    outbox = Outbox(request, loop)
+    outbox = Throttle(request, loop)
     for value in range(100):
         outbox.put(value, None, None, is_log=False)
     assert loop.timers == ()
@@ -273,7 +273,7 @@ async def test_behind_the_answer_no_timer_is_started():
 async def test_progress_that_waits_is_overtaken_by_newer_progress():
     peer, loop = Session(person), Loop()
     request = peer.context(meta=PROGRESS).request
-    outbox = Outbox(request, loop)
+    outbox = Throttle(request, loop)
     for value in range(52):
         outbox.put(value, None, None, is_log=False)
     loop.now = 1.0
@@ -284,7 +284,7 @@ async def test_progress_that_waits_is_overtaken_by_newer_progress():
 
 
 def test_pace_lets_so_many_pass_at_once_and_then_so_many_a_second():
-    pace = Pace(2, 10.0)
+    pace = RateLimit(2, 10.0)
     assert [pace.take(0.0), pace.take(0.0), pace.take(0.0)] == [True, True, False]
     assert pace.pause == pytest.approx(0.1)
     assert [pace.take(0.05), pace.take(0.15), pace.take(0.15)] == [False, True, False]
@@ -294,7 +294,7 @@ def test_pace_lets_so_many_pass_at_once_and_then_so_many_a_second():
 
 @given(st.floats(0.0, 1e6), st.lists(st.floats(0.0, 0.049), max_size=5))
 def test_who_has_waited_for_the_pause_passes(now, early):
-    pace = Pace(1, 20.0)
+    pace = RateLimit(1, 20.0)
     assert pace.take(now)
     for moment in sorted(early):
         pace.take(now + moment)
@@ -335,7 +335,7 @@ async def test_a_session_hears_of_the_severity_it_set():
 
     peer = Session(person)
     await peer.call(handler)
-    peer.facts.log_level = "debug"
+    peer.info.log_level = "debug"
     await peer.call(handler)
     assert peer.told.of("message", "data") == ["i", "d", "i"]
 

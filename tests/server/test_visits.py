@@ -15,7 +15,7 @@ JUN_2025 = REVISIONS[2]
 async def test_that_a_user_is_done_at_a_url_is_told_the_client_that_asked():
     sent = []
     peer = Session(person)
-    peer.facts.send = lambda method, params: sent.append((method, params))
+    peer.info.send = lambda method, params: sent.append((method, params))
     ids = []
 
     async def handler(ctx):
@@ -30,7 +30,7 @@ async def test_that_a_user_is_done_at_a_url_is_told_the_client_that_asked():
 
 async def test_a_session_without_ids_of_elicitations_is_told_nothing():
     peer = Session(person, revision=JUN_2025)
-    peer.facts.send = lambda *told: pytest.fail("told")
+    peer.info.send = lambda *told: pytest.fail("told")
     peer.context().elicitation_complete("made-up")
 
 

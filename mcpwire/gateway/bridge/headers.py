@@ -36,7 +36,7 @@ def take_headers(upstreams: Upstreams, request: RequestContext) -> None:
     Raises:
         InvalidRequest: One of them cannot be sent on.
     """
-    headers = upstreams.gateway.forwarded(request.facts)
+    headers = upstreams.gateway.forwarded(request.info)
     if upstreams.downstream.session is not None:
         upstreams.headers = headers
     _causing.set((request, headers))

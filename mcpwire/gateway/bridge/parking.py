@@ -25,7 +25,7 @@ from mcpwire.limits import check_timeout
 from mcpwire.protocol.multistep import INPUT_REQUIRED
 from mcpwire.protocol.request_state import request_digest
 from mcpwire.server.fair_pool import FairPool
-from mcpwire.server.input_rounds import StateKeeper
+from mcpwire.server.input_rounds import StateSealer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -74,7 +74,7 @@ class Parking:
         self.timeout = timeout
         self.most = most
         self.calls: FairPool[ParkedCall] = FairPool()
-        self.keeper = StateKeeper(keys, lifetime=timeout)
+        self.keeper = StateSealer(keys, lifetime=timeout)
 
 
 class ParkingLot:
@@ -202,7 +202,7 @@ class ParkedCall:
         self._changed: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.id = secrets.token_urlsafe(16)
-        self.owner = call.request.facts.owner
+        self.owner = call.request.info.owner
         self.round = 0
         self.is_attended = True
 

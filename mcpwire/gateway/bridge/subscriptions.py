@@ -156,7 +156,7 @@ async def listen(
         InternalError: Too many are open already.
     """
     # Of all sets, before any server is asked for anything.
-    with upstreams.gateway.listens.entered(request.facts.owner) as ended:
+    with upstreams.gateway.listens.entered(request.info.owner) as ended:
         return await _listen(ended, params, request, upstreams)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mcpwire.gateway.session_ids import Chosen
-    from mcpwire.server.request import Facts
+    from mcpwire.server.request import RequestInfo
 
 __all__ = ["FromHeaders"]
 
@@ -98,13 +98,13 @@ class FromHeaders:
         """Return one readable line."""
         return f"FromHeaders({self._servers!r}, {self._headers!r})"
 
-    def plan(self, facts: Facts, params: Mapping[str, Any] | None) -> Plan:
+    def plan(self, info: RequestInfo, params: Mapping[str, Any] | None) -> Plan:
         """Return the servers that a request's fields choose.
 
         Raises:
             InvalidRequest: A field is wrong; names what.
         """
-        fields = facts.headers
+        fields = info.headers
         try:
             chosen = read_servers(
                 fields.get(self._servers.lower()),
@@ -120,9 +120,9 @@ class FromHeaders:
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
 
-    def listing(self, facts: Facts) -> str | None:
+    def listing(self, info: RequestInfo) -> str | None:
         """Return the name or URL of the one server to list, if a request names one."""
-        return facts.headers.get(self._listing)
+        return info.headers.get(self._listing)
 
     def plan_of(self, chosen: Iterable[Chosen]) -> Plan:
         """Return the plan of servers that were chosen, perhaps long ago.

@@ -222,7 +222,7 @@ class Skills:
         return {**result, **self._hints(request)}
 
     def _hints(self, request: RequestContext) -> dict[str, Any]:
-        scope = "public" if request.facts.principal is None else "private"
+        scope = "public" if request.info.principal is None else "private"
         return {"ttlMs": self._ttl_ms, "cacheScope": scope}
 
 

@@ -111,10 +111,10 @@ class Stateless:
             and not dispatcher.opens_alone(params)
         ):
             # 2026-07-28 basic/versioning: it SHOULD be told the versions.
-            dispatcher.initialize(params, None, exchange.facts)
+            dispatcher.initialize(params, None, exchange.info)
         check_head(exchange.headers, method, params)
         request = dispatcher.admit(
-            message.id, method, params, None, call.notify, facts=exchange.facts
+            message.id, method, params, None, call.notify, info=exchange.info
         )
         check_mirrored(
             exchange.headers, method, params, dispatcher.param_headers(request, params)
