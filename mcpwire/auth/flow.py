@@ -411,7 +411,7 @@ def _unattended_form(
     request: TokenRequest,
     fresh: Record,
 ) -> Steps[Form]:
-    resource, scopes = str(fresh.resource), fresh.asked_scopes
+    resource, scopes = fresh.resource, fresh.asked_scopes
     if isinstance(grant, ClientCredentials):
         return grant_form("client_credentials", resource=resource, scopes=scopes)
     if isinstance(grant, WorkloadIdentity):
@@ -685,7 +685,7 @@ def authorization_url(
     state: str,
     challenge: str,
     scopes: Sequence[str],
-    resource: str | None,
+    resource: str,
 ) -> str:
     """Return the URL to send the user to."""
     parameters = {
@@ -701,8 +701,7 @@ def authorization_url(
     if OFFLINE_ACCESS in scopes:
         # OpenID Connect Core section 11: without it offline_access is ignored.
         parameters["prompt"] = "consent"
-    if resource is not None:
-        parameters["resource"] = resource
+    parameters["resource"] = resource
     endpoint = metadata.authorization_endpoint
     if endpoint is None:
         raise DiscoveryError(

@@ -96,14 +96,12 @@ _LONGEST_S: Final = 10.0 * 365 * 86_400
 def grant_form(
     grant_type: str,
     *,
-    resource: str | None,
+    resource: str,
     scopes: Sequence[str] = (),
     **fields: str,
 ) -> Form:
     """Return the form that asks for tokens; without scopes the server decides."""
-    form = [("grant_type", grant_type), *fields.items()]
-    if resource is not None:
-        form.append(("resource", resource))
+    form = [("grant_type", grant_type), *fields.items(), ("resource", resource)]
     return [*form, ("scope", " ".join(scopes))] if scopes else form
 
 

@@ -91,7 +91,6 @@ def edited(path, value):
         RECORD,
         FULL,
         attrs.evolve(RECORD, tokens=None),
-        attrs.evolve(RECORD, resource=None),
         attrs.evolve(RECORD, asked_scopes=("a",), dpop_key=None),
         attrs.evolve(RECORD, identity=Identity("https://me.example/", kind="document")),
     ],
@@ -134,7 +133,7 @@ tokens = st.builds(
 records = st.builds(
     Record,
     st.just(ISSUER),
-    st.none() | text,
+    text,
     st.builds(
         ServerMetadata, st.just(ISSUER), st.none() | text, is_assumed=st.booleans()
     ),

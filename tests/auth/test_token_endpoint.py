@@ -224,7 +224,7 @@ def test_no_answer_now_is_none_later():
 @pytest.mark.rule("FLOW-25")
 @pytest.mark.case("G13")
 def test_a_description_that_repeats_what_was_sent_is_masked():
-    form = grant_form("refresh_token", refresh_token="refresh-1234", resource=None)
+    form = grant_form("refresh_token", refresh_token="refresh-1234", resource="r")
     refusal = answer(
         400,
         {
