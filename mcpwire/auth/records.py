@@ -143,7 +143,6 @@ class Tokens:
 class Record:
     """All that is stored for one server, profile and grant."""
 
-    issuer: str
     resource: str  # the value of the parameter ``resource``
     metadata: ServerMetadata
     identity: Identity
@@ -154,6 +153,11 @@ class Record:
     # The client of the next login, while the tokens belong to an earlier one: they stay
     # good if that login is given up.
     registered: Identity | None = None
+
+    @property
+    def issuer(self) -> str:
+        """The authorization server that all of it belongs to."""
+        return self.metadata.issuer
 
 
 @attrs.frozen
@@ -168,7 +172,6 @@ class Pending:
     state: str = attrs.field(repr=masked)
     verifier: str = attrs.field(repr=masked)  # of PKCE
     redirect_uri: str
-    scopes: tuple[str, ...]
     begun_at: float  # in seconds since 1970
 
 
@@ -270,4 +273,4 @@ def _is_usable(record: Record) -> bool:
         return False
     if identity.issuer is None and identity.client_secret is not None:
         return False
-    return record.issuer == record.metadata.issuer == (identity.issuer or record.issuer)
+    return identity.issuer in {None, record.issuer}

@@ -115,7 +115,7 @@ class Authorizer:
             else:
                 running.waiters += 1
             # The outcome of an operation for another request is not an answer.
-            is_answer = running.wanted.asks_like(wanted)
+            is_answer = running.wanted.question == wanted.question
             try:
                 credential = await asyncio.shield(running.task)
             except asyncio.CancelledError:
