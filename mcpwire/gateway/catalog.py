@@ -20,7 +20,7 @@ from mcpwire.gateway.merging import (
     merge_templates,
     read_alias,
 )
-from mcpwire.wire.headers import find_param_headers
+from mcpwire.protocol.http_headers import find_param_headers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.merging import Listed
     from mcpwire.gateway.upstream import Upstream
     from mcpwire.gateway.upstreams import Upstreams
-    from mcpwire.wire.headers import ParamHeader
+    from mcpwire.protocol.http_headers import ParamHeader
 
 __all__ = ["KINDS", "Catalog"]
 

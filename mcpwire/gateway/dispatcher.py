@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from mcpwire.gateway.app import Gateway
     from mcpwire.gateway.routes import Answer
     from mcpwire.gateway.sessions.keeping import Keeping
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.auth.principal import PrincipalKey
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.versions import Revision
-    from mcpwire.wire.headers import ParamHeader
 
 __all__ = ["GatewayDispatcher"]
 

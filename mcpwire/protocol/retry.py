@@ -367,7 +367,7 @@ class Resumption:
         self._in_vain = self._failures = 0
         self._ended_at = self._retry_after = 0.0
 
-    def take(self, event_id: str) -> bool:
+    def add_event(self, event_id: str) -> bool:
         """Take note of an event's id; tell whether the event is new.
 
         An event without an id of its own has that of the one before it (HTML standard):

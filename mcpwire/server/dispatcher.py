@@ -47,6 +47,7 @@ from mcpwire.wire.json import encode as encode_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import AskFn, NotifyFn
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.types.lifecycle import Implementation
     from mcpwire.versions import Revision
-    from mcpwire.wire.headers import ParamHeader
     from mcpwire.wire.jsonrpc import RequestId
 
     HeadersFn = Callable[[Mapping[str, Any], RequestContext], tuple[ParamHeader, ...]]

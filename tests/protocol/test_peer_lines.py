@@ -337,10 +337,10 @@ def test_the_end_counts_half_a_message_as_noise_and_a_blank_not_at_all():
 def test_after_the_end_no_answer_leaves():
     peer, owner = make_peer("server")
     peer.receive(msg('"id":1,"method":"ping"'))
-    assert peer.is_in_flight(1)
+    assert 1 in peer.unanswered
     peer.end()
     assert owner.events == [("requested", 1, "ping", None)]
-    assert not peer.is_in_flight(1)
+    assert 1 not in peer.unanswered
     assert peer.answer(1, {}) is None
 
 

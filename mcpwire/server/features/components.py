@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.asking.context import Context
     from mcpwire.server.authoring.signature import Signature
     from mcpwire.server.features.calling import Calling, Slots
     from mcpwire.versions import Revision
-    from mcpwire.wire.headers import ParamHeader
 
     Visible = Callable[[Context, "Component"], bool]
     """Whether a component is there for who asks; for the list and for its use."""

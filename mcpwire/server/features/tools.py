@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
 from mcpwire.limits import check_timeout
+from mcpwire.protocol.http_headers import find_param_headers
 from mcpwire.server.auth.challenges import check_scopes
 from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
@@ -20,18 +21,17 @@ from mcpwire.server.features.keywords import check_options
 from mcpwire.server.features.paging import list_page
 from mcpwire.server.handlers import tool_failure
 from mcpwire.versions import REVISIONS
-from mcpwire.wire.headers import find_param_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.authoring.signature import Signature
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.server.features.calling import Calling, Prepared
     from mcpwire.server.features.table import Table
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import RequestContext
-    from mcpwire.wire.headers import ParamHeader
 
 __all__ = ["TASK_SUPPORT", "ToolOptions", "Tools"]
 
