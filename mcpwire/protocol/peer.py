@@ -1,8 +1,7 @@
 """One end of a duplex JSON-RPC connection: bytes in, calls and answers out.
 
-It does no I/O and knows no clock. Its owner (a channel, a server) feeds the bytes
-it read to `receive`, writes the bytes it is given, and is called through the `Owner`
-protocol::
+Its owner (a channel, a server) feeds the bytes that it reads to `receive`, writes the
+bytes that it is given, and is called through the `Owner` protocol::
 
       open() ──► outstanding ──► answered / failed        the peer answered
                       │────────► cancel()                 we gave up: late answers drop
@@ -56,6 +55,7 @@ __all__ = [
     "ANSWER_KEYS",
     "ID_TYPE_CHANGED",
     "LISTEN",
+    "NEVER_CANCELLED",
     "NO_BATCHES",
     "TOO_MANY",
     "Call",
@@ -74,7 +74,7 @@ NO_BATCHES: Final = "batches belong to revision 2025-03-26 only"
 
 
 class Call(Protocol):
-    """What the owner keeps for a request of ours; only its method is read here."""
+    """What the owner keeps for a request of ours."""
 
     @property
     def method(self) -> str:
@@ -115,31 +115,14 @@ class PeerStats:
     """Counts of what came in beside plain answers."""
 
     messages: int = 0
-    """Lines received."""
-
-    noise: int = 0
-    """Lines that were no JSON-RPC messages."""
-
-    invalid: int = 0
-    """Messages that broke the rules of JSON-RPC or of the revision."""
-
-    late: int = 0
-    """Answers to calls that were cancelled or had timed out."""
-
-    unknown: int = 0
-    """Answers to no call of ours, second answers among them."""
-
-    unanswered: int = 0
-    """Requests of ours that were given up, or were open when the stream ended."""
-
-    before_open: int = 0
-    """Requests of ours that were sent until the connection was open."""
-
-    line_bytes: int = 0
-    """How long the current line is."""
-
-    noise_lines: list[str] = attrs.field(factory=list)
-    """The first of the noise, for diagnosis."""
+    noise: int = 0  # lines that were no JSON-RPC messages
+    invalid: int = 0  # messages that broke the rules of JSON-RPC or of the revision
+    late: int = 0  # answers to calls that were cancelled or had timed out
+    unknown: int = 0  # answers to no call of ours, second answers among them
+    unanswered: int = 0  # our requests that were given up, or open at the end
+    before_open: int = 0  # our requests that were sent until the connection was open
+    line_bytes: int = 0  # of the current message
+    noise_lines: list[str] = attrs.field(factory=list)  # the first of the noise
 
     def add_noise(self, line: Line, most: int) -> None:
         """Count a line of noise, and keep the beginning of the first `most`."""
@@ -364,9 +347,7 @@ class Peer(Generic[C]):
     # What comes in...
 
     def receive(self, data: bytes, *, last: bool = False) -> None:
-        """Take in bytes and call the owner with what they mean.
-
-        With `last` there are none, and what is left of a line counts as one.
+        """Take in bytes and call the owner; with `last`, the rest of a line.
 
         Raises:
             MessageTooLarge: One line is over the limit. What came before it has been

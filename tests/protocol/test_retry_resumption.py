@@ -170,7 +170,7 @@ def test_hundreds_of_rounds_that_bring_something_are_one_stream_in_constant_memo
         assert stream.cursor == f"{cycle:08}"
         assert stream.delay(cycle, ALMOST_ONE) == pytest.approx(0.1)
         if cycle >= 2_500:
-            sizes.add((len(stream._taken), sys.getsizeof(stream._taken)))
+            sizes.add((len(stream._seen), sys.getsizeof(stream._seen)))
     assert {count for count, _ in sizes} == {1_024}
     assert max(size for _, size in sizes) < 200_000
 
@@ -181,7 +181,7 @@ def test_the_ids_of_a_hostile_stream_take_no_more_room_than_others():
         assert stream.add_event(f"{number:0100000}")
     stream.ended(0.0)
     assert not stream.add_event(f"{1_029:0100000}")
-    assert sum(map(sys.getsizeof, stream._taken)) < 200_000
+    assert sum(map(sys.getsizeof, stream._seen)) < 200_000
 
 
 @pytest.mark.parametrize("event_id", ["2", ""])

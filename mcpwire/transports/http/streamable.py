@@ -51,7 +51,13 @@ from mcpwire.protocol.http_reply import (
     resolve_redirect,
 )
 from mcpwire.protocol.negotiation import META
-from mcpwire.protocol.peer import LISTEN, TOO_MANY, PeerStats, too_many_questions
+from mcpwire.protocol.peer import (
+    LISTEN,
+    NEVER_CANCELLED,
+    TOO_MANY,
+    PeerStats,
+    too_many_questions,
+)
 from mcpwire.protocol.retry import (
     DECLINING_STATUSES,
     PASSING_STATUSES,
@@ -96,8 +102,6 @@ OUTBOX_LIMIT: Final = 4_096
 
 LEARNED_FROM: Final = frozenset({"initialize", "tools/list"})
 """Requests whose answers say something for those to come."""
-
-NEVER_CANCELLED: Final = frozenset({"initialize"})
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
