@@ -58,7 +58,6 @@ from mcpwire.wire.json import (
     check_values,
     loads,
     outline,
-    salvage,
 )
 from mcpwire.wire.sse import SSEDecoder
 from mcpwire.wire.urls import mask_url, resolve_url, same_origin
@@ -806,7 +805,7 @@ class Reply:
                 got=f"{len(data)} bytes that are not" if data.strip() else "nothing",
                 raw=data,
             )
-            if is_body or self._is_ours(salvage(data)):
+            if is_body or self._is_ours(outline(data)):
                 self._settle(error)
                 return
             if data[:BODY_SHOWN].lstrip().startswith(b"{"):

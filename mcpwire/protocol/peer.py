@@ -40,7 +40,6 @@ from mcpwire.wire.json import (
     encode_line,
     loads,
     outline,
-    salvage,
 )
 from mcpwire.wire.jsonrpc import LineDecoder
 
@@ -155,8 +154,6 @@ ANSWER_KEYS: Final = frozenset({"result", "error"})
 MESSAGE_KEYS: Final = frozenset({"jsonrpc", "method"}) | ANSWER_KEYS
 """An object with none of them is a line of some log, whatever its `id`."""
 
-UNREADABLE: Final = "the line is no JSON in UTF-8"
-
 C = TypeVar("C", bound=Call)
 
 
@@ -166,13 +163,6 @@ class _Batch:
 
     waiting: int = 1  # for itself too, so that it cannot settle while it is read
     answers: list[bytes] = attrs.field(factory=list)
-
-
-def _is_certain(id: Json) -> TypeGuard[RequestId]:
-    """Tell whether an id in damaged text is the one the peer wrote, and can be sent."""
-    if type(id) is int:
-        return -(2**63) <= id < 2**63
-    return type(id) is str and id.isascii()
 
 
 class Peer(Generic[C]):
@@ -495,30 +485,29 @@ class Peer(Generic[C]):
         self, line: Line, error: JSONDecodeError | MessageTooLarge
     ) -> None:
         """Take a line that is no JSON, or holds too many values."""
+        failure: MCPError
+        refusal: RPCError
+        is_large = False
         if isinstance(error, MessageTooLarge):
-            self.stats.invalid += 1
+            is_large = True
             error.__traceback__ = None  # its frames hold the whole message
-            message: Any = outline(line)
-            refusal = InvalidRequest(str(error))
-            if not self._reject(message, error, refusal) and "method" not in message:
-                self._refuse_unnamed(refusal)
-            return
-        if not line.strip():
-            self.stats.messages -= 1
-            return
-        message = salvage(line)
-        # The id of a request is sent back, so it must be the one that the peer wrote.
-        if type(message) is dict and (
-            "method" not in message or _is_certain(message.get("id"))
-        ):
-            invalid = InvalidMessage(
+            failure, refusal = error, InvalidRequest(str(error))
+        elif line.strip():
+            failure = InvalidMessage(
                 "message", expected="JSON in UTF-8", got="bytes that are not", raw=line
             )
-            if self._reject(message, invalid, ParseError(UNREADABLE)):
-                self.stats.invalid += "method" in message
-                return
-        self.stats.add_noise(line, self._limits.noise_lines)
-        self._refuse_unnamed(ParseError(UNREADABLE))
+            refusal = ParseError("the line is no JSON in UTF-8")
+        else:
+            self.stats.messages -= 1
+            return
+        message = outline(line)
+        is_named = self._reject(message, failure, refusal)
+        if is_large or (is_named and "method" in message):
+            self.stats.invalid += 1
+        elif not is_named:
+            self.stats.add_noise(line, self._limits.noise_lines)
+        if not (is_named or (is_large and "method" in message)):
+            self._refuse_unnamed(refusal)
 
     def _receive_invalid(
         self,

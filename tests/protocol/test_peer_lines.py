@@ -59,7 +59,6 @@ def noise(name, *lines, revisions=UNAGREED_TOO):
     noise("logs that hold an id like ours", b'{"id":1,"msg":"m"}', b'{"id":"1"}'),
     noise("nothing but a version", b'{"jsonrpc":"2.0"}'),
     noise("half a message", b'{"jsonrpc":"2.0","method":"x","params":{'),
-    noise("two messages on a line", RESULT.strip() + RESULT.strip()),
     noise("NUL bytes", b"\x00", b"\x00\x00{}"),
     noise("UTF-16", "{}".encode("utf-16-be")),
     noise("a batch elsewhere", b"[" + RESULT.strip() + b"]", revisions=NOT_BATCHING),
