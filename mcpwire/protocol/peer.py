@@ -496,7 +496,7 @@ class Peer(Generic[C]):
             failure = InvalidMessage(
                 "message", expected="JSON in UTF-8", got="bytes that are not", raw=line
             )
-            refusal = ParseError("the line is no JSON in UTF-8")
+            refusal = ParseError("the line is not JSON in UTF-8")
         else:
             self.stats.messages -= 1
             return

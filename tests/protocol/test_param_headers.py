@@ -70,6 +70,7 @@ VALID = {
         [],
     ),
     "under a keyword that nobody knows": (schema(a={"x-foo": mirrored("A")}), []),
+    "a schema for anything": (schema(a=True), []),
     "no schema": (None, []),
     "a schema that is true": (True, []),
     "properties that are none": ({"properties": [1]}, []),
