@@ -291,22 +291,19 @@ class ChannelWire(Wire):
 class _RawReply(Reply):
     """What comes back to one request, each message as bytes and unchecked."""
 
-    __slots__ = ("_passes", "deadline", "id")
-
-    _takes_json = True
+    id: Any
 
     def __init__(
         self, owner: HttpChannel, what: str, passes: Callable[[_RawReply, bytes], None]
     ) -> None:
-        super().__init__(owner, what)
+        super().__init__(owner, "stream" if what == "GET" else "call", what)
         self._passes = passes
-        self.deadline = None
-        self.id: Any = None
+        self.id = None
 
     def _judge_head(self) -> None:
         self.is_over = self.status == 202 or self.what == "GET"
 
-    def _complete(self, body: Line) -> None:
+    def _take_body(self, body: Line) -> None:
         self._passes(self, bytes(body) or b"HTTP %d" % self.status)
 
     def _take_message(self, data: Line) -> None:
