@@ -50,9 +50,12 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
     T = TypeVar("T", bound=WireType)
+    Message = TypeVar("Message", SamplingMessage, CreateMessageResult)
 
 __all__ = [
-    "SAMPLING_CONTENT",
+    "ELICIT",
+    "ROOTS",
+    "SAMPLE",
     "USER_REJECTED",
     "ClientFeatures",
     "Elicitation",
@@ -71,13 +74,15 @@ __all__ = [
     "decode_params",
     "encode_answer",
     "finish_sampling",
+    "fit_content",
+    "kind_problem",
 ]
 
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, *_ = REVISIONS
 
-_SAMPLE: Final = "sampling/createMessage"
-_ELICIT: Final = "elicitation/create"
-_ROOTS: Final = "roots/list"
+SAMPLE: Final = "sampling/createMessage"
+ELICIT: Final = "elicitation/create"
+ROOTS: Final = "roots/list"
 
 
 # --- what handlers are given as
@@ -306,11 +311,11 @@ class ClientFeatures:
         spec = available(method, revision, "server")
         capabilities = self.capabilities(revision)
         if spec is not None and is_declared(spec, capabilities):
-            if method == _SAMPLE and self._sampling is not None:
+            if method == SAMPLE and self._sampling is not None:
                 request = check_sampling(params, capabilities)
                 finish = partial(finish_sampling, request, revision)
                 return ServerRequest(self._sampling.handler, request, finish)
-            if method == _ELICIT and self._elicitation is not None:
+            if method == ELICIT and self._elicitation is not None:
                 # 2025-11-25 client/elicitation, "Elicitation Requests": no mode means
                 # form.
                 mode = (params or {}).get("mode")
@@ -321,14 +326,14 @@ class ClientFeatures:
                     raise InvalidParams(
                         "this client did not declare the elicitation mode "
                         f"{excerpt(mode)}",
-                        method=_ELICIT,
+                        method=ELICIT,
                     )
                 if mode == "form":
                     return _prepare_form(self._elicitation, params, revision)
                 return _prepare_url(
                     self._elicitation, self.url_elicitations, params, revision
                 )
-            if method == _ROOTS:
+            if method == ROOTS:
                 return _prepare_roots(self._roots, params, revision)
         raise MethodNotFound(
             f"this client does not answer {excerpt(method)}", method=method
@@ -525,7 +530,7 @@ def _prepare_roots(
         return encode_answer(ListRootsResult(roots), revision, "roots")
 
     request = decode_params(
-        ListRootsRequestParams, {} if params is None else params, _ROOTS
+        ListRootsRequestParams, {} if params is None else params, ROOTS
     )
     if callable(source):
         return ServerRequest(lambda _: source(), request, finish)
@@ -535,14 +540,14 @@ def _prepare_roots(
 # --- sampling: the rules for the conversation and for the handler's answer
 
 
-SAMPLING_CONTENT: Final[Mapping[object, Revision]] = {
+_CONTENT: Final[Mapping[object, Revision]] = {
     "text": _NOV_2024,
     "image": _NOV_2024,
     "audio": _MAR_2025,
     "tool_use": _NOV_2025,
     "tool_result": _NOV_2025,
 }
-"""The kinds of content in sampling, and the first revision of each."""
+"""The kinds of content, and the first revision of each."""
 
 
 def check_sampling(
@@ -554,7 +559,7 @@ def check_sampling(
     """
     from mcpwire.types import CreateMessageRequestParams
 
-    request = decode_params(CreateMessageRequestParams, params, _SAMPLE)
+    request = decode_params(CreateMessageRequestParams, params, SAMPLE)
     # 2025-11-25 schema, CreateMessageRequestParams: MUST return an error.
     given = "tools" if request.tools is not None else "toolChoice"
     asks_for_tools = request.tools is not None or request.tool_choice is not None
@@ -563,7 +568,7 @@ def check_sampling(
     else:
         problem = _find_imbalance(request.messages)
     if problem is not None:
-        raise InvalidParams(f"CreateMessageRequestParams.{problem}", method=_SAMPLE)
+        raise InvalidParams(f"CreateMessageRequestParams.{problem}", method=SAMPLE)
     return request
 
 
@@ -622,18 +627,7 @@ def finish_sampling(
         raise LocalProtocolError(
             f"{what}: expected CreateMessageResult, got {type(value).__name__}"
         )
-    if isinstance(value.content, (list, tuple)):
-        # SEP-1577: several blocks since 2025-11-25, exactly one before.
-        content: Any = list(value.content)
-        if revision < _NOV_2025:
-            if len(content) != 1:
-                raise LocalProtocolError(
-                    f"{what}: content must be one block at {revision}, "
-                    f"got {len(content)}"
-                )
-            content = content[0]
-        value = attrs.evolve(value, content=content)
-    answer = encode_answer(value, revision, what)
+    answer = encode_answer(fit_content(value, revision, what), revision, what)
     blocks = answer["content"]
     for block in blocks if type(blocks) is list else [blocks]:
         problem = _block_problem(block.get("type"), request, revision)
@@ -642,14 +636,40 @@ def finish_sampling(
     return answer
 
 
-def _block_problem(
-    kind: object, request: CreateMessageRequestParams, revision: Revision
-) -> str | None:
-    since = SAMPLING_CONTENT.get(kind)
+def fit_content(holder: Message, revision: Revision, what: str) -> Message:
+    """Return a message with as many blocks as the revision has it.
+
+    SEP-1577: several blocks since 2025-11-25, exactly one before.
+
+    Raises `LocalProtocolError`.
+    """
+    content = holder.content
+    if not isinstance(content, (list, tuple)):
+        return holder
+    if revision >= _NOV_2025:
+        return attrs.evolve(holder, content=list(content))
+    if len(content) != 1:
+        raise LocalProtocolError(
+            f"{what}: content must be one block at {revision}, got {len(content)}"
+        )
+    return attrs.evolve(holder, content=content[0])
+
+
+def kind_problem(kind: object, revision: Revision) -> str | None:
+    """Say why sampling has no content of a kind at a revision; ``None``: it has."""
+    since = _CONTENT.get(kind)
     if since is None:
         return f"sampling has no content of type {excerpt(kind)}"
     if revision < since:
         return f"content of type {kind!r} exists since {since}, not at {revision}"
+    return None
+
+
+def _block_problem(
+    kind: object, request: CreateMessageRequestParams, revision: Revision
+) -> str | None:
+    if (problem := kind_problem(kind, revision)) is not None:
+        return problem
     if kind == "tool_use":
         if not request.tools:
             return "a tool use where the server offers no tools"
@@ -715,7 +735,7 @@ def _prepare_form(
     from mcpwire.protocol.elicitation import fill_form
     from mcpwire.types import ElicitRequestFormParams, ElicitResult
 
-    request = decode_params(ElicitRequestFormParams, params, _ELICIT)
+    request = decode_params(ElicitRequestFormParams, params, ELICIT)
 
     def finish(value: Any) -> JsonObject:
         if isinstance(value, Mapping):
@@ -739,7 +759,7 @@ def _prepare_url(
     from mcpwire.protocol.elicitation import url_problem
     from mcpwire.types import ElicitRequestURLParams
 
-    request = decode_params(ElicitRequestURLParams, params, _ELICIT)
+    request = decode_params(ElicitRequestURLParams, params, ELICIT)
     id = request.elicitation_id
     # An elicitation has an id only where its completion is notified.
     notice = available("notifications/elicitation/complete", revision, "server")
@@ -747,7 +767,7 @@ def _prepare_url(
     if problem is None and id is None and notice is not None:
         problem = "elicitationId: expected str, got nothing"
     if problem is not None:
-        raise InvalidParams(f"ElicitRequestURLParams.{problem}", method=_ELICIT)
+        raise InvalidParams(f"ElicitRequestURLParams.{problem}", method=ELICIT)
     if id is not None and notice is not None:
         open_urls.add(id)
 
