@@ -11,7 +11,7 @@ import attrs
 from mcpwire.gateway.upstreams import RETRY_S
 from mcpwire.server.app import Server
 from mcpwire.transports.http.target import Http
-from mcpwire.types.meta import TRACE_KEYS
+from mcpwire.types._base import TRACE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable

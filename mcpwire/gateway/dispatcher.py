@@ -31,7 +31,7 @@ from mcpwire.protocol.request_state import ANONYMOUS
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
 from mcpwire.server.request import IN_MEMORY, Facts, check_kept
 from mcpwire.server.routes import capabilities_at
-from mcpwire.types.meta import TRACE_KEYS
+from mcpwire.types._base import TRACE_KEYS
 from mcpwire.versions import LATEST
 from mcpwire.wire.json import encode
 

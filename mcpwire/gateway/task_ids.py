@@ -8,7 +8,7 @@ from hmac import compare_digest
 from hmac import digest as hmac_digest
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.types.meta import RELATED_TASK
+from mcpwire.types._base import RELATED_TASK
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:

@@ -353,7 +353,7 @@ def _as_extensions(
 ) -> dict[str, JsonObject]:
     if given is None:
         return {}
-    from mcpwire.types.meta import is_meta_key
+    from mcpwire.types._base import is_meta_key
 
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ValueError(

@@ -62,7 +62,7 @@ from mcpwire.protocol.multistep import (
     Sleep,
     read_questions,
 )
-from mcpwire.types.meta import RELATED_TASK
+from mcpwire.types._base import RELATED_TASK
 from mcpwire.versions import LATEST, LATEST_SESSION, Era
 from mcpwire.wire.json import encode, loads
 

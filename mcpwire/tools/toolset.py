@@ -37,7 +37,7 @@ from mcpwire.tools.transforms import check_arguments, without
 from mcpwire.tools.view import Listed, ToolCall, build
 from mcpwire.transports.handlers import invoke
 from mcpwire.types import CallToolResult, TextContent
-from mcpwire.types.meta import TRACE_KEYS
+from mcpwire.types._base import TRACE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

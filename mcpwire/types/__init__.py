@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from mcpwire.types.elicitation import *
     from mcpwire.types.input import *
     from mcpwire.types.lifecycle import *
-    from mcpwire.types.meta import NotificationMetaObject as NotificationMetaObject
-    from mcpwire.types.meta import RequestMetaObject as RequestMetaObject
-    from mcpwire.types.meta import ResultMetaObject as ResultMetaObject
-    from mcpwire.types.meta import (
-        SubscriptionsListenResultMetaObject as SubscriptionsListenResultMetaObject,
-    )
     from mcpwire.types.prompts import *
     from mcpwire.types.requests import *
     from mcpwire.types.resources import *
@@ -79,10 +73,6 @@ _MODULES: Final = {
         ServerCapabilities ServerTaskRequests ServerTasksCapability
         ToolsCapability
     """,
-    "meta": """
-        NotificationMetaObject RequestMetaObject ResultMetaObject
-        SubscriptionsListenResultMetaObject
-    """,
     "prompts": """
         GetPromptRequestParams GetPromptResult ListPromptsResult Prompt
         PromptArgument PromptMessage
@@ -113,11 +103,13 @@ _MODULES: Final = {
         CancelledNotificationParams CompleteRequestParams CompleteResult
         Completion CompletionArgument CompletionContext CompletionReference
         EmptyResult LoggingLevel LoggingMessageNotificationParams
-        NotificationParams PaginatedRequestParams ProgressNotificationParams
-        ProgressToken PromptReference RequestId
-        ResourceTemplateReference SetLevelRequestParams SubscriptionFilter
+        NotificationMetaObject NotificationParams PaginatedRequestParams
+        ProgressNotificationParams ProgressToken PromptReference RequestId
+        RequestMetaObject ResourceTemplateReference ResultMetaObject
+        SetLevelRequestParams SubscriptionFilter
         SubscriptionsAcknowledgedNotificationParams
         SubscriptionsListenRequestParams SubscriptionsListenResult
+        SubscriptionsListenResultMetaObject
     """,
 }
 

@@ -49,7 +49,7 @@ from mcpwire.protocol.methods import (
 )
 from mcpwire.protocol.multistep import INPUT_REQUIRED, TASK
 from mcpwire.types import UNSET
-from mcpwire.types.meta import CLIENT_CAPABILITIES, LOG_LEVEL
+from mcpwire.types._base import CLIENT_CAPABILITIES, LOG_LEVEL
 from mcpwire.versions import LATEST, Era
 
 if TYPE_CHECKING:

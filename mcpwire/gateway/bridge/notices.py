@@ -11,7 +11,7 @@ from mcpwire.gateway.translation import reaches
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.server.telling.hub import UPDATED
-from mcpwire.types.meta import LOG_LEVEL
+from mcpwire.types._base import LOG_LEVEL
 from mcpwire.versions import LATEST_SESSION
 
 if TYPE_CHECKING:

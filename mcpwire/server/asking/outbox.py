@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.request import LEVELS
 from mcpwire.transports.base import runs_here
-from mcpwire.types.meta import LOG_LEVEL
+from mcpwire.types._base import LOG_LEVEL
 
 if TYPE_CHECKING:
     import asyncio

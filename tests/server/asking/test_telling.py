@@ -15,7 +15,7 @@ from mcpwire.server.asking import outbox as outbox_module
 from mcpwire.server.asking.context import Context, current_context, entered
 from mcpwire.server.asking.outbox import Outbox, Pace, call_soon
 from mcpwire.server.request import Facts
-from mcpwire.types.meta import LOG_LEVEL
+from mcpwire.types._base import LOG_LEVEL
 
 pytestmark = pytest.mark.anyio
 
