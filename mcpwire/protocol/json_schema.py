@@ -312,16 +312,12 @@ class _Linked:
         self._new: list[Subschema] = []
         self.root = self._add(schema, "")
         self._resources.setdefault("", self.root)
-        referring: list[Subschema] = []
+        self._descend()
         # A reference may lead to where no keyword looks for a schema, so what is
         # found there is searched in its turn.
-        while self._new or referring:
-            if self._new:
-                subschema = self._new.pop()
-                self._descend(subschema)
-                referring.append(subschema)
-            else:
-                self._refer(referring.pop())
+        for subschema in self.found:
+            self._refer(subschema)
+            self._descend()
 
     def _add(self, raw: Any, base: str) -> Subschema:
         known = self._by_identity.get(id(raw)) if isinstance(raw, dict) else None
@@ -361,21 +357,24 @@ class _Linked:
             self._dynamic[name] = self._add({}, "")
         return self._dynamic[name]
 
-    def _descend(self, outer: Subschema) -> None:
-        for keyword, place, raw in children(outer.raw):
-            inner = self._add(raw, outer.base)
-            if keyword in _SAME_VALUE:
-                outer.in_place.append(inner)
-            elif keyword in _DEFINITIONS:
-                continue
-            elif place is None or keyword == "patternProperties":
-                outer.members.append(inner)
-            else:
-                outer.named.append(inner)
+    def _descend(self) -> None:
+        while self._new:
+            outer = self._new.pop()
+            for keyword, place, raw in children(outer.raw):
+                inner = self._add(raw, outer.base)
+                if keyword in _SAME_VALUE:
+                    outer.in_place.append(inner)
+                elif keyword in _DEFINITIONS:
+                    continue
+                elif place is None or keyword == "patternProperties":
+                    outer.members.append(inner)
+                else:
+                    outer.named.append(inner)
 
     def _refer(self, subschema: Subschema) -> None:
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
-            reference = subschema.raw.get(keyword)
+            raw = subschema.raw
+            reference = raw.get(keyword) if isinstance(raw, dict) else None
             if not isinstance(reference, str):
                 continue
             target = self._target(subschema.base, reference)
