@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mcpwire.types._codec import encoder as encoder
     from mcpwire.types.content import *
     from mcpwire.types.elicitation import *
-    from mcpwire.types.input import *
     from mcpwire.types.lifecycle import *
     from mcpwire.types.prompts import *
     from mcpwire.types.requests import *
@@ -46,24 +45,22 @@ _MODULES: Final = {
         TextContent TextResourceContents Theme UnknownContent
     """,
     "elicitation": """
-        BooleanSchema ElicitAction ElicitRequestFormParams ElicitRequestParams
-        ElicitRequestURLParams ElicitResult
-        ElicitationCompleteNotificationParams EnumItems EnumOption
-        LegacyTitledEnumSchema NumberSchema PrimitiveSchemaDefinition
-        RequestedSchema StringFormat StringSchema TitledEnumItems
-        TitledMultiSelectEnumSchema TitledSingleSelectEnumSchema UnknownSchema
-        UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema
+        BooleanSchema CreateMessageRequest ElicitAction ElicitRequest
+        ElicitRequestFormParams ElicitRequestParams ElicitRequestURLParams
+        ElicitResult ElicitationCompleteNotificationParams EnumItems EnumOption
+        InputRequest InputRequests InputRequiredResult InputResponse
+        InputResponses LegacyTitledEnumSchema ListRootsRequest
+        ListRootsRequestParams ListRootsResult NumberSchema
+        PrimitiveSchemaDefinition RequestedSchema Root StringFormat StringSchema
+        TitledEnumItems TitledMultiSelectEnumSchema
+        TitledSingleSelectEnumSchema UnknownInputRequest UnknownInputResponse
+        UnknownSchema UntitledMultiSelectEnumSchema
+        UntitledSingleSelectEnumSchema
     """,
     "skills": """
         GetSkillRequestParams GetSkillResult ListSkillsResult
         ReadResourceDirectoryRequestParams ReadResourceDirectoryResult Skill
         SkillResource
-    """,
-    "input": """
-        CreateMessageRequest ElicitRequest InputRequest InputRequests
-        InputRequiredResult InputResponse InputResponses ListRootsRequest
-        ListRootsRequestParams ListRootsResult Root UnknownInputRequest
-        UnknownInputResponse
     """,
     "lifecycle": """
         ClientCapabilities ClientTaskRequests ClientTasksCapability
