@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import mcpwire.types._base as meta
 from mcpwire import types
 from mcpwire.errors import InvalidMessage
-from mcpwire.types import _base as meta
 from mcpwire.types import decode, encode
 from mcpwire.types._base import is_meta_key
 
