@@ -45,7 +45,7 @@ from mcpwire.tools.transforms import (
 )
 from mcpwire.transports.handlers import invoke
 from mcpwire.types import CallToolResult, TextContent
-from mcpwire.types.meta import TRACE_KEYS
+from mcpwire.types._base import TRACE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
