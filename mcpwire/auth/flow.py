@@ -142,6 +142,15 @@ class TokenRequest(NamedTuple):
         found = self.denial and (self.denial.status, self.denial.error)
         return found == (403, "insufficient_scope")
 
+    def accepts(self, tokens: Tokens) -> bool:
+        """Tell whether a token is another than the refused one, with the scopes."""
+        if tokens.access_token == self.used:
+            return False
+        required = {*self.required}
+        return not self.is_step_up or (
+            bool(required) and required <= {*(tokens.scopes or ())}
+        )
+
     @property
     def question(self) -> tuple[object, ...]:
         """What decides the result; it answers all requests with the same question."""
@@ -168,8 +177,7 @@ def obtain(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
     if (
         record is not None
         and fits(grant, record)
-        and _is_good(record.tokens, request.used, now)
-        and not (request.is_step_up and _lacks(record, request.required))
+        and _is_good(record.tokens, request, now)
     ):
         return TokenResult(record, "stored")
     if not isinstance(grant, OAuth):
@@ -194,21 +202,13 @@ def fits(grant: Grant, record: Record) -> bool:
     )
 
 
-def _is_good(tokens: Tokens | None, used: str | None, now: float) -> bool:
+def _is_good(tokens: Tokens | None, request: TokenRequest, now: float) -> bool:
     """Tell whether a stored token is worth a request."""
     return (
         tokens is not None
-        and tokens.access_token != used
+        and request.accepts(tokens)
         and (tokens.expires_at is None or tokens.expires_at > now)
     )
-
-
-def _lacks(record: Record, required: Sequence[str]) -> bool:
-    return not required or not {*required} <= {*(_granted(record) or ())}
-
-
-def _granted(record: Record) -> tuple[str, ...] | None:
-    return record.tokens.scopes if record.tokens is not None else None
 
 
 def _changing(of: object) -> AuthTemporarilyUnavailable:
@@ -245,7 +245,7 @@ def renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
         if record is None or record.tokens is None:
             return None, None
         now = yield steps.Now()
-        if fits(grant, record) and _is_good(record.tokens, request.used, now):
+        if fits(grant, record) and _is_good(record.tokens, request, now):
             return record, None  # the holder of the lease was quicker
     raise AuthTemporarilyUnavailable(
         f"{request.server}: others ask for tokens for it, and come to no end"
@@ -259,7 +259,7 @@ def _renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
         now = yield steps.Now()
         if record is None or record.tokens is None or not fits(grant, record):
             return None, None
-        if _is_good(record.tokens, request.used, now):
+        if _is_good(record.tokens, request, now):
             return record, None  # stored by another process
         token = record.tokens.refresh_token
         if token is None:
@@ -478,8 +478,8 @@ def _chosen(
 ) -> tuple[str, ...]:
     """Return the scopes to ask for."""
     if record is not None and request.is_step_up:
-        asked = (*record.asked_scopes, *(_granted(record) or ()))
-        return step_up_scopes(asked, request.required)
+        granted = (record.tokens.scopes if record.tokens else None) or ()
+        return step_up_scopes((*record.asked_scopes, *granted), request.required)
     # With a browser no user wants to log in each hour.
     return initial_scopes(
         request.denial, resource, grant.scopes, metadata, wants_refresh=True

@@ -88,17 +88,17 @@ class Authorizer:
         current = session.current
         if session.is_ready or current is None:
             return current
-        if not current.can_refresh and isinstance(self._grant, OAuth):
+        if not current.tokens.refresh_token and isinstance(self._grant, OAuth):
             return session.usable()  # only a user could renew it
-        if session.usable() is None:
-            return await self.obtain(
-                session.token_request(used=current.token, asks_nobody=asks_nobody)
-            )
+        is_usable = session.usable() is not None
+        wanted = session.token_request(
+            used=current.token, asks_nobody=asks_nobody or is_usable
+        )
+        if not is_usable:
+            return await self.obtain(wanted)
         try:
             async with asyncio.timeout(EARLY_S):
-                return await self.obtain(
-                    session.token_request(used=current.token, asks_nobody=True)
-                )
+                return await self.obtain(wanted)
         except (AuthError, TimeoutError):
             current.renew_at = min(monotonic() + RETRY_S, current.expires_at)
             return session.usable()
@@ -322,10 +322,9 @@ class Credential:
         tokens = record.tokens
         assert tokens is not None, "no tokens"
         self.record = record
-        self.how = how  # it was obtained; see `TokenResult`
+        self.tokens = tokens
         self.token = tokens.access_token
-        self.granted = tokens.scopes
-        self.can_refresh = tokens.refresh_token is not None
+        self.how = how  # it was obtained; see `TokenResult`
         self.renew_at = self.expires_at = inf
         if tokens.expires_at is not None:
             left = tokens.expires_at - wall_time()
@@ -342,7 +341,7 @@ class Credential:
             assert record.dpop_key is not None, "bound to no key"
             self.prover = Prover(record.dpop_key)
         else:
-            self.line = f"authorization: Bearer {self.token}\r\n".encode("ascii")
+            self.line = f"authorization: Bearer {self.token}\r\n".encode()
 
 
 class Attempt:
@@ -410,12 +409,8 @@ class AuthSession:
     def find(self, wanted: TokenRequest) -> Credential | None:
         """Return the token in use, if it satisfies the request by now."""
         current = self.usable()
-        if current is None or current.token == wanted.used:
+        if current is None or not wanted.accepts(current.tokens):
             return None
-        if wanted.is_step_up:
-            required = wanted.required
-            if not required or not {*required} <= {*(current.granted or ())}:
-                return None
         return current
 
     def use(self, obtained: TokenResult) -> Credential:
@@ -424,7 +419,7 @@ class AuthSession:
         record = obtained.record
         if current is None or current.record != record:
             current = self.current = Credential(record, obtained.how)
-        granted = {*(current.granted or ())}
+        granted = {*(current.tokens.scopes or ())}
         self._useless = {each for each in self._useless if not each <= granted}
         return current
 
@@ -457,8 +452,8 @@ class AuthSession:
                 nonce=self._nonce,
             )
             line = (
-                f"authorization: DPoP {credential.token}\r\ndpop: {proof}\r\n"
-            ).encode("ascii")
+                f"authorization: DPoP {credential.token}\r\ndpop: {proof}\r\n".encode()
+            )
         return Request(request.start + line, request.body)
 
     def note_nonce(self, fields: dict[bytes, bytes]) -> None:
@@ -521,7 +516,7 @@ class AuthSession:
             or self._futile_step_ups >= FUTILE_MAX
             or scopes in self._useless
         ):
-            granted = credential.granted or ()
+            granted = credential.tokens.scopes or ()
             raise insufficient_scope(
                 self.target,
                 required,
