@@ -41,7 +41,6 @@ __all__ = [
     "discover",
     "parse_challenges",
     "read_denial",
-    "read_document",
     "read_resource_metadata",
     "read_server_metadata",
     "resource_metadata_urls",
@@ -249,9 +248,10 @@ def _check_challenged(text: str, server: Url) -> str:
     raise refused(f"{_RESOURCE}, as the challenge names it,", text, rule)
 
 
-def read_resource_metadata(body: bytes, server: Url) -> ResourceMetadata:
+def read_resource_metadata(
+    document: Mapping[str, Any], server: Url
+) -> ResourceMetadata:
     """Return the metadata of a resource that covers the server."""
-    document = read_document(body, _RESOURCE)
     resource = document.get("resource")
     if not isinstance(resource, str):
         raise DiscoveryError(f"{_RESOURCE} names no resource")
@@ -272,16 +272,7 @@ def read_resource_metadata(body: bytes, server: Url) -> ResourceMetadata:
     )
 
 
-class NotJson(DiscoveryError):
-    """Something else stands in place of a document, such as a web page."""
-
-
-def read_document(body: bytes, what: str) -> Mapping[str, Any]:
-    """Return the JSON object of a document; raise `NotJson`, or `DiscoveryError`."""
-    try:
-        document = loads(body)
-    except JSONDecodeError:
-        raise NotJson(f"{what} is not JSON") from None
+def _check_object(document: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise DiscoveryError(f"{what} must be a JSON object")
     return document
@@ -364,14 +355,13 @@ def check_pkce(metadata: ServerMetadata) -> None:
 
 
 def read_server_metadata(
-    body: bytes, issuer: str, *, relaxed: bool = False
+    document: Mapping[str, Any], issuer: str, *, relaxed: bool = False
 ) -> ServerMetadata:
     """Return the metadata of the authorization server of an issuer.
 
     With `relaxed` it may name another issuer at the same origin: for servers of
     2025-03-26 alone, where no issuer led here but the origin.
     """
-    document = read_document(body, _SERVER)
     found = document.get("issuer")
     if not isinstance(found, str):
         raise DiscoveryError(f"{_SERVER} names no issuer")
@@ -481,7 +471,7 @@ class _Search:
         self,
         urls: Sequence[str],
         what: str,
-        read: Callable[[bytes], T],
+        read: Callable[[Mapping[str, Any]], T],
         headers: tuple[tuple[str, str], ...] = _ACCEPT,
     ) -> Steps[T | None]:
         """Return the first document that is there, read; ``None``: there is none."""
@@ -490,8 +480,8 @@ class _Search:
             if body is None:
                 continue
             try:
-                found = read(body)
-            except NotJson:
+                found = read(_check_object(loads(body), what))
+            except JSONDecodeError:  # such as a web page
                 self.is_empty = False
                 self.note(url, "not JSON")
             except (DiscoveryError, UrlRefused) as error:
@@ -505,17 +495,17 @@ class _Search:
     def find_resource(self, denial: Denial | None) -> Steps[ResourceMetadata | None]:
         challenged = None if denial is None else denial.resource_metadata
         urls = resource_metadata_urls(self.server, challenged)
-        return (
-            yield from self.find(
-                urls, _RESOURCE, lambda body: read_resource_metadata(body, self.server)
-            )
-        )
+
+        def read(document: Mapping[str, Any]) -> ResourceMetadata:
+            return read_resource_metadata(document, self.server)
+
+        return (yield from self.find(urls, _RESOURCE, read))
 
     def find_server(
         self, issuer: str, *, is_old: bool = False
     ) -> Steps[ServerMetadata | None]:
-        def read(body: bytes) -> ServerMetadata:
-            metadata = read_server_metadata(body, issuer, relaxed=is_old)
+        def read(document: Mapping[str, Any]) -> ServerMetadata:
+            metadata = read_server_metadata(document, issuer, relaxed=is_old)
             for name, what in _ENDPOINTS.items():
                 url = getattr(metadata, name)
                 if url is not None:

@@ -190,7 +190,7 @@ def read_registration(
 ) -> Identity:
     """Return the registered identity (RFC 7591 section 3.2); raises like `identify`."""
     check_available(answer, _WHAT, now)
-    document = read_object(answer)
+    document = read_object(answer.body)
     error = read_code((document or {}).get("error"))
     client_id = _text((document or {}).get("client_id"))
     shown = mask_url(issuer)

@@ -240,10 +240,10 @@ def check_available(answer: Answer, what: str, now: float) -> None:
         )
 
 
-def read_object(answer: Answer) -> dict[str, Any] | None:
-    """Return the JSON object of an answer; ``None`` if its body is anything else."""
+def read_object(body: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a body; ``None`` if it is anything else."""
     try:
-        value = loads(answer.body)
+        value = loads(body)
     except JSONDecodeError:
         return None
     return value if isinstance(value, dict) else None
