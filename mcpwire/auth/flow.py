@@ -577,15 +577,7 @@ def _ask(
     if not grant.interactive:
         # A user that follows an earlier URL must still be able to finish.
         pending = yield from _begun_before(pending)
-    url = authorization_url(
-        record.metadata,
-        record.identity,
-        redirect_uri=redirect_uri,
-        state=pending.state,
-        challenge=code_challenge(pending.verifier),
-        scopes=record.asked_scopes,
-        resource=record.resource,
-    )
+    url = authorization_url(pending)
     check_authorization_url(url, server=request.server)
     if not grant.interactive:
         yield steps.SavePending(pending)
@@ -619,35 +611,27 @@ def code_challenge(verifier: str) -> str:
     return base64url(sha256(verifier.encode("ascii")).digest())
 
 
-def authorization_url(
-    metadata: ServerMetadata,
-    identity: Identity,
-    *,
-    redirect_uri: str,
-    state: str,
-    challenge: str,
-    scopes: Sequence[str],
-    resource: str,
-) -> str:
+def authorization_url(pending: Pending) -> str:
     """Return the URL to send the user to."""
+    record, scopes = pending.record, pending.record.asked_scopes
     parameters = {
         "response_type": "code",
-        "client_id": identity.client_id,
-        "redirect_uri": redirect_uri,
-        "code_challenge": challenge,
+        "client_id": record.identity.client_id,
+        "redirect_uri": pending.redirect_uri,
+        "code_challenge": code_challenge(pending.verifier),
         "code_challenge_method": "S256",
-        "state": state,
+        "state": pending.state,
     }
     if scopes:
         parameters["scope"] = " ".join(scopes)
     if OFFLINE_ACCESS in scopes:
         # OpenID Connect Core section 11: without it offline_access is ignored.
         parameters["prompt"] = "consent"
-    parameters["resource"] = resource
-    endpoint = metadata.authorization_endpoint
+    parameters["resource"] = record.resource
+    endpoint = record.metadata.authorization_endpoint
     if endpoint is None:
         raise DiscoveryError(
-            f"the authorization server '{mask_url(metadata.issuer)}' names no "
+            f"the authorization server '{mask_url(record.issuer)}' names no "
             "authorization endpoint: no user can log in there"
         )
     url = parse_named(endpoint, "the authorization endpoint")
