@@ -408,12 +408,11 @@ _SHOWN_MAX: Final = 4  # URLs in the message of an error
 
 def discover(
     policy: UrlPolicy, denial: Denial | None, known: str | None
-) -> Steps[tuple[ResourceMetadata | None, ServerMetadata]]:
+) -> Steps[tuple[ResourceMetadata, ServerMetadata]]:
     """Find the authorization server of an MCP server that has refused a request.
 
-    The resource is ``None`` with servers of 2025-03-26, which are their own
-    authorization servers. If the resource names the issuer of `known`, stored or
-    configured credentials, no other is asked.
+    Servers of 2025-03-26 are their own authorization servers. If the resource names the
+    issuer of `known`, stored or configured credentials, no other is asked.
 
     Raises:
         AuthTemporarilyUnavailable: One that must be asked cannot answer now.
@@ -427,6 +426,8 @@ def discover(
             metadata = yield from search.choose_server(resource, known)
         else:
             metadata = yield from search.find_old_server()
+            uri = canonical_uri(policy.server)
+            resource = ResourceMetadata(uri, (metadata.issuer,))
     except DiscoveryError as error:
         error.tried = tuple(search.tried)
         raise

@@ -33,7 +33,7 @@ import attrs
 
 from mcpwire.auth import steps
 from mcpwire.auth.config import DISCOVERED, ClientCredentials, OAuth, WorkloadIdentity
-from mcpwire.auth.discovery import canonical_uri, check_pkce, discover
+from mcpwire.auth.discovery import check_pkce, discover
 from mcpwire.auth.errors import (
     AuthRequired,
     AuthTemporarilyUnavailable,
@@ -302,7 +302,7 @@ def _forgotten(identity: Identity, error: TokenError) -> Identity | None:
 
 def _discover(
     grant: Grant, request: TokenRequest, record: Record | None
-) -> Steps[tuple[ResourceMetadata | None, ServerMetadata]]:
+) -> Steps[tuple[ResourceMetadata, ServerMetadata]]:
     """Find the authorization server; refuse another one than is configured."""
     issuer = None if grant.issuer == DISCOVERED else grant.issuer
     known = record.issuer if record is not None else None
@@ -316,10 +316,6 @@ def _discover(
             "nothing is sent there"
         )
     return resource, metadata
-
-
-def _resource_of(request: TokenRequest, resource: ResourceMetadata | None) -> str:
-    return resource.resource if resource else canonical_uri(request.server)
 
 
 def _store(record: Record) -> Steps[Record]:
@@ -351,7 +347,7 @@ def log_in_unattended(
         )
     secret = None if isinstance(grant, WorkloadIdentity) else grant.client_secret
     fresh = Record(
-        _resource_of(request, resource),
+        resource.resource,
         metadata,
         # The issuer is the configured one, or any is trusted.
         Identity(grant.client_id, secret, metadata.issuer),
@@ -422,7 +418,7 @@ def log_in(
         policy=request.policy,
     )
     fresh = Record(
-        _resource_of(request, resource),
+        resource.resource,
         metadata,
         identity,
         asked_scopes=chosen,
@@ -473,7 +469,7 @@ def _chosen(
     grant: OAuth,
     request: TokenRequest,
     record: Record | None,
-    resource: ResourceMetadata | None,
+    resource: ResourceMetadata,
     metadata: ServerMetadata,
 ) -> tuple[str, ...]:
     """Return the scopes to ask for."""
@@ -488,7 +484,7 @@ def _chosen(
 
 def initial_scopes(
     denial: Denial | None,
-    resource: ResourceMetadata | None,
+    resource: ResourceMetadata,
     configured: Sequence[str] | None,
     metadata: ServerMetadata,
     *,
@@ -499,12 +495,12 @@ def initial_scopes(
     They are those that the user configured, else those of the challenge, else all that
     the resource lists (2026-07-28 basic/authorization, "Scope Selection Strategy").
     """
-    named: Sequence[str] = ()
+    named: Sequence[str]
     if configured is not None:
         named = configured
     elif denial is not None and denial.scopes:
         named = denial.scopes
-    elif resource is not None:
+    else:
         named = resource.scopes_supported or ()
     base = [scope for scope in named if scope != OFFLINE_ACCESS]
     supported = metadata.scopes_supported
@@ -544,13 +540,13 @@ def _redirect_uri(grant: OAuth, stored: Identity | None) -> Steps[str]:
 def _binds(
     grant: OAuth,
     request: TokenRequest,
-    resource: ResourceMetadata | None,
+    resource: ResourceMetadata,
     metadata: ServerMetadata,
     *,
     has_key: bool,
 ) -> bool:
     """Tell whether the tokens are bound to a key (RFC 9449)."""
-    if resource is not None and resource.dpop_bound_access_tokens_required:
+    if resource.dpop_bound_access_tokens_required:
         return True
     denial = request.denial
     if denial is not None and denial.has_dpop and not denial.has_bearer:
