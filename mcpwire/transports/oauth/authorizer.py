@@ -62,10 +62,7 @@ TRIES: Final = 5  # of one request at most, beside its step-ups
 FUTILE_MAX: Final = 10
 FUTILE_LOGINS: Final = 3
 
-# Steps between an answer and its place in the store, where other processes read it.
-_UNTIL_STORED: Final = frozenset(
-    {steps.RandomBytes, steps.Load, steps.Now, steps.Release, steps.Save}
-)
+_WAITING: Final = (steps.Ask, steps.Lease, steps.Listen, steps.Sleep, steps.Supply)
 
 
 class Authorizer:
@@ -173,16 +170,10 @@ class Authorizer:
 
     async def _obtain(self, running: _Operation) -> Credential:
         operation = obtain(self._grant, running.wanted)
-        try:
-            obtained = await self._drive(operation, running.may_perform)
-        finally:
-            running.must_finish = False
-        return self.session.use(obtained)
+        return self.session.use(await self._drive(operation, running))
 
     async def _drive(
-        self,
-        operation: Steps[Any],
-        may_perform: Callable[[steps.Step], bool] | None = None,
+        self, operation: Steps[Any], running: _Operation | None = None
     ) -> Any:
         """Perform the steps of an operation and return its result."""
         target, grant = self._target, self._grant
@@ -203,8 +194,8 @@ class Authorizer:
                 except StopIteration as done:
                     return done.value
                 outcome = error = None
-                if may_perform is not None and not may_perform(step):
-                    raise asyncio.CancelledError
+                if running is not None:
+                    running.begin(step)
                 try:
                     outcome = await self._perform(step, store, login, fetcher)
                 except Exception as raised:  # noqa: BLE001 - the operation decides
@@ -275,26 +266,24 @@ class _Operation:
     def __init__(self, wanted: TokenRequest) -> None:
         self.wanted = wanted
         self.waiters = 1  # the request that starts it
-        self.must_finish = False  # whether it may not be cancelled now
+        self.may_end = False  # whether its present step may be cancelled
 
     def leave(self) -> None:
         """Note that a request waits no more; the last one cancels the operation."""
         self.waiters -= 1
-        if not self.waiters and not self.must_finish:
+        if not self.waiters and self.may_end:
             self.task.cancel()
 
-    def may_perform(self, step: steps.Step) -> bool:
-        """Return whether to perform a step, if perhaps no request waits any more.
+    def begin(self, step: steps.Step) -> None:
+        """Note the next step; raise `CancelledError` if no request waits for it.
 
         A POST spends something: a refresh token that rotates, a code, a registration.
-        If the operation ended before its answer is stored, that would be lost.
+        It ends, and its answer is stored, even if no request waits any more.
         """
-        before = self.must_finish
-        if type(step) is steps.Fetch:
-            self.must_finish = step.is_post
-        else:
-            self.must_finish = before and type(step) in _UNTIL_STORED
-        return self.waiters > 0 or (before and self.must_finish)
+        is_get = isinstance(step, steps.Fetch) and not step.is_post
+        self.may_end = is_get or isinstance(step, _WAITING)
+        if self.may_end and not self.waiters:
+            raise asyncio.CancelledError
 
 
 def _raise_again(error: Exception) -> NoReturn:
