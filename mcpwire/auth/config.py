@@ -31,7 +31,6 @@ __all__ = [
     "Grant",
     "OAuth",
     "WorkloadIdentity",
-    "is_grant",
 ]
 
 DISCOVERED: Final = "discovered"
@@ -349,8 +348,3 @@ class EnterpriseManaged(_Unattended):
 
 Grant: TypeAlias = OAuth | ClientCredentials | WorkloadIdentity | EnterpriseManaged
 """A value that `Http` takes as ``auth``, beside ``"oauth"`` and a token."""
-
-
-def is_grant(value: object) -> bool:
-    """Tell whether a value of ``auth`` says how to get tokens."""
-    return isinstance(value, Grant)

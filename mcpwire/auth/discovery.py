@@ -419,19 +419,27 @@ def discover(
         DiscoveryError: There is none, or it must not be believed; holds what was tried.
         UrlRefused: A named URL must not be asked.
     """
+    server = policy.server
     search = _Search(policy)
     try:
-        resource = yield from search.find_resource(denial)
+        challenged = None if denial is None else denial.resource_metadata
+        urls = resource_metadata_urls(server, challenged)
+        resource = yield from search.find(
+            urls, _RESOURCE, lambda found: read_resource_metadata(found, server)
+        )
         if resource is not None:
-            metadata = yield from search.choose_server(resource, known)
-        else:
-            metadata = yield from search.find_old_server()
-            uri = canonical_uri(policy.server)
-            resource = ResourceMetadata(uri, (metadata.issuer,))
+            return resource, (yield from search.choose_server(resource, known))
+        metadata = yield from search.find_server(server.origin, is_old=True)
+        if metadata is None:
+            if not search.is_empty:
+                raise search.failure(
+                    f"cannot find the authorization server of '{server}'"
+                )
+            metadata = assumed_metadata(server)
     except DiscoveryError as error:
         error.tried = tuple(search.tried)
         raise
-    return resource, metadata
+    return ResourceMetadata(canonical_uri(server), (metadata.issuer,)), metadata
 
 
 class _Search:
@@ -493,15 +501,6 @@ class _Search:
                 return found
         return None
 
-    def find_resource(self, denial: Denial | None) -> Steps[ResourceMetadata | None]:
-        challenged = None if denial is None else denial.resource_metadata
-        urls = resource_metadata_urls(self.server, challenged)
-
-        def read(document: Mapping[str, Any]) -> ResourceMetadata:
-            return read_resource_metadata(document, self.server)
-
-        return (yield from self.find(urls, _RESOURCE, read))
-
     def find_server(
         self, issuer: str, *, is_old: bool = False
     ) -> Steps[ServerMetadata | None]:
@@ -541,14 +540,3 @@ class _Search:
         raise first or self.failure(
             f"no authorization server that '{self.server}' names describes itself"
         )
-
-    def find_old_server(self) -> Steps[ServerMetadata]:
-        """Return the metadata of a server of 2025-03-26, or its defaults."""
-        metadata = yield from self.find_server(self.server.origin, is_old=True)
-        if metadata is not None:
-            return metadata
-        if not self.is_empty:
-            raise self.failure(
-                f"cannot find the authorization server of '{self.server}'"
-            )
-        return assumed_metadata(self.server)

@@ -108,12 +108,12 @@ def format_challenge(scheme: str, params: Mapping[str, str | None]) -> str:
 
     Characters that a quoted text cannot hold become question marks.
     """
-    written = [f'{name}="{_quote(value)}"' for name, value in params.items() if value]
+    written = []
+    for name, value in params.items():
+        if value:
+            quoted = _ESCAPED.sub(r"\\\1", _UNQUOTABLE.sub("?", value))
+            written.append(f'{name}="{quoted}"')
     return f"{scheme} {', '.join(written)}" if written else scheme
-
-
-def _quote(value: str) -> str:
-    return _ESCAPED.sub(r"\\\1", _UNQUOTABLE.sub("?", value))
 
 
 # Signed tokens (RFC 7515 section 7.1), read once and strictly: the checked bytes are

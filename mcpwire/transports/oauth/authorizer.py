@@ -165,7 +165,10 @@ class Authorizer:
         running.task = asyncio.get_running_loop().create_task(
             self._obtain(running), name="mcpwire-oauth"
         )
-        running.task.add_done_callback(_retrieve_exception)
+        # If all waiters have gone the error is not missed.
+        running.task.add_done_callback(
+            lambda task: None if task.cancelled() else task.exception()
+        )
         return running
 
     async def _obtain(self, running: _Operation) -> Credential:
@@ -296,12 +299,6 @@ def _raise_again(error: Exception) -> NoReturn:
 def _is_cancelled() -> bool:
     ours = asyncio.current_task()
     return ours is not None and ours.cancelling() > 0
-
-
-def _retrieve_exception(task: asyncio.Task[Any]) -> None:
-    # If all waiters have gone the error is not missed.
-    if not task.cancelled():
-        task.exception()
 
 
 class Credential:
