@@ -20,13 +20,13 @@ import anyio.to_thread
 
 from mcpwire.errors import ToolError
 from mcpwire.server.authoring.injection import Plans
-from mcpwire.server.context import Context, entered
 from mcpwire.server.notifications import call_soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpwire.server.authoring.signature import Signature
+    from mcpwire.server.context import Context
     from mcpwire.server.request import Owner, RequestContext
 
 __all__ = ["Calling", "Prepared", "Slots"]
@@ -52,7 +52,6 @@ class _Work:
         self.is_over = False
 
     def __call__(self) -> Any:
-        """Run it; in the thread."""
         # Set before the other one's flag is read, there as here: one of us sees it.
         self._has_begun = True
         try:
@@ -123,7 +122,7 @@ class Prepared:
             run_plain = functools.partial(
                 self._calling.in_thread, owner=context.request.info.owner
             )
-            with entered(context):
+            with context:
                 self._made = await self._plans.make(context, self._stack, run_plain)
 
     async def call(
@@ -133,15 +132,11 @@ class Prepared:
         runs_in_thread: bool = False,
         timeout: float | None = None,
     ) -> Any:
-        """Call the function and return what it returns.
-
-        Raises:
-            ToolError: It took longer than the timeout, in seconds.
-        """
+        """Call the function and return what it returns."""
         arguments = self._arguments
         if self._plans is not None:
             arguments = {**arguments, **self._plans.arguments(context, self._made)}
-        with entered(context):
+        with context:
             run = self._run_in_thread if runs_in_thread else self._run
             if timeout is None:
                 return await run(arguments, context)
@@ -176,29 +171,14 @@ class Prepared:
             self._work.when_over(action)
 
     async def close(self, error: BaseException | None = None) -> None:
-        """End what dependencies began.
-
-        Args:
-            error: Why the call has failed, or is over before its end. It is raised
-                where they yielded, as around any ``with``: a transaction is not to be
-                committed then. They cannot undo it.
-        """
+        """End what dependencies began."""
         if self._stack is not None:
             kind, trace = (type(error), error.__traceback__) if error else (None, None)
             await self._stack.__aexit__(kind, error, trace)
 
 
 class SlotPool:
-    """Slots for calls at once, divided by client; used on one loop.
-
-    Args:
-        number: How many calls run at once.
-        keeps_room: Whether a client over HTTP gets another slot only while more are
-            free than it holds, so that one that never returns any leaves half of them.
-
-    Attributes:
-        unlimited: For anyio, which is to set no bound of its own on threads.
-    """
+    """Slots for calls at once, divided by client; used on one loop."""
 
     __slots__ = ("_free", "_held", "_keeps_room", "_waiting", "unlimited")
 
@@ -284,12 +264,7 @@ class Slots:
 
 
 class Calling:
-    """How one server calls functions.
-
-    Args:
-        context_of: Makes the context of a request.
-        thread_limit: How many plain functions run at once.
-    """
+    """How one server calls functions."""
 
     def __init__(
         self, context_of: Callable[[RequestContext], Context], *, thread_limit: int
@@ -299,11 +274,7 @@ class Calling:
         self._plans: WeakKeyDictionary[Signature, Plans] = WeakKeyDictionary()
 
     def plans_of(self, signature: Signature) -> Plans | None:
-        """Return how the parameters are filled that the client does not fill.
-
-        Raises:
-            TypeError: Something of that cannot be done.
-        """
+        """Return how the parameters are filled that the client does not fill."""
         if not signature.injected:
             return None
         plans = self._plans.get(signature)
@@ -330,11 +301,7 @@ class Calling:
         runs_in_thread: bool = False,
         timeout: float | None = None,
     ) -> Any:
-        """Call a function for a request and return what it returns.
-
-        Raises:
-            ToolError: It took longer than the timeout, in seconds.
-        """
+        """Call a function for a request and return what it returns."""
         prepared = self.prepare(signature, function, arguments)
         context = self.context_of(request)
         try:

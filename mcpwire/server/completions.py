@@ -54,11 +54,7 @@ class Completer:
 
     @classmethod
     def of(cls, function: Callable[..., Any], thread: bool | None) -> Completer:  # noqa: FBT001 - an option as it was given
-        """Read a function.
-
-        Raises:
-            TypeError: It takes something else than one or two values.
-        """
+        """Read a function."""
         signature = read_signature(function, structured=False)
         names = list(signature.parameters.names)
         if not 1 <= len(names) <= 2:
@@ -83,13 +79,7 @@ class Completer:
 
 
 class Completions:
-    """Answers what completes an argument.
-
-    Args:
-        prompts: Whose arguments.
-        resources: Whose templates' variables.
-        calling: How functions are called.
-    """
+    """Answers what completes an argument."""
 
     def __init__(
         self, prompts: Prompts, resources: Resources, calling: Calling
@@ -106,19 +96,7 @@ class Completions:
         *,
         thread: bool | None = None,
     ) -> None:
-        """Register what completes an argument.
-
-        Args:
-            reference: The name of a prompt, or a URI template; it may come later.
-            argument: The name of the argument or variable.
-            function: Takes what was typed, and perhaps the other arguments as a dict;
-                returns texts, the best first, or a `types.Completion`.
-            thread: Whether it runs in a worker thread; plain functions do by default.
-
-        Raises:
-            TypeError: The function takes something else.
-            ValueError: There is no such argument, or it has a function already.
-        """
+        """Register what completes an argument."""
         known: Sequence[str] | None = None
         if "{" in reference:
             registered = self._resources.completers.setdefault(reference, {})
@@ -226,11 +204,7 @@ def _beginning(choices: Iterable[str], typed: str) -> list[str]:
 
 
 def _completion(values: Any) -> dict[str, Any]:
-    """Return what a function gave as a result has it: no more than is allowed.
-
-    Raises:
-        TypeError: It gave something else than texts.
-    """
+    """Return what a function gave as a result has it: no more than is allowed."""
     if isinstance(values, Completion):
         completion = object_of(values)
         given = completion["values"]

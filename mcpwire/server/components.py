@@ -106,11 +106,7 @@ _TYPES: Final = {
 def trim(
     kind: Kind, definition: Mapping[str, Any], revision: Revision
 ) -> dict[str, Any]:
-    """Return a definition without what a revision does not know.
-
-    Raises:
-        InvalidMessage: It is no definition at all; names the member.
-    """
+    """Return a definition without what a revision does not know."""
     from mcpwire import types
 
     cls = getattr(types, _TYPES[kind])
@@ -155,11 +151,7 @@ def object_of(value: Any) -> dict[str, Any]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return what a function is called.
-
-    Raises:
-        ValueError: It has no name; one must be given.
-    """
+    """Return what a function is called."""
     inner = getattr(function, "func", function)  # of a partial
     name = getattr(inner, "__name__", None)
     if name is None or name == "<lambda>":
@@ -168,11 +160,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def runs_in_thread(signature: Signature, wanted: bool | None) -> bool:  # noqa: FBT001 - an option as it was given
-    """Tell whether a function runs in a worker thread; plain ones do by default.
-
-    Raises:
-        ValueError: A thread is wanted for one that is async.
-    """
+    """Tell whether a function runs in a worker thread; plain ones do by default."""
     if wanted and signature.is_async:
         raise ValueError("thread=True is for plain functions, and this one is async")
     return not signature.is_async if wanted is None else wanted
@@ -301,11 +289,7 @@ _SEVERAL: Final = frozenset({"scopes", "tags", "icons", "unchecked", "arguments"
 def check_options(
     kind: Literal["tool", "resource", "prompt"], given: Mapping[str, Any]
 ) -> None:
-    """Refuse options that there are not, and values that cannot be meant.
-
-    Raises:
-        TypeError: There is such an option; names it.
-    """
+    """Refuse options that there are not, and values that cannot be meant."""
     for name, value in given.items():
         if name not in _KNOWN[kind]:
             from difflib import get_close_matches
@@ -367,7 +351,6 @@ class Component:
         return attrs.evolve(self, key=key, definition={**self.definition, "name": key})
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} {self.key!r}>"
 
 
@@ -422,7 +405,6 @@ class Handle(Generic[C]):
         self.component = component
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<Handle of {self.component!r}>"
 
     def remove(self) -> None:
@@ -530,15 +512,12 @@ class Table(Generic[C]):
     # For who registers...
 
     def __len__(self) -> int:
-        """Return how many there are, hidden ones too."""
         return len(self._components)
 
     def __iter__(self) -> Iterator[str]:
-        """Return their keys."""
         return iter(list(self._components))
 
     def __contains__(self, key: object) -> bool:
-        """Tell whether there is one with that key."""
         return key in self._components
 
     def __getitem__(self, key: str) -> Handle[C]:
@@ -553,7 +532,6 @@ class Table(Generic[C]):
         return Handle(self, component)
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{len(self)} {self._noun}s: {', '.join(self)}>"
 
     def add(self, component: C) -> Handle[C]:
@@ -696,11 +674,7 @@ _MAX_CURSOR: Final = 256 * 1024
 
 
 def check_page_size(size: int | None) -> int | None:
-    """Return a page size; ``None``: everything is one page.
-
-    Raises:
-        ValueError: It is no integer above 0.
-    """
+    """Return a page size; ``None``: everything is one page."""
     if size is not None and (type(size) is not int or size < 1):
         raise ValueError(f"page_size must be an integer above 0, got {size!r}")
     return size
@@ -714,20 +688,7 @@ def page_of(
     name: str = "",
     key: Callable[[T], str] = attrgetter("key"),
 ) -> tuple[list[T], str | None]:
-    """Return a page, and the cursor of the next where there is one.
-
-    Args:
-        items: All that the client may see, in order.
-        cursor: What the client sent; ``None``: the first page.
-        size: How many items a page has; ``None``: all of them.
-        name: What the list is called, where its items have no `kind`; cursors of
-            another list are foreign.
-        key: Returns what tells an item from the others.
-
-    Raises:
-        InvalidParams: The cursor is none that was given out for this list, or what it
-            names is gone.
-    """
+    """Return a page, and the cursor of the next where there is one."""
     start = 0
     if cursor is not None:
         start = _start(items, cursor, name or _kind(items), key)
@@ -781,18 +742,7 @@ def list_page(
     *,
     size: int | None,
 ) -> dict[str, Any]:
-    """Return one page of a table as the result of its list method.
-
-    Args:
-        name: The member of the result that holds the page.
-        table: What is listed.
-        params: The request's.
-        request: Who asks.
-        size: How many one page has; ``None``: all of them.
-
-    Raises:
-        InvalidParams: The cursor is none of this list.
-    """
+    """Return one page of a table as the result of its list method."""
     page, following = page_of(table.all(request), params.get("cursor"), size=size)
     result: dict[str, Any] = {name: [item.at(request.revision) for item in page]}
     if following is not None:

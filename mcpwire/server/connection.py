@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
@@ -61,12 +60,7 @@ logger = LimitedLogger("mcpwire")
 
 
 class ServerConnection:
-    """Serves one client until the stream ends; see the module's text.
-
-    Attributes:
-        session: What the last `initialize` fixed; ``None`` until then.
-        ended: Set when the stream is gone.
-    """
+    """Serves one client until the stream ends; see the module's text."""
 
     def __init__(
         self,
@@ -82,10 +76,8 @@ class ServerConnection:
         self._listens = InboundTasks(limit=limits.listens, backlog=0)
         self._channel: Duplex | None = None
         self._is_stopped = False
-        home = get_ident(), asyncio.get_running_loop()
-        self._request_info = RequestInfo(
-            transport=transport, home=home, contained=contained
-        )
+
+        self._request_info = RequestInfo(transport=transport, contained=contained)
         self._started: asyncio.Task[None] | None = None
         self._opening: list[_Early] | None = None
         self._opening_id: RequestId | None = None
@@ -308,15 +300,7 @@ class ServerConnection:
         await self._tasks.settle(seconds)
 
     async def aclose(self, seconds: float = 0.5, *, by: float | None = None) -> None:
-        """Stop the handlers, wait for their end as long as that, close the stream.
-
-        Args:
-            seconds: How long handlers may take to end.
-            by: When the lifespan must have ended, on the loop's clock; ``None``: never.
-
-        Raises:
-            TimeoutError: It had not, and is cancelled.
-        """
+        """Stop the handlers, wait for their end as long as that, close the stream."""
         tasks = self._stop()
         try:
             if tasks:

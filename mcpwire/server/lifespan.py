@@ -33,11 +33,7 @@ EXIT_GRACE_S: Final = 0.3
 
 
 class Lifespan:
-    """Runs context managers for as long as there are users.
-
-    Attributes:
-        is_needed: Whether there is anything to begin.
-    """
+    """Runs context managers for as long as there are users."""
 
     def __init__(self, *enter: EnterFn) -> None:
         self._enter = list(enter)
@@ -74,11 +70,7 @@ class Lifespan:
         return self._run is not None
 
     async def start(self) -> None:
-        """Begin, for one more user; returns when everything is ready.
-
-        Raises:
-            Exception: What beginning raised; the user is not counted then.
-        """
+        """Begin, for one more user; returns when everything is ready."""
         with self._lock:
             run = self._run
             if run is not None and run.loop.is_closed():
@@ -124,29 +116,19 @@ class _Run:
         self.task.add_done_callback(self._tell_of_end)
 
     async def ready(self) -> None:
-        """Wait until all of them are entered; on any loop.
-
-        Raises:
-            Exception: What one of them raised.
-        """
+        """Wait until all of them are entered; on any loop."""
         await _wait(self._entered)
 
     async def end(self) -> None:
         """Leave all of them; on any loop. Being cancelled, cancel them."""
-        self._on_loop(self._stop)
+        call_soon(self.loop, self._stop)
         if self.loop.is_closed():
             return
         try:
             await _wait(self._ended)
         except asyncio.CancelledError:
-            self._on_loop(self.task.cancel)
+            call_soon(self.loop, self.task.cancel)
             raise
-
-    def _on_loop(self, action: Callable[[], object]) -> None:
-        if asyncio.get_running_loop() is self.loop:
-            action()
-        else:
-            call_soon(self.loop, action)
 
     def _stop(self) -> None:
         self._leave.set()
@@ -219,10 +201,6 @@ def leave_threads(known: Collection[threading.Thread], code: int) -> None:
     """End this process, with that exit code, if other threads do not end soon.
 
     The interpreter itself would wait for them, however long they take.
-
-    Args:
-        known: Those that are none of ours.
-        code: The exit code.
     """
     deadline = time.monotonic() + EXIT_GRACE_S
     for thread in threading.enumerate():

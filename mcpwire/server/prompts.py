@@ -69,11 +69,7 @@ class Prompt(Component):
     """What it was registered with, for `replace`."""
 
     def convert(self, given: object) -> dict[str, Any]:
-        """Return what its function takes.
-
-        Raises:
-            InvalidParams: The arguments are not its own; names each that is wrong.
-        """
+        """Return what its function takes."""
         if given is None:
             given = {}
         if type(given) is not dict:
@@ -109,12 +105,7 @@ _TOLD: Final = 10
 
 
 def make_prompt(function: Callable[..., Any], options: Mapping[str, Any]) -> Prompt:
-    """Make a prompt; the options are those of `Server.prompt`.
-
-    Raises:
-        TypeError: The function cannot be a prompt; names it and why.
-        ValueError: So it is with an option.
-    """
+    """Make a prompt; the options are those of `Server.prompt`."""
     check_options("prompt", options)
     given = dict(options)
     name = given.get("name") or name_of(function)
@@ -217,17 +208,7 @@ def remake(
 
 
 class Prompts:
-    """Answers for one server's prompts.
-
-    Args:
-        table: The prompts.
-        calling: How functions are called.
-        page_size: How many of them one page of a list has; ``None``: all.
-
-    Attributes:
-        table: The prompts.
-        completers: By prompt and argument, what was registered to complete it.
-    """
+    """Answers for one server's prompts."""
 
     def __init__(
         self, table: Table[Prompt], calling: Calling, *, page_size: int | None = None
@@ -269,12 +250,7 @@ class Prompts:
         return prompt_result(value, description, request.revision)
 
     def find(self, name: object, request: RequestContext, where: str) -> Prompt:
-        """Return the prompt of that name.
-
-        Raises:
-            InvalidParams: There is none, for who asks.
-            ScopeRequired: Who asks may not.
-        """
+        """Return the prompt of that name."""
         if type(name) is not str:
             raise InvalidParams(f"{where} must be a string")
         prompt = self.table.get(name, request)

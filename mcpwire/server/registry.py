@@ -67,18 +67,7 @@ _MAY_ASK: Final = frozenset(spec.name for spec in METHODS if spec.may_need_input
 
 
 class FeatureRegistry:
-    """Everything that one server answers for.
-
-    Args:
-        services: What the contexts of its requests share.
-        redeclare: Is called when capabilities or handlers are others.
-        visible: Whether a component is there for who asks.
-        on_duplicate: What comes of a second component with the same key.
-        page_size: How many of them one page of a list has.
-        thread_limit: How many plain functions run at once.
-        listens: How many subscriptions are open at once.
-        tool_options: How functions become tools.
-    """
+    """Everything that one server answers for."""
 
     def __init__(
         self,
@@ -169,11 +158,7 @@ class FeatureRegistry:
         return handle
 
     def mount(self, other: FeatureRegistry, prefix: str) -> None:
-        """Show what another one has; names begin with the prefix, URIs stay.
-
-        Raises:
-            ValueError: That would show it in itself.
-        """
+        """Show what another one has; names begin with the prefix, URIs stay."""
         self.tools.table.mount(other.tools.table, prefix)
         self.prompts.table.mount(other.prompts.table, prefix)
         self.resources.table.mount(other.resources.table, "")
@@ -183,11 +168,7 @@ class FeatureRegistry:
             self.declare_kind(kind)
 
     def extend(self, extension: Extension, server: Any) -> None:
-        """Add an extension.
-
-        Raises:
-            ValueError: It is there already, or cannot be added.
-        """
+        """Add an extension."""
         if any(one.id == extension.id for one in self._extensions):
             raise ValueError(f"the extension {extension.id!r} is there already")
         self._extensions.append(extension)
@@ -237,11 +218,7 @@ class FeatureRegistry:
         return capabilities
 
     def handlers(self, revisions: Iterable[Revision]) -> dict[str, Handler]:
-        """Return what answers, by method; an author's own handlers go first.
-
-        Args:
-            revisions: What the server speaks; methods of others are left out.
-        """
+        """Return what answers, by method; an author's own handlers go first."""
         methods: dict[str, Handler] = {}
         for kind, feature in (
             ("tools", self.tools),
@@ -273,11 +250,11 @@ class FeatureRegistry:
 
     def _in_rounds(self, handler: Handler) -> Handler:
         """Let what the client answered before be there when the handler asks."""
-        keeper = self._services.keeper
+        sealer = self._services.sealer
 
         def handle(params: dict[str, Any], request: RequestContext) -> Any:
             if "requestState" in params or "inputResponses" in params:
-                begin(request, keeper)
+                begin(request, sealer)
             return handler(params, request)
 
         return handle

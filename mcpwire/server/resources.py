@@ -126,19 +126,7 @@ class Template(Resource):
 def make_resource(
     uri: str, target: Any, options: Mapping[str, Any]
 ) -> Resource | Template:
-    """Make a resource, or a template where the URI has braces.
-
-    Args:
-        uri: The URI, or the template.
-        target: The function that makes the value, or the value itself.
-        options: Those of `Server.resource`, and `unchecked`: names of the variables
-            whose values may lead anywhere (``..``, absolute paths).
-
-    Raises:
-        TypeError: The function cannot be read so; names it and why.
-        ValueError: The URI or an option is wrong; so says the `TemplateError` of a
-            template.
-    """
+    """Make a resource, or a template where the URI has braces."""
     check_options("resource", options)
     if "{" in uri or "}" in uri:
         return _template(uri, target, dict(options))
@@ -249,11 +237,7 @@ def _make(
 
 
 def contents_of(value: Any, uri: str, mime_type: str | None) -> list[dict[str, Any]]:
-    """Return a value as the contents of a resource; each says what it is.
-
-    Raises:
-        TypeError: It has no such form.
-    """
+    """Return a value as the contents of a resource; each says what it is."""
     contents = resource_contents(value, uri, mime_type)
     for each in contents:
         if "mimeType" not in each:
@@ -339,11 +323,9 @@ class Resources:
         return self.templates[uri] if uri in self.templates else self.table[uri]
 
     def __contains__(self, uri: object) -> bool:
-        """Tell whether there is a resource or template with that very text."""
         return uri in self.table or uri in self.templates
 
     def __len__(self) -> int:
-        """Return how many there are, hidden ones too."""
         return len(self.table) + len(self.templates)
 
     def add(self, uri: str, target: Any, **options: Any) -> Handle[Any]:
@@ -523,11 +505,7 @@ def _uri(params: Mapping[str, Any]) -> str:
 
 
 def check_watched(count: int, uri: str) -> None:
-    """Refuse what nobody needs: too many watched resources, or too long a URI.
-
-    Raises:
-        InvalidParams: So it is.
-    """
+    """Refuse what nobody needs: too many watched resources, or too long a URI."""
     if count > _MAX_SUBSCRIPTIONS or len(uri) > _MAX_SUBSCRIBED:
         raise InvalidParams(
             f"a client watches {_MAX_SUBSCRIPTIONS} resources at most, by "

@@ -180,7 +180,7 @@ class Server:
         self._built: Dispatcher | None = None
         self._services = Services(
             server=self,
-            keeper=StateSealer(
+            sealer=StateSealer(
                 state_keys, rounds=limits.input_rounds, single_use=single_use
             ),
         )
@@ -200,7 +200,6 @@ class Server:
             self.extend(extension)
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<Server {self.name!r} {self.version}>"
 
     @asynccontextmanager

@@ -62,12 +62,7 @@ class ToolOptions:
         self._timeout = check_timeout(timeout, "tool_timeout")
 
     def make(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
-        """Make a tool; the options are those of `Server.tool`.
-
-        Raises:
-            TypeError: The function cannot be a tool; names it and why.
-            ValueError: So it is with an option.
-        """
+        """Make a tool; the options are those of `Server.tool`."""
         check_options("tool", options)
         given = dict(options)
         name = given.get("name") or name_of(function)
@@ -141,12 +136,7 @@ def _slots(concurrency: int | None) -> Slots | None:
 
 
 class Tools:
-    """Answers for one server's tools.
-
-    Attributes:
-        table: The tools.
-        tasks: Makes tasks of calls, where the server has that extension.
-    """
+    """Answers for one server's tools."""
 
     def __init__(
         self, table: Table[Tool], calling: Calling, *, page_size: int | None

@@ -83,11 +83,7 @@ _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
 class BadArguments(ToolError, ValueError):
-    """Arguments that do not fit the function's parameters.
-
-    Attributes:
-        faults: What is wrong, a sentence for each place.
-    """
+    """Arguments that do not fit the function's parameters."""
 
     def __init__(self, faults: Iterable[str]) -> None:
         self.faults = tuple(faults)
@@ -97,7 +93,6 @@ class BadArguments(ToolError, ValueError):
         super().__init__("; ".join(told))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle with the faults."""
         return type(self), (self.faults,)
 
 
@@ -232,11 +227,7 @@ _EXACT_FLOATS: Final = 2**53
 
 
 class Fault(ValueError):
-    """A value that does not fit; says where within it, and why.
-
-    Attributes:
-        places: For each fault the path of its value, and a sentence about it.
-    """
+    """A value that does not fit; says where within it, and why."""
 
     def __init__(self, places: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
         self.places = tuple(places)
@@ -290,12 +281,7 @@ _AS_THEY_ARE: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it.
-
-    Raises:
-        TypeError: It has no JSON form.
-        RecursionError: It is nested too deeply.
-    """
+    """Return a value as JSON has it."""
     if type(value) in _AS_THEY_ARE:
         return value
     return msgspec.to_builtins(value, str_keys=True, enc_hook=to_plain)
@@ -314,11 +300,7 @@ def is_record(value: Any) -> bool:
 
 
 def to_plain(value: Any) -> Any:
-    """Return something nearer to JSON than the value; for `enc_hook`.
-
-    Raises:
-        TypeError: It has no JSON form.
-    """
+    """Return something nearer to JSON than the value; for `enc_hook`."""
     if isinstance(value, PurePath):
         return str(value)
     if is_pydantic(type(value)):
@@ -351,11 +333,7 @@ def _dumped(value: Any) -> Any:
 
 
 def validate(adapter: Any, value: Any, *, strict: bool) -> Any:
-    """Have pydantic make a value.
-
-    Raises:
-        Fault: It does not fit.
-    """
+    """Have pydantic make a value."""
     pydantic: Any = sys.modules["pydantic"]
     try:
         return _validate(adapter, value, strict=strict)
@@ -402,11 +380,7 @@ def with_whole_numbers(value: Any) -> Any:
 
 
 def validator_of(schema: Mapping[str, Any], what: str) -> SchemaValidator | None:
-    """Return what checks values; ``None`` where jsonschema-rs is not installed.
-
-    Raises:
-        ValueError: The schema is none.
-    """
+    """Return what checks values; ``None`` where jsonschema-rs is not installed."""
     from mcpwire.protocol.output_validation import SchemaValidator
 
     try:

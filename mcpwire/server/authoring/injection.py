@@ -91,11 +91,7 @@ def where(function: Callable[..., Any]) -> str:
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return a function's type hints with their metadata.
-
-    Raises:
-        TypeError: A hint cannot be evaluated; names it.
-    """
+    """Return a function's type hints with their metadata."""
     target = inspect.unwrap(getattr(function, "func", function))
     if not hasattr(target, "__annotations__"):
         target = type(function).__call__
@@ -153,11 +149,7 @@ class _Plan:
 
 
 def _plan(dependency: Dependency) -> _Plan:
-    """Read a dependency's function.
-
-    Raises:
-        TypeError: It has a parameter that nothing fills.
-    """
+    """Read a dependency's function."""
     function = dependency.function
     injected = {}
     hints = hints_of(function)
@@ -185,11 +177,7 @@ def _kind(function: Callable[..., Any]) -> str:
 
 
 class Plans:
-    """The dependencies of one function, in the order in which they are made.
-
-    Raises:
-        TypeError: Nothing fills a parameter, or a dependency needs itself.
-    """
+    """The dependencies of one function, in the order in which they are made."""
 
     def __init__(self, injected: Mapping[str, Dependency | _ContextMark]) -> None:
         self._injected = dict(injected)
@@ -213,7 +201,6 @@ class Plans:
                 self._plans[function] = plan
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
         return bool(self._plans)
 
     async def make(

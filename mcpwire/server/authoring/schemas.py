@@ -250,9 +250,6 @@ def check_pattern(pattern: str) -> None:
 
     Such a one can take time that doubles with each character of a text. It must be one
     that `re` takes.
-
-    Raises:
-        TypeError: It does.
     """
     groups = [_Group()]
     before = ""
@@ -310,11 +307,7 @@ class Field(NamedTuple):
 
 
 def fields_of(kind: Any) -> list[Field]:
-    """Return the fields of a class; none where they are nobody else's business.
-
-    Raises:
-        TypeError: A hint cannot be read.
-    """
+    """Return the fields of a class; none where they are nobody else's business."""
     if typing.is_typeddict(kind):
         return [_member(kind, name, hint) for name, hint in _hints(kind).items()]
     if attrs.has(kind):
@@ -430,11 +423,7 @@ _LARGEST_PART: Final = 330
 
 
 class Schemas:
-    """Makes schemas that stand in one document.
-
-    Attributes:
-        definitions: What its references mean: the types that contain themselves.
-    """
+    """Makes schemas that stand in one document."""
 
     def __init__(self, *, for_input: bool, has_titles: bool = False) -> None:
         self.definitions: dict[str, Any] = {}
@@ -446,11 +435,7 @@ class Schemas:
         self._tidy = _tidied if for_input else _left
 
     def of(self, hints: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return the schema of each hint, as `translate` left it.
-
-        Raises:
-            TypeError: One has none; says which.
-        """
+        """Return the schema of each hint, as `translate` left it."""
         raw, definitions = msgspec.json.schema_components(
             hints, schema_hook=self._describe, ref_template=_REFERENCE + "{name}"
         )
@@ -718,9 +703,6 @@ def translate(hint: Any, *, is_exact: bool = False) -> Any:
 
     With `is_exact`, an object may have no members that its dataclass, attrs class or
     typed dict lacks.
-
-    Raises:
-        TypeError: A constraint does not go with its type.
     """
     return _translate(hint, Known(is_exact))
 
@@ -837,11 +819,7 @@ def _adapted(hint: Any) -> Any:
 
 
 def _bounded(hint: Any, bounds: dict[str, Any]) -> Any:
-    """Put bounds on a hint; on a union, on those members that they are about.
-
-    Raises:
-        TypeError: They are about nothing there, or a pattern is dangerous.
-    """
+    """Put bounds on a hint; on a union, on those members that they are about."""
     if not bounds:
         return hint
     if typing.get_origin(hint) in _UNIONS:
@@ -875,11 +853,7 @@ def _takes(hint: Any, bounds: dict[str, Any]) -> dict[str, Any]:
 
 
 def _probe(hint: Any) -> None:
-    """Have msgspec read a hint.
-
-    Raises:
-        TypeError: It cannot.
-    """
+    """Have msgspec read a hint."""
     with contextlib.suppress(msgspec.ValidationError):  # it does not fit, of course
         msgspec.convert(object(), hint)
 

@@ -231,18 +231,10 @@ class Parameters(typing.Protocol):
         """Those without a default."""
 
     def convert(self, arguments: object) -> dict[str, Any]:
-        """Return what the function is called with, by keyword.
-
-        Raises:
-            BadArguments: They do not fit; says where and why.
-        """
+        """Return what the function is called with, by keyword."""
 
     def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """Return the same, of texts that stand for the arguments.
-
-        Raises:
-            BadArguments: They do not fit; says where and why.
-        """
+        """Return the same, of texts that stand for the arguments."""
 
     def choices(self, name: str) -> list[str] | None:
         """Return what an argument may be, where that is a list."""
@@ -259,11 +251,7 @@ class Parameter:
 
 
 class HintedParameters:
-    """Parameters that type hints describe.
-
-    Raises:
-        TypeError: A hint has no JSON form, or says nothing sensible.
-    """
+    """Parameters that type hints describe."""
 
     def __init__(self, parameters: Sequence[Parameter], *, coerce: bool) -> None:
         self.names = tuple(each.name for each in parameters)
@@ -303,11 +291,7 @@ class HintedParameters:
         return make
 
     def convert(self, arguments: object) -> dict[str, Any]:
-        """Return what the function is called with, by keyword.
-
-        Raises:
-            BadArguments: They do not fit; names each that does not.
-        """
+        """Return what the function is called with, by keyword."""
         if arguments is None:
             arguments = {}
         plain = self._plain
@@ -376,9 +360,6 @@ class HintedParameters:
         """Return what the function is called with, of texts.
 
         A text that does not fit as it is may be JSON.
-
-        Raises:
-            BadArguments: They do not fit; names each that does not.
         """
         made: dict[str, Any] = {}
         faults: list[str] = []
@@ -438,11 +419,7 @@ def _default(default: Any) -> tuple[Any, ...]:
 
 
 def _hint(parameter: Parameter) -> Any:
-    """Return the hint to convert by; ``= None`` makes None a value.
-
-    Raises:
-        TypeError: It cannot be read; names the parameter.
-    """
+    """Return the hint to convert by; ``= None`` makes None a value."""
     try:
         made = translate(parameter.hint, is_exact=True)
     except TypeError as error:
@@ -544,11 +521,7 @@ _JSON_NAMES.update({bool: "boolean", int: "integer", float: "number"})
 
 
 def check_arguments(schema: Mapping[str, Any], arguments: object) -> dict[str, Any]:
-    """Return the arguments with the schema's defaults filled in.
-
-    Raises:
-        ToolError: They do not fit; names each argument that is wrong, and why.
-    """
+    """Return the arguments with the schema's defaults filled in."""
     if arguments is None:
         arguments = {}
     if type(arguments) is not dict:
@@ -607,14 +580,9 @@ def _name(value: object) -> str:
 
 
 class ExplicitParameters:
-    """Arguments that a function takes as they are, in one dict.
-
-    Raises:
-        ValueError: The schema is not one of a tool's arguments.
-    """
+    """Arguments that a function takes as they are, in one dict."""
 
     def __init__(self, schema: Mapping[str, Any], argument: str | None) -> None:
-        """Take the schema, and the name of the parameter that gets the dict."""
         if not isinstance(schema, dict) or schema.get("type") != "object":
             # 2025-11-25 server/tools, "Tool": an object, its root of type "object".
             raise ValueError('input_schema: expected an object with "type": "object"')
@@ -632,9 +600,6 @@ class ExplicitParameters:
         """Return what the function is called with, by keyword.
 
         Defaults of the schema stand where an argument is not given.
-
-        Raises:
-            BadArguments: They break the schema; says where.
         """
         if arguments is None:
             arguments = {}
@@ -663,11 +628,7 @@ class ExplicitParameters:
         return made
 
     def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """Return the same; texts are what they are.
-
-        Raises:
-            BadArguments: They break the schema; says where.
-        """
+        """Return the same; texts are what they are."""
         return self.convert(dict(arguments))
 
     def choices(self, name: str) -> list[str] | None:
@@ -721,23 +682,7 @@ def read_signature(
     structured: bool | None = None,
     validate: bool = True,
 ) -> Signature:
-    """Read a function's parameters, hints and docstring.
-
-    Args:
-        function: A function, method, partial or callable object; not a generator.
-        coerce: Whether a text is taken for a number, and the like.
-        explicit: Whether it takes all arguments in one dict.
-        skip: Parameters that are somebody else's business.
-        input_schema: The schema of that dict; makes it explicit.
-        output_schema: The schema of what it returns, instead of its hint's.
-        structured: Whether results are data as well as text; ``None``: where the hint
-            says what data.
-        validate: Whether results are held against their schema.
-
-    Raises:
-        TypeError: It cannot be called by a client; names the parameter and its place.
-        ValueError: A schema is none.
-    """
+    """Read a function's parameters, hints and docstring."""
     target = _target(function)
     try:
         _check_kind(function, target)
@@ -800,11 +745,7 @@ def _is_async(function: Any) -> bool:
 
 
 def _hints(target: Any) -> dict[str, Any]:
-    """Return the hints of a function.
-
-    Raises:
-        TypeError: One cannot be evaluated; names the parameter.
-    """
+    """Return the hints of a function."""
     if not hasattr(target, "__annotations__"):
         return {}  # written in C
     try:
@@ -859,11 +800,7 @@ def _naming(target: Any, missing: str) -> str:
 def _sorted(
     function: Callable[..., Any], hints: Mapping[str, Any], skip: Collection[str]
 ) -> tuple[list[inspect.Parameter], dict[str, Injected]]:
-    """Return the parameters that the client fills, and those that the server does.
-
-    Raises:
-        TypeError: One can be filled by nobody.
-    """
+    """Return the parameters that the client fills, and those that the server does."""
     taken: list[inspect.Parameter] = []
     injected: dict[str, Injected] = {}
     for name, parameter in inspect.signature(function).parameters.items():
@@ -885,11 +822,7 @@ def _sorted(
 
 
 def _only(taken: list[inspect.Parameter]) -> str | None:
-    """Return the name of the one parameter that gets all arguments.
-
-    Raises:
-        TypeError: There are more.
-    """
+    """Return the name of the one parameter that gets all arguments."""
     needed = [each for each in taken if each.default is each.empty] or taken
     if len(needed) > 1:
         raise TypeError(
