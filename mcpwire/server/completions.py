@@ -13,7 +13,7 @@ import attrs
 
 from mcpwire.errors import InvalidParams
 from mcpwire.server.authoring.signature import read_signature
-from mcpwire.server.components import object_of, runs_in_thread
+from mcpwire.server.components import in_thread, object_of
 from mcpwire.types import Completion
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Completer:
         return cls(
             function,
             signature,
-            runs_in_thread(signature, thread),
+            in_thread(signature, thread),
             names[0],
             names[1] if len(names) > 1 else None,
         )
@@ -99,12 +99,12 @@ class Completions:
         """Register what completes an argument."""
         known: Sequence[str] | None = None
         if "{" in reference:
-            registered = self._resources.completers.setdefault(reference, {})
+            registered = self._resources.templates.completers.setdefault(reference, {})
             if reference in self._resources.templates:
                 template = self._resources.templates[reference].component
                 known = template.matcher.template.names
         else:
-            registered = self._prompts.completers.setdefault(reference, {})
+            registered = self._prompts.table.completers.setdefault(reference, {})
             if reference in self._prompts.table:
                 known = self._prompts.table[reference].component.arguments
         if known is not None and argument not in known:
@@ -116,7 +116,7 @@ class Completions:
     def is_needed(self) -> bool:
         """Tell whether anything completes; if not, the capability is not declared."""
         prompts, templates = self._prompts.table, self._resources.templates
-        registered = (self._prompts.completers, self._resources.completers)
+        registered = (prompts.completers, templates.completers)
         return (
             any(each for by_name in registered for each in by_name.values())
             or any(_has_choices(prompts[key].component) for key in prompts)

@@ -7,7 +7,7 @@ kind of component that comes for the first time is declared from then on.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.protocol.methods import METHODS, find, methods_of
 from mcpwire.server.calling import Calling
@@ -25,30 +25,25 @@ from mcpwire.server.notifications import (
     Listens,
     Subscriptions,
 )
-from mcpwire.server.prompts import Prompts
-from mcpwire.server.prompts import remake as remake_prompt
-from mcpwire.server.resources import Resources
-from mcpwire.server.resources import remake as remake_resource
-from mcpwire.server.tools import ToolOptions, Tools
+from mcpwire.server.prompts import Prompts, make_prompt
+from mcpwire.server.resources import Resources, make_resource
+from mcpwire.server.tools import Tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from mcpwire.server.components import Component, Handle, Tool, Visible
+    from mcpwire.server.components import Visible
     from mcpwire.server.context import Services
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.extensions import Extension
     from mcpwire.server.request import RequestContext
+    from mcpwire.server.tools import Tool
     from mcpwire.versions import Revision
 
 
 __all__ = [
     "FeatureRegistry",
 ]
-
-# ===== offering
-
-C = TypeVar("C", bound="Component")
 
 _KINDS: Final = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources"}
 """What changed -> the capability that it belongs to."""
@@ -79,7 +74,7 @@ class FeatureRegistry:
         page_size: int | None,
         thread_limit: int,
         listens: int,
-        tool_options: ToolOptions,
+        make_tool: Callable[..., Tool],
     ) -> None:
         self._services = services
         self._redeclare = redeclare
@@ -93,21 +88,30 @@ class FeatureRegistry:
             partial(Context, services=services), thread_limit=thread_limit
         )
         size = check_page_size(page_size)
-        table = partial(self._table, on_duplicate=on_duplicate, visible=visible)
-        self.tool_options = tool_options
+        self.make_tool = make_tool
+
+        def table(noun: str, method: str, make: Callable[..., Any]) -> Table[Any]:
+            return Table(
+                noun,
+                on_duplicate=on_duplicate,
+                visible=visible,
+                calling=self.calling,
+                on_changed=partial(self.changed, method),
+                make=make,
+            )
+
         self.tools = Tools(
-            table("tool", TOOLS, rebuild=self._remake_tool),
-            self.calling,
-            page_size=size,
+            table("tool", TOOLS, lambda _, *given: make_tool(*given)), page_size=size
         )
         self.resources = Resources(
-            table("resource", RESOURCES, rebuild=remake_resource),
-            table("resource template", RESOURCES, rebuild=remake_resource),
-            self.calling,
+            table("resource", RESOURCES, make_resource),
+            table("resource template", RESOURCES, make_resource),
             page_size=size,
         )
-        prompts = table("prompt", PROMPTS, rebuild=remake_prompt)
-        self.prompts = Prompts(prompts, self.calling, page_size=size)
+        self.prompts = Prompts(
+            table("prompt", PROMPTS, lambda _, *given: make_prompt(*given)),
+            page_size=size,
+        )
         self.completions = Completions(self.prompts, self.resources, self.calling)
         self.subscriptions = Subscriptions(
             self.hub,
@@ -124,38 +128,10 @@ class FeatureRegistry:
             return list(uris)
         return self.resources.watchable(uris, request)
 
-    def _table(self, noun: str, changed: str, **options: Any) -> Table[Any]:
-        return Table(
-            noun,
-            context_of=self.calling.context_of,
-            on_changed=partial(self.changed, changed),
-            **options,
-        )
-
     async def _read_resource(self, uri: str, request: RequestContext) -> dict[str, Any]:
         return await self.resources.read({"uri": uri}, request)
 
     # What comes and goes...
-
-    def make_tool(
-        self, function: Callable[..., Any], options: Mapping[str, Any]
-    ) -> Tool:
-        """Make a tool of a function, without adding it."""
-        tool = self.tool_options.make(function, options)
-        tool.calling = self.calling
-        self.calling.plans_of(tool.signature)
-        return tool
-
-    def _remake_tool(
-        self, tool: Tool, function: Callable[..., Any], changes: Mapping[str, Any]
-    ) -> Tool:
-        return self.make_tool(function, {**tool.options, **changes})
-
-    def added(self, handle: Handle[C]) -> Handle[C]:
-        """Let what was registered be called as this server calls."""
-        handle.component.calling = self.calling
-        self.check_completions()
-        return handle
 
     def mount(self, other: FeatureRegistry, prefix: str) -> None:
         """Show what another one has; names begin with the prefix, URIs stay."""
@@ -178,6 +154,7 @@ class FeatureRegistry:
     def changed(self, method: str) -> None:
         """Tell who listens that a list is another; from any thread."""
         self.declare_kind(_KINDS[method])
+        self.check_completions()
         self.hub.tell(method)
 
     def updated(self, uri: str) -> None:
@@ -188,7 +165,7 @@ class FeatureRegistry:
 
     def check_completions(self) -> None:
         """Declare completion as soon as anything completes."""
-        if self.completions.is_needed():
+        if "completions" not in self._kinds and self.completions.is_needed():
             self.declare_kind("completions")
 
     def declare_kind(self, kind: str) -> None:

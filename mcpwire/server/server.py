@@ -18,8 +18,9 @@ from mcpwire.server.dispatcher import Dispatcher
 from mcpwire.server.input_rounds import StateSealer
 from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.notifications import PROMPTS, RESOURCES, TOOLS
+from mcpwire.server.prompts import make_prompt
 from mcpwire.server.registry import FeatureRegistry
-from mcpwire.server.tools import ToolOptions
+from mcpwire.server.tools import make_tool
 from mcpwire.types import decode
 from mcpwire.types.lifecycle import Implementation
 from mcpwire.versions import REVISIONS, read_revisions
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
         PromptKeywords,
         ResourceKeywords,
         Table,
-        Tool,
         ToolKeywords,
         Visible,
     )
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from mcpwire.server.input_rounds import SingleUse
     from mcpwire.server.prompts import Prompt
     from mcpwire.server.resources import Resources
+    from mcpwire.server.tools import Tool
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.custom import ReceiveFn, SendFn
     from mcpwire.transports.memory import MemoryChannel
@@ -168,10 +169,8 @@ class Server:
             Implementation,
             compose(
                 {"name": name, "version": version},
-                title=title,
-                description=description,
+                {"title": title, "description": description, "icons": icons},
                 websiteUrl=website_url,
-                icons=icons,
             ),
         )
         self._instructions = instructions
@@ -192,8 +191,11 @@ class Server:
             page_size=page_size,
             thread_limit=thread_limit,
             listens=limits.listens,
-            tool_options=ToolOptions(
-                coerce=coerce, timeout=tool_timeout, validate_output=validate_output
+            make_tool=partial(
+                make_tool,
+                coerce=coerce,
+                timeout=check_timeout(tool_timeout, "tool_timeout"),
+                validate_output=validate_output,
             ),
         )
         for extension in extensions:
@@ -309,7 +311,7 @@ class Server:
             TypeError: The function and the URI do not fit; names the parameter.
             ValueError: The URI or an option is wrong, or the URI is taken.
         """
-        return self._features.added(self.resources.add(uri, content, **options))
+        return self.resources.add(uri, content, **options)
 
     @overload
     def prompt(self, function: F, /) -> F: ...
@@ -340,7 +342,7 @@ class Server:
             TypeError: The function cannot be a prompt; names the parameter and why.
             ValueError: An option is wrong, or the name is taken.
         """
-        return self._features.added(self._features.prompts.add(function, **options))
+        return self.prompts.add(make_prompt(function, options))
 
     def completion(self, reference: str, argument: str) -> Callable[[F], F]:
         """Register a function that completes an argument.
@@ -372,7 +374,9 @@ class Server:
         Raises:
             ValueError: The URI or an option is wrong, or the URI is taken.
         """
-        return self._features.added(self.resources.add_file(uri, path, **options))
+        from mcpwire.server.directories import add_file
+
+        return add_file(self.resources, uri, path, **options)
 
     def add_directory(
         self, uri: str, path: str | PathLike[str], **options: Unpack[DirectoryKeywords]
@@ -382,7 +386,9 @@ class Server:
         Raises:
             ValueError: The URI or an option is wrong, or the URI is taken.
         """
-        return self._features.added(self.resources.add_directory(uri, path, **options))
+        from mcpwire.server.directories import add_directory
+
+        return add_directory(self.resources, uri, path, **options)
 
     # Changes...
 
