@@ -396,19 +396,6 @@ def described(
     return {**made, "required": required} if required else made
 
 
-def loses_defaults(kind: type) -> bool:
-    """Tell whether msgspec makes objects of a class that lack what was not given.
-
-    It leaves a dataclass's defaults where they are, in the class, and writes only what
-    it finds in the object.
-    """
-    return (
-        dataclasses.is_dataclass(kind)
-        and hasattr(kind, "__dict__")
-        and any(f.default is not dataclasses.MISSING for f in dataclasses.fields(kind))
-    )
-
-
 ORDER: Final = "x-mcpwire-order"
 """Says in which order the values of an enum stand; it does not leave this package."""
 
@@ -920,7 +907,7 @@ def _class(kind: type, known: Known) -> Any:
         return _adapted(kind)
     if kind not in known.stands:
         known.stands[kind] = kind
-        if (known.is_exact and has_fields(kind)) or _is_strange(kind):
+        if has_fields(kind):
             _mirror(kind, known)
     return known.stands[kind]
 
@@ -931,44 +918,6 @@ def _needs_adapter(kind: type) -> bool:
     For msgspec, a dataclass of pydantic would be one without any rules.
     """
     return is_pydantic(kind) and not hasattr(kind, "model_validate_json")
-
-
-def _is_strange(hint: Any) -> bool:
-    """Tell whether something in a hint is not in msgspec's own words."""
-    seen: dict[int, Any] = {}
-    pending = [hint]
-    while pending:
-        one = pending.pop()
-        if id(one) in seen:
-            continue
-        seen[id(one)] = one  # kept, so that no other gets its identity
-        if _is_strange_itself(one):
-            return True
-        if typing.get_origin(one) is Annotated:
-            check_pattern(facts_of(one.__metadata__).get("pattern", ""))
-        pending += _parts(one)
-    return False
-
-
-def _parts(hint: Any) -> list[Any]:
-    """Return the hints that one is made of."""
-    if isinstance(hint, type) and typing.get_origin(hint) is None:
-        return [field.hint for field in fields_of(hint)]
-    if _is_alias(hint):
-        return [hint.__value__]
-    if typing.get_origin(hint) is Literal:
-        return []
-    return [each for each in typing.get_args(hint) if each is not Ellipsis]
-
-
-def _is_strange_itself(hint: Any) -> bool:
-    origin = typing.get_origin(hint)
-    if isinstance(hint, type) and origin is None:
-        return _needs_adapter(hint) or loses_defaults(hint)
-    if origin is Annotated:
-        own = msgspec.Meta
-        return any(type(i) is not own and facts_of([i]) for i in hint.__metadata__)
-    return origin in _UNIONS and not _is_readable(hint)
 
 
 def _mirror(kind: Any, known: Known) -> None:
