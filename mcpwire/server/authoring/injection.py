@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     RunPlain = Callable[[Callable[[], Any]], Awaitable[Any]]
     """Runs a plain function where it may block."""
 
+_FRAMES: Final = 16
+
 __all__ = [
     "CONTEXT",
     "Dependency",
@@ -93,18 +95,27 @@ def where(function: Callable[..., Any]) -> str:
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Return a function's type hints with their metadata."""
     target = inspect.unwrap(getattr(function, "func", function))
-    if not hasattr(target, "__annotations__"):
-        target = type(function).__call__
+    if not inspect.isroutine(target) and not inspect.isclass(target):
+        target = type(target).__call__
     target = getattr(target, "__func__", target)
+    if not hasattr(target, "__annotations__"):
+        return {}  # written in C
     try:
-        return typing.get_type_hints(
-            target, localns=_closure(target), include_extras=True
-        )
+        try:
+            return typing.get_type_hints(
+                target, localns=_closure(target), include_extras=True
+            )
+        except NameError:
+            return typing.get_type_hints(
+                target, localns=_names_around(target), include_extras=True
+            )
     except NameError as error:
         raise TypeError(
-            f"{where(function)}: a type hint names {error.name!r}, which is not known "
-            "there: define it in the module, or leave out the future import"
+            f"the hint of {_naming(target, str(error.name))} names {error.name!r}, "
+            "which is not known there: define it in the module"
         ) from error
+    except (AttributeError, SyntaxError) as error:
+        raise TypeError(f"a type hint cannot be read: {error}") from error
 
 
 def _closure(function: Callable[..., Any]) -> dict[str, Any]:
@@ -118,6 +129,34 @@ def _closure(function: Callable[..., Any]) -> dict[str, Any]:
         except ValueError:  # not bound yet
             continue
     return found
+
+
+def _names_around(target: Any) -> dict[str, Any]:
+    """Return names that a hint may mean although the module has none of them.
+
+    Those of the functions that are running, where the function is made in one of them;
+    and `Context`, which is often imported for type checkers only.
+    """
+    from mcpwire.server.context import Context
+
+    names: dict[str, Any] = {}
+    frame = inspect.currentframe()
+    left = _FRAMES
+    while frame is not None and left:
+        left -= 1
+        is_ours = frame.f_globals.get("__name__", "").startswith("mcpwire.")
+        if frame.f_locals is not frame.f_globals and not is_ours:
+            names = {**frame.f_locals, **names}
+        frame = frame.f_back
+    names = {"Context": Context, **names, **_closure(target)}
+    # What the module itself says comes first.
+    return {name: names[name] for name in names.keys() - target.__globals__.keys()}
+
+
+def _naming(target: Any, missing: str) -> str:
+    hints = target.__annotations__
+    name = next((name for name in hints if missing in str(hints[name])), "return")
+    return "what it returns" if name == "return" else f"the parameter {name!r}"
 
 
 def injected_by(

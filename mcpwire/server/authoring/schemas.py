@@ -80,7 +80,6 @@ __all__ = [
     "fields_of",
     "has_fields",
     "is_nullable",
-    "loses_defaults",
     "members_of",
     "translate",
     "without_null",
