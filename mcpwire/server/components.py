@@ -556,17 +556,11 @@ class Table(Generic[C]):
             logger.warning("there is a %s %r already", self._noun, key)
             if self._on_duplicate == "ignore":
                 return Handle(self, found)
-        self._adopt(component)
+        component.calling = self._calling
         component.completers = self.completers.setdefault(key, {})
         self._components[key] = component
         self.changed()
         return Handle(self, component)
-
-    def _adopt(self, component: C) -> None:
-        """Let it be called as this server calls; its dependencies are read now."""
-        component.calling = self._calling
-        if component.signature is not None:
-            self._calling.plans_of(component.signature)
 
     def remove(self, key: str) -> None:
         """Take one away.
@@ -591,7 +585,7 @@ class Table(Generic[C]):
             raise KeyError(f"there is no {self._noun} {key!r}")
         if new.key != key and new.key in self._components:
             raise ValueError(f"there is a {self._noun} {new.key!r} already")
-        self._adopt(new)
+        new.calling = self._calling
         new.completers = old.completers
         self._components = {
             (new.key if k == key else k): (new if k == key else c)

@@ -13,7 +13,7 @@ from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
 from mcpwire.limits import check_timeout
 from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
-from mcpwire.server.calling import Slots
+from mcpwire.server.calling import Prepared, Slots
 from mcpwire.server.components import (
     EXCERPT,
     Component,
@@ -29,7 +29,6 @@ from mcpwire.wire.headers import find_param_headers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpwire.server.calling import Prepared
     from mcpwire.server.components import Table
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.extensions.tasks import Tasks
@@ -202,10 +201,9 @@ class Tools:
             with calling.context_of(request):
                 value = await tool.function(**arguments)
             return tool_result(value, signature.returns, request.revision)
-        prepared = calling.prepare(signature, tool.function, arguments)
+        prepared = Prepared(calling, signature, tool.function, arguments)
         try:
-            if prepared.needs_making:
-                await prepared.make(calling.context_of(request))
+            await prepared.make(request)
             if self.tasks is not None and may_be_task:
                 run = partial(self._run_and_close, tool, prepared)
                 task = await self.tasks.intercept(tool, params, request, run)
@@ -231,14 +229,13 @@ class Tools:
         self, tool: Tool, prepared: Prepared, request: RequestContext
     ) -> dict[str, Any]:
         """Call the function and return the result that its value makes."""
-        context = tool.calling.context_of(request)
         slots = None if tool.slots is None else tool.slots.here()
         owner = "" if slots is None else request.info.owner
         if slots is not None:
             await slots.acquire(owner)
         try:
             value = await prepared.call(
-                context, runs_in_thread=tool.runs_in_thread, timeout=tool.timeout
+                request, runs_in_thread=tool.runs_in_thread, timeout=tool.timeout
             )
         finally:
             if slots is not None:

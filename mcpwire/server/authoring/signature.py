@@ -34,7 +34,7 @@ from mcpwire.server.authoring.conversion import (
     validator_of,
     with_whole_numbers,
 )
-from mcpwire.server.authoring.injection import hints_of, injected_by, where
+from mcpwire.server.authoring.injection import Plans, hints_of, injected_by, where
 from mcpwire.server.authoring.results import Returns, read_returns
 from mcpwire.server.authoring.schemas import (
     Schemas,
@@ -575,6 +575,9 @@ class Signature:
     injected: Mapping[str, Injected]
     """The parameters that the server fills: with the context, or a dependency."""
 
+    plans: Plans | None
+    """How these are filled; ``None``: there are none."""
+
     returns: Returns
 
     is_async: bool
@@ -598,6 +601,7 @@ def read_signature(
         _check_kind(function, target)
         hints = hints_of(target)
         taken, injected = _sorted(function, hints)
+        plans = Plans(injected) if injected else None
         description, told = read_docstring(inspect.getdoc(target))
         parameters: Parameters
         if input_schema is not None:
@@ -615,7 +619,9 @@ def read_signature(
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{where(function)}: {error}") from error
-    return Signature(parameters, injected, returns, _is_async(function), description)
+    return Signature(
+        parameters, injected, plans, returns, _is_async(function), description
+    )
 
 
 def _target(function: Callable[..., Any]) -> Any:
