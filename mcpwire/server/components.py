@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     Visible = Callable[[Context, "Component"], bool]
 
-    """Whether a component is there for who asks; for the list and for its use."""
+    """Whether a component is there for a request; for its list and its use."""
 
     Kind = str
 
@@ -165,7 +165,7 @@ class ComponentKeywords(TypedDict, total=False):
     """Labels for a `visible` predicate; clients do not see them."""
 
     visible: Visible | None
-    """Takes a `Context` and the component; whether it is there for who asks."""
+    """Takes a `Context` and the component; whether it is there for that request."""
 
 
 class ToolKeywords(ComponentKeywords, total=False):
@@ -207,7 +207,7 @@ class ResourceKeywords(ComponentKeywords, total=False):
     """How many bytes it has, where that is known; templates have none."""
 
     annotations: Annotations | Mapping[str, Any] | None
-    """For whom it is, and how important."""
+    """Its audience, and how important it is."""
 
     ttl_ms: int | None
     """How long what was read may be kept, in milliseconds (2026-07-28)."""
@@ -216,7 +216,7 @@ class ResourceKeywords(ComponentKeywords, total=False):
     """Whether what was read may be given to others (2026-07-28)."""
 
     unchecked: Iterable[str]
-    """Variables of a template whose values may be ``..`` or absolute paths."""
+    """Variables of a template that may be ``..`` or absolute paths."""
 
     thread: bool | None
     """Whether a plain function runs in a worker thread; ``None``: it does."""
@@ -378,7 +378,7 @@ class Component:
         return attrs.evolve(self, key=key, definition={**self.definition, "name": key})
 
     def check_scopes(self, request: RequestContext) -> None:
-        """Refuse a request over HTTP whose principal lacks a scope: `ScopeRequired`."""
+        """Raise `ScopeRequired` where the principal of a request lacks a scope."""
         if self.scopes and request.info.transport == "http":
             check_scopes(request.info.principal, self.scopes)
 
@@ -479,7 +479,7 @@ class Table(Generic[C]):
         noun: What they are, for error messages.
         on_duplicate: What comes of a second one with the same key: ``"error"``,
             ``"replace"`` or ``"ignore"``.
-        visible: Whether a component is there for who asks, beside its own predicate.
+        visible: Whether a component is there, beside its own predicate.
         calling: How functions are called; makes the context that predicates get.
         on_changed: Is told that something came, went or changed.
         make: Makes a component, of the old one's key, a function and options.
@@ -517,7 +517,7 @@ class Table(Generic[C]):
         self.public: dict[str, C] = {}
         self.completers: dict[str, dict[str, Completer]] = {}
 
-    # For who registers...
+    # Registration...
 
     def __len__(self) -> int:
         return len(self._components)
@@ -623,10 +623,10 @@ class Table(Generic[C]):
         """Tell whether another table is mounted here, or somewhere below."""
         return any(m.table is other or m.table.shows(other) for m in self._mounts)
 
-    # For who asks...
+    # Requests...
 
     def get(self, key: object, request: RequestContext) -> C | None:
-        """Return the component with that key if it is there for who asks."""
+        """Return the component with that key if the request may see it."""
         if type(key) is not str:
             return None
         component = self._components.get(key)
@@ -639,7 +639,7 @@ class Table(Generic[C]):
         return None
 
     def all(self, request: RequestContext) -> list[C]:
-        """Return what is there for who asks, in order."""
+        """Return the components that the request may see, in order."""
         there = [c for c in self._components.values() if self._is_there(c, request)]
         if not self._mounts:
             return there

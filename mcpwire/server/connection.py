@@ -1,15 +1,12 @@
 """One client on a duplex stream: its session, and the handlers that run for it.
 
 It is the stream's `Inbound`. What the protocol says stands in `dispatcher`; here
-requests become tasks, and cancelling them ends the tasks.
+requests become tasks, and cancelling them ends the tasks. `serve_stream` and
+`serve_messages` serve a client over what the user opened: the protocol does not care
+which side opened the connection.
 
 A client may initialize again, as a bridge does that serves several clients with one
 child process. The calls under way keep the session before until they have ended.
-
-Serves one client over what the user opened: a byte stream, or single messages.
-
-The other end is a client with a `Stream` or `Messages` target, or one that waits for us
-with a `Reverse`: who opened the connection makes no difference to the protocol.
 """
 
 from __future__ import annotations
@@ -233,7 +230,7 @@ class ServerConnection:
         return await self._dispatcher.perform(request, params)
 
     async def _start(self) -> None:
-        """Begin what handlers need, once, whoever comes first."""
+        """Enter the lifespan, once."""
         if self._started is None:
             self._started = asyncio.get_running_loop().create_task(
                 self._dispatcher.start(), name="mcpwire-server-start"
@@ -381,7 +378,7 @@ async def serve_messages(
     cancels the handlers and closes, in bounded time.
 
     Args:
-        dispatcher: Who answers.
+        dispatcher: Answers the requests.
         send: Takes one message; plain or async.
         receive: An async function that returns one message: a ``dict``, ``str`` or
             bytes. ``None``, `EOFError` and `StopAsyncIteration` are the end.

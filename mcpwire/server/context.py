@@ -200,7 +200,7 @@ class Context:
 
     @property
     def principal(self) -> Principal | None:
-        """Who asks, where that was proved; over HTTP with authorization."""
+        """The authenticated principal; over HTTP with authorization."""
         return self.request.info.principal
 
     @property
@@ -210,7 +210,7 @@ class Context:
 
     @property
     def client_info(self) -> Mapping[str, Any] | None:
-        """Who the client says it is, where it said so; for display only."""
+        """What the client calls itself, if it said so; for display only."""
         return self.request.client_info
 
     @property
@@ -239,7 +239,7 @@ class Context:
         return self.request.is_cancelled
 
     def raise_if_cancelled(self) -> None:
-        """Stop a plain function whose request was withdrawn; an async one is stopped.
+        """Stop a plain function after its request was withdrawn.
 
         Raises:
             CancelledError: It was.
@@ -296,7 +296,7 @@ class Context:
         from mcpwire.wire.json import Fragment, encode
 
         if self.request.wants_log(level):
-            # Written here, so that whoever gave it hears of it, and can change it now.
+            # Encoded here: the caller gets its errors, and may change the data now.
             text = Fragment(encode(data))
             self._sending().put(level, text, logger, is_log=True)
         return _SENT

@@ -53,7 +53,7 @@ _FOLDER: Final = _FILE | getattr(os, "O_DIRECTORY", 0)
 
 
 class Folder:
-    """A folder whose files may be read."""
+    """A folder of readable files."""
 
     def __init__(
         self,

@@ -108,7 +108,7 @@ INITIALIZED: Final = "notifications/initialized"
 TOOLS_CALL: Final = "tools/call"
 
 ASK_TIMEOUT_S: Final = 600.0
-"""How long a client may take to answer: there may be a person who thinks."""
+"""How long a client may take to answer: a person may have to think."""
 
 RESOURCE_NOT_FOUND: Final = -32002
 
@@ -127,14 +127,14 @@ _SPANS: Final = {
 """Capabilities that not every revision knows: the first and the last that does."""
 
 _MUTUAL: Final = frozenset({TASKS})
-"""Extensions whose requests are refused unless the client declared them too. Skills are
-not among them: reading what is there takes nothing of the client (SEP-2640)."""
+"""Extensions that the client must have declared too, or their requests are refused.
+Skills are not among them: reading them takes nothing of the client (SEP-2640)."""
 
 _STATELESS_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
 """Members of results that no revision before 2026-07-28 has."""
 
 _CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
-"""The hints of a cacheable result whose handler gives none: do not keep it."""
+"""The hints of a cacheable result where its handler gives none: do not keep it."""
 
 _STATELESS_CODES: Final = frozenset(
     {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
@@ -355,7 +355,7 @@ class Dispatcher:
     """Answers the requests of any number of connections.
 
     Args:
-        info: Who this server says it is.
+        info: The server's name and version.
         capabilities: Its `ServerCapabilities`, as a plain dict.
         methods: Handlers by method. A handler takes the params and a `RequestContext`
             and returns the result as a dict, or a coroutine of it. What it raises: an
@@ -364,15 +364,15 @@ class Dispatcher:
         instructions: How the server wants to be used.
         revisions: What it speaks; all of them by default.
         limits: Bounds on what one client may cost.
-        auth: Who may ask, over HTTP; everybody without it.
+        auth: Protects it over HTTP; ``None``: everybody may use it.
         lifespan: What handlers need while it serves.
         headers_of: Returns which arguments of a ``tools/call`` its header fields
             repeat.
-        hub: Who hears that something changed; one of its own without it.
+        hub: Tells clients of changes; one of its own without it.
         ask_timeout: How long a client may take to answer a question, in seconds.
 
     Attributes:
-        hub: Who hears that something changed.
+        hub: Tells clients of changes.
         limits: As given.
         auth: As given.
         ask_timeout: As given.
@@ -390,7 +390,7 @@ class Dispatcher:
 
     answers_cancelled: bool = False
     """Whether a session's request over HTTP that was cancelled is answered with the
-    error -32800, for the sake of whoever waits for its POST."""
+    error -32800, because its client may wait for the POST's answer."""
 
     def __init__(
         self,
@@ -677,7 +677,7 @@ class Dispatcher:
     ) -> tuple[Session, dict[str, Any]]:
         """Open a session; return it and the result.
 
-        Whoever owns the connection sets its `send` and adds it to the `hub`.
+        The connection's owner sets its `send` and adds it to the `hub`.
 
         Raises:
             RPCError: It is refused; this is the answer.
@@ -746,30 +746,30 @@ class Dispatcher:
     def notified(
         self, session: Session, method: str, params: dict[str, Any] | None
     ) -> None:
-        """Take note of what a session's client tells; never waits or raises."""
+        """Take a notification of a session's client; never waits or raises."""
         if method == INITIALIZED:
             session.is_initialized = True
 
     def session_left(self, session: Session) -> None:
-        """Let go of a session, which is told once for each, however it ended."""
+        """Forget a session; called once for each, however it ended."""
         self.hub.remove(session)
 
     async def session_closed(self, session: Session) -> None:
-        """Wait until nothing goes on any more for a session that has left."""
+        """Wait until a session that has left is wound up."""
 
     def new_session_id(self, session: Session) -> str | None:
         """Return the id that a session gets over HTTP; ``None``: a random one."""
         return None
 
     async def resume_session(self, id: str, info: RequestInfo) -> Session | None:
-        """Return the session with an id that nobody here knows, or ``None``."""
+        """Return a session with an id that is unknown here, or ``None``."""
         return None
 
     def withdraw_session_id(self, id: str) -> None:
-        """Take note that no session is opened again by an id: its client ended it."""
+        """Never resume a session by this id: its client ended it."""
 
     async def delete_session(self, id: str, info: RequestInfo) -> bool:
-        """End what a session had whose id nobody here knows; tell whether it had any.
+        """End a session with an id that is unknown here; tell whether there was one.
 
         2025-11-25 basic/transports, "Session Management": DELETE.
         """
@@ -783,7 +783,7 @@ class Dispatcher:
         return self.lifespan.is_needed
 
     async def start(self) -> None:
-        """Be ready to perform, for one more user, who calls `aclose` when done.
+        """Start the lifespan for one more user; it calls `aclose` when done.
 
         Raises:
             Exception: What the lifespan raised; there is no user more then.
@@ -791,7 +791,7 @@ class Dispatcher:
         await self.lifespan.start()
 
     async def aclose(self) -> None:
-        """Let one user go; with the last one the lifespan ends."""
+        """Release one user; with the last one the lifespan ends."""
         await self.lifespan.aclose()
 
     # Connections...

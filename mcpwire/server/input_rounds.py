@@ -12,9 +12,8 @@ The handler begins anew each time, and finds the answers that there are. Where t
 client can be asked in between, as in sessions and tasks, nothing of this happens; only
 keys and `once` are the same.
 
-Seals what a call remembers between its rounds, with keys, a clock and chance.
-
-What a sealed state is and what it is bound to stands in `protocol.request_state`.
+The client keeps the state of a call between its rounds, sealed by `StateSealer`. What a
+sealed state is and what it is bound to stands in `protocol.request_state`.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ __all__ = [
 ]
 
 STATE_LIFETIME_S: Final = 600.0
-"""How long a client has for its answers: there may be a person who thinks."""
+"""How long a client has for its answers: a person may have to think."""
 
 _MOST_USED: Final = 100_000
 
@@ -78,7 +77,7 @@ class SingleUse(Protocol):
     """Remembers which states were used, for servers that let none be used twice.
 
     2026-07-28 basic/patterns/mrtr: where a state may be consumed once only, the server
-    MUST see to that itself. A client whose connection broke cannot go on then.
+    MUST see to that itself. After a broken connection a client cannot go on then.
     """
 
     def use(self, nonce: str, expires_at: int) -> bool:
@@ -303,7 +302,7 @@ class InputRounds:
                 return known.answer
             logger.warning(
                 "%s: the question %r is not what it was when it was answered, so it is "
-                "asked again; one whose text changes needs a key=",
+                "asked again; a question with changing text needs a key=",
                 self._request.method,
                 key,
             )
@@ -392,8 +391,8 @@ def may_ask(request: RequestContext) -> bool:
 def begin(request: RequestContext, sealer: StateSealer) -> InputRounds:
     """Return what a request's call asked and was answered so far.
 
-    Cheap to call twice. Whoever runs a handler calls it first where the params hold
-    `inputResponses` or `requestState`; else the first question does.
+    Cheap to call twice. It is called before a handler runs where the params hold
+    `inputResponses` or `requestState`; else the first question calls it.
     """
     if request.rounds is None:
         rounds = InputRounds(sealer, request)
@@ -404,7 +403,7 @@ def begin(request: RequestContext, sealer: StateSealer) -> InputRounds:
 
 
 def finish(request: RequestContext) -> dict[str, Json]:
-    """Return the result of a request whose handler raised `InputNeeded`."""
+    """Return the result of a request after its handler raised `InputNeeded`."""
     if request.rounds is None:
         logger.error("%s: InputNeeded was raised by hand", request.method)
         raise InternalError("the handler failed")

@@ -1,7 +1,7 @@
 """What a server needs while it serves: entered with its first user, left with the last.
 
 A user is a connection, or an HTTP application. The context manager runs in a task of
-its own, so that it ends in the task in which it began, whoever came first and last.
+its own, so that it ends in the task in which it began, whatever users come and go.
 
 Where serving is the whole work of a process, nothing that handlers left running in
 threads is to keep it alive: `end_soon` before the loop ends, `leave_threads` after.
@@ -74,7 +74,7 @@ class Lifespan:
         with self._lock:
             run = self._run
             if run is not None and run.loop.is_closed():
-                # What ran there has ended, and its users with it, who did not say so.
+                # What ran there has ended, and its users with it, without a word.
                 run, self._users = None, 0
             self._users += 1
             if not self.is_needed:
@@ -143,10 +143,10 @@ class _Run:
                     stack.push_async_callback(other.aclose)
                 for each in enter:
                     await stack.enter_async_context(each())
-            except Exception as error:  # noqa: BLE001 - raised in whoever starts
+            except Exception as error:  # noqa: BLE001 - raised in `start`
                 self._entered.set_exception(error)
             except BaseException as error:
-                # Whoever starts must not take it for a cancellation of theirs.
+                # `start` must not take it for a cancellation of its own task.
                 failure = RuntimeError("the lifespan was cancelled as it began")
                 failure.__cause__ = error
                 self._entered.set_exception(failure)
@@ -173,12 +173,12 @@ class _Run:
 
 
 async def _wait(future: _Future) -> None:
-    """Wait for what may come from another loop; who is cancelled leaves it alone."""
+    """Wait for a future of any loop; cancelling the wait does not cancel it."""
     if future.done():
         future.result()
     else:
         here = asyncio.wrap_future(future)
-        # Who gives up waiting does not want to know why it failed, either.
+        # A caller that is cancelled does not want to know why it failed, either.
         here.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(here)
 
@@ -186,8 +186,8 @@ async def _wait(future: _Future) -> None:
 def end_soon(code: int) -> list[threading.Timer]:
     """End this process, with that exit code, if the end of the loop takes too long.
 
-    It waits for every task and for the threads that are its own. Whoever is done with
-    it in time cancels the timers that this returns.
+    It waits for every task and for the threads that are its own. The caller cancels
+    the timers that this returns when the loop has ended in time.
     """
     if len(asyncio.all_tasks()) <= 1 and threading.active_count() <= 1:
         return []

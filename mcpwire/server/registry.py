@@ -123,7 +123,7 @@ class FeatureRegistry:
         services.call_tool = self.tools.call_inside
 
     def _watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
-        # Who reads them by hand knows alone which there are.
+        # Only the author's own handler knows which there are.
         if "resources/read" in self.methods:
             return list(uris)
         return self.resources.watchable(uris, request)
@@ -152,13 +152,13 @@ class FeatureRegistry:
         self._redeclare()
 
     def changed(self, method: str) -> None:
-        """Tell who listens that a list is another; from any thread."""
+        """Tell clients that a list changed; from any thread."""
         self.declare_kind(_KINDS[method])
         self.check_completions()
         self.hub.tell(method)
 
     def updated(self, uri: str) -> None:
-        """Tell who listens that a resource's content is another; from any thread."""
+        """Tell clients that a resource's content changed; from any thread."""
         self.hub.tell(UPDATED, uri)
         for other in self._mounted_in:
             other.updated(uri)

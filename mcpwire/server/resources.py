@@ -66,7 +66,7 @@ class Resource(Component):
     mime_type: str | None = None
 
     hints: dict[str, Any] = attrs.field(factory=dict)
-    """How long and by whom what was read may be kept (2026-07-28)."""
+    """How long, and by which caches, what was read may be kept (2026-07-28)."""
 
 
 @attrs.define(eq=False, kw_only=True, repr=False)
@@ -338,9 +338,9 @@ class Resources:
         """Return what answers for a URI, and what its function takes.
 
         Raises:
-            ResourceNotFound: Nothing does, for who asks.
+            ResourceNotFound: Nothing does, or the request may not see it.
             InvalidParams: It is no URI.
-            ScopeRequired: Who asks may not.
+            ScopeRequired: The principal lacks a scope.
         """
         found: Resource | None = self.table.get(uri, request)
         arguments: dict[str, Any] | None = {}
@@ -361,8 +361,8 @@ class Resources:
         """Return the template of that text, or the first that matches that URI.
 
         Raises:
-            InvalidParams: There is none, for who asks.
-            ScopeRequired: Who asks may not.
+            InvalidParams: There is none, or the request may not see it.
+            ScopeRequired: The principal lacks a scope.
         """
         found = self.templates.get(uri, request)
         if found is None:
@@ -389,7 +389,7 @@ class Resources:
         return {}
 
     def watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
-        """Return those that are there for who asks.
+        """Return those that the request may see.
 
         Raises:
             InvalidParams: They are too many, or too long.

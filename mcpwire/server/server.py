@@ -62,8 +62,6 @@ __all__ = [
     "Server",
 ]
 
-# ===== app
-
 SERVER_LIMITS: Final[Limits] = Limits(inbound=1_024)
 """The bounds of a `Server` that is given none: more requests at once than a client
 would take."""
@@ -91,8 +89,8 @@ class Server:
     told. One server object serves any number of connections, of both eras.
 
     Args:
-        name: Who it says it is.
-        version: Which one.
+        name: Its name, for programs.
+        version: Its version.
         title: Its name for people.
         description: What it is for.
         website_url: Where to read more.
@@ -105,14 +103,14 @@ class Server:
         revisions: What it speaks; all of them by default.
         page_size: How many components one page of a list has; ``None``: all of them.
         visible: Takes a `Context` and a component; whether that component is there for
-            who asks. Lists and uses agree.
+            the request. Lists and uses agree.
         on_duplicate: What comes of a second component with the same name: ``"error"``,
             ``"replace"`` or ``"ignore"``.
         state_keys: Secrets that seal what a client of 2026-07-28 keeps for us between
             the rounds of a call, the newest first. Several processes behind one URL
             need the same; without any a random one is made.
         single_use: Remembers which of those sealed states were used, so that none is
-            used twice, such as a `MemorySingleUse`. A client whose connection broke
+            used twice, such as a `MemorySingleUse`. After a broken connection a client
             cannot go on with its call then, so ``None``, the default, lets a state be
             used again until it expires.
         ask_timeout: How long a client may take to answer a question, in seconds.
@@ -121,7 +119,7 @@ class Server:
         coerce: Whether arguments of a wrong type are converted where that is plain.
         validate_output: Whether structured results are held against the schema of
             their tool before they leave.
-        auth: Who may ask over HTTP.
+        auth: Protects it over HTTP; ``None``: everybody may use it.
         extensions: `Tasks`, `Skills` and others.
 
     Raises:

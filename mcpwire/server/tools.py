@@ -110,10 +110,7 @@ def make_tool(
         raise ValueError(f"tool {name!r}: {error}") from error
     if given.get("timeout") is not None:
         timeout = check_timeout(given["timeout"])
-    concurrency = given.get("concurrency")
-    if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
-        raise ValueError(f"concurrency must be an integer above 0, got {concurrency!r}")
-    slots = None if concurrency is None else Slots(concurrency)
+    slots = _slots(given.get("concurrency"))
     definition = compose(
         {"name": name, "inputSchema": schema},
         given,
@@ -136,6 +133,14 @@ def make_tool(
         task=task,
         param_headers=headers,
     )
+
+
+def _slots(concurrency: int | None) -> Slots | None:
+    if concurrency is None:
+        return None
+    if type(concurrency) is not int or concurrency < 1:
+        raise ValueError(f"concurrency must be an integer above 0, got {concurrency!r}")
+    return Slots(concurrency)
 
 
 class Tools:
@@ -190,7 +195,8 @@ class Tools:
         tool = self.table.public.get(name) if type(name) is str else None
         if tool is None:
             tool = self._find(params, request)
-        tool.check_scopes(request)
+        if tool.scopes:
+            tool.check_scopes(request)
         signature = tool.signature
         try:
             arguments = signature.parameters.convert(params.get("arguments"))

@@ -1,13 +1,12 @@
-"""Types that msgspec does not build itself: the hooks through which it asks for them.
+"""Values between JSON and Python, and what is wrong with those that do not fit.
 
-pydantic's types validate themselves; paths are made of texts. Whatever else needs help
-gets a class of its own when a function is registered, a `Foreign`, which stands in for
-the hint. The way back, from values to JSON, is `plain`.
+msgspec converts. What it does not build itself it asks for through hooks: paths,
+pydantic's types, which validate themselves, and `Foreign` stand-ins. The way back, from
+values to JSON, is `plain`.
 
-What is wrong with arguments, said so that a model can put it right.
-
-Each fault names the place, what was expected there and what came instead, in the words
-of JSON. Of what the client sent, a hundred characters are repeated at most.
+A fault names the place, what was expected there and what came instead, in the words of
+JSON, so that a model can put it right. It repeats at most a hundred characters of what
+the client sent.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ _WORDS: Final = {
 }
 
 UNNAMED: Final = "..."
-"""In a path, a member of an object whose name is not told."""
+"""In a path, a member of an object without its name."""
 
 _EXPECTED: Final = re.compile(r"Expected `([^`]*)`(?:, got `[^`]*`)?(.*)", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
@@ -360,7 +359,7 @@ def _validate(adapter: Any, value: Any, *, strict: bool) -> Any:
 
 
 def with_whole_numbers(value: Any) -> Any:
-    """Return a JSON value whose floats without a fraction are integers.
+    """Return a JSON value with integers for floats that have no fraction.
 
     It is the value itself where nothing changes. JSON Schema 2020-12 validation, 6.1.1:
     a number without a fraction is an integer.

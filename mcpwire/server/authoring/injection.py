@@ -1,8 +1,8 @@
 """Parameters that the server fills, not the client: the context, and dependencies.
 
-A parameter annotated `Context` gets the context; one whose default value, or whose
-`Annotated` metadata, is ``Depends(function)`` gets what that function returns. They are
-read once, when the function is registered, and nothing of them shows in its schema.
+A parameter annotated `Context` gets the context. If its default value, or its
+`Annotated` metadata, is ``Depends(function)``, it gets the function's result. They are
+read once, when the function is registered, and do not show in its schema.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CONTEXT: Final = _ContextMark()
 
 @attrs.frozen(eq=False)
 class Dependency:
-    """What `Depends` makes: a function whose result a parameter gets."""
+    """What `Depends` makes: a parameter gets the function's result."""
 
     function: Callable[..., Any]
 

@@ -1,4 +1,4 @@
-"""Results made of what functions return.
+"""Results made of what functions return, and the schema of what a hint says of that.
 
 ::
 
@@ -12,14 +12,8 @@
     CallToolResult                  as it is
 
 Where the hint or `output_schema` says what data a tool returns, there is structured
-content for all of it, with the same JSON as text beside it.
-
-What a function returns: the schema of it, and data made of the value.
-
-A hint that names data has a schema; one that names content, or nothing certain, has
-none. What is no object is wrapped: up to 2025-11-25 structured content is an object.
-
-Pictures, sounds and files that a function may return, from bytes or from a path.
+content for all of it, with the same JSON as text beside it. Data that is no object is
+wrapped: up to 2025-11-25 structured content is an object.
 """
 
 from __future__ import annotations
@@ -168,6 +162,15 @@ class Media:
             )
         return found
 
+    def block(self) -> dict[str, Any]:
+        """Return the content block."""
+        if not self.expected:
+            raise TypeError("return an Image, an Audio or a File")
+        data = self.read()
+        mime_type = self.media_type(data)
+        kind = self.expected.rstrip("/")
+        return {"type": kind, "data": base64_of(data), "mimeType": mime_type}
+
     def _guess(self, data: bytes) -> str:
         import mimetypes  # it takes long to import, and is for files
 
@@ -195,24 +198,12 @@ class Image(Media):
 
     expected: ClassVar[str] = "image/"
 
-    def block(self) -> dict[str, Any]:
-        """Return the content block."""
-        data = self.read()
-        mime_type = self.media_type(data)
-        return {"type": "image", "data": base64_of(data), "mimeType": mime_type}
-
 
 @attrs.frozen
 class Audio(Media):
     """A sound: ``Audio(data)`` or ``Audio(path="hello.wav")``."""
 
     expected: ClassVar[str] = "audio/"
-
-    def block(self) -> dict[str, Any]:
-        """Return the content block."""
-        data = self.read()
-        mime_type = self.media_type(data)
-        return {"type": "audio", "data": base64_of(data), "mimeType": mime_type}
 
 
 @attrs.frozen
@@ -509,16 +500,8 @@ def _block(value: Any, revision: Revision) -> dict[str, Any]:
     if isinstance(value, _BYTES):
         value = File(bytes(value))
     if isinstance(value, Media):
-        return _at(_media_block(value), revision)
+        return _at(value.block(), revision)
     return {"type": "text", "text": to_json(plain(value)).decode()}
-
-
-def _media_block(value: Media) -> dict[str, Any]:
-    block = getattr(value, "block", None)
-    if block is None:
-        raise TypeError("return an Image, an Audio or a File")
-    made: dict[str, Any] = block()
-    return made
 
 
 def _typed(value: WireType, revision: Revision) -> dict[str, Any]:

@@ -1,20 +1,11 @@
-"""JSON Schemas of type hints, as few and as plain as models and clients want them.
+"""JSON Schemas of type hints, and the hints in the words that msgspec understands.
 
-msgspec and pydantic write them with references; here each reference is replaced by what
-it means, unless that contains itself.
+`translate` replaces what msgspec does not know: constraints of `Arg` and of other
+libraries, classes with fields, unions of several classes, pydantic's annotations. What
+needs help gets a class of its own, a `Foreign`, which stands in for the hint.
 
-Type hints put into the words that msgspec understands.
-
-What it does not: constraints of other libraries and of `Arg`, unions of several
-classes, pydantic's own annotations. A hint without any of these stays as it is.
-
-Classes with fields, of whatever library: what they hold, and by default.
-
-What a type hint cannot say of a parameter: `Arg`, and what other libraries write.
-
-An annotation may carry a plain text (the description), an `Arg`, a `msgspec.Meta`, a
-pydantic ``Field`` or the constraints of `annotated_types`. Only the first two are known
-here; the others are read by the names of their attributes.
+`Schemas` makes the schemas. msgspec and pydantic write them with references; here each
+reference is replaced by what it means, unless that contains itself.
 """
 
 from __future__ import annotations
