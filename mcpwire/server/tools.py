@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpwire.protocol.http_headers import ParamHeader
-    from mcpwire.server.calling import Prepared
     from mcpwire.server.components import Table
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.extensions.tasks import Tasks
