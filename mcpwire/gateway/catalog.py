@@ -235,7 +235,7 @@ class Catalog:
         return owners[0] if owners else None
 
     async def owners_of_uri(self, uri: str) -> list[tuple[Upstream, str]]:
-        """Return the servers that may have a resource, likeliest first, and its URI there.
+        """Return the servers that may have a resource, likeliest first, with its URI.
 
         The server that lists it; or the one named by an alias; or those with a matching
         template; or the only server that has resources at all.
