@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     )
     from mcpwire.server.auth.jwt import JwtVerifier as JwtVerifier
     from mcpwire.server.auth.principal import Principal as Principal
-    from mcpwire.server.auth.resource import ResourceServer as ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer as ResourceServer
     from mcpwire.server.auth.verifiers import ApiKeys as ApiKeys
     from mcpwire.server.auth.verifiers import StaticTokens as StaticTokens
     from mcpwire.server.authoring.content import Audio as Audio
@@ -146,7 +146,7 @@ _MODULES: Final = {
     "server.auth.introspection": "IntrospectionVerifier",
     "server.auth.jwt": "JwtVerifier",
     "server.auth.principal": "Principal",
-    "server.auth.resource": "ResourceServer",
+    "server.auth.resource_server": "ResourceServer",
     "server.auth.verifiers": "ApiKeys StaticTokens",
     "server.authoring.content": "Audio File Image",
     "server.authoring.fields": "Arg",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.app import Server
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.request import Facts
     from mcpwire.tools.names import NamePolicy
     from mcpwire.tools.transforms import ToolTransform

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.plan import Planned, Source
     from mcpwire.gateway.sessions.ids import SessionIds
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.tools.rules import Rules
     from mcpwire.versions import Revision
 

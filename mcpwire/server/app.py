@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from mcpwire.server.asking.state import SingleUse
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.extensions import Extension
     from mcpwire.server.features.components import Tool, Visible
     from mcpwire.server.features.keywords import (
@@ -592,7 +592,7 @@ def _checked(auth: object) -> ResourceServer | None:
     """Refuse what protects nothing, such as the token that a client would give."""
     if auth is None:
         return None
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
 
     if not isinstance(auth, ResourceServer):
         raise TypeError(f"auth takes a ResourceServer, got a {type(auth).__name__}")

@@ -47,7 +47,7 @@ from mcpwire.wire.json import encode as encode_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import AskFn, NotifyFn
     from mcpwire.transports.base import Inbound

@@ -26,7 +26,7 @@ import attrs
 from mcpwire.errors import MCPError
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.server.auth.principal import Principal
-from mcpwire.server.auth.resource import ResourceServer
+from mcpwire.server.auth.resource_server import ResourceServer
 from mcpwire.server.auth.verifiers import InvalidToken
 from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
 from mcpwire.wire.json import loads

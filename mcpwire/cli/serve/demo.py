@@ -8,7 +8,7 @@ from mcpwire.cli.failures import UsageError
 
 if TYPE_CHECKING:
     from mcpwire.cli.grammar import Options
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.http.serving import App
     from mcpwire.testing import Issuer
 

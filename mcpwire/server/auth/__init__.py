@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.introspection import IntrospectionVerifier
     from mcpwire.server.auth.jwt import JwtVerifier
     from mcpwire.server.auth.principal import Principal
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.auth.verifiers import (
         ApiKeys,
         InvalidToken,
@@ -40,7 +40,7 @@ _EXPORTS: Final = {
     "mcpwire.server.auth.introspection": ("IntrospectionVerifier",),
     "mcpwire.server.auth.jwt": ("JwtVerifier",),
     "mcpwire.server.auth.principal": ("Principal",),
-    "mcpwire.server.auth.resource": ("ResourceServer",),
+    "mcpwire.server.auth.resource_server": ("ResourceServer",),
     "mcpwire.server.auth.verifiers": (
         "ApiKeys",
         "InvalidToken",

@@ -28,11 +28,11 @@ from mcpwire.protocol.request_validation import (
     read_json,
     read_message,
 )
+from mcpwire.server.http.accepted import Accepted, Head
 from mcpwire.server.http.access import Access, is_read
 from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
 from mcpwire.server.http.life import Life
 from mcpwire.server.http.places import Place, Places
-from mcpwire.server.http.receiving.accepted import Accepted, Head
 from mcpwire.server.http.security import Door
 from mcpwire.server.http.stateless import RETRY_AFTER, SHUTTING_DOWN, Stateless
 from mcpwire.server.http.timers import Clocks
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mcpwire.server.dispatcher import Dispatcher
+    from mcpwire.server.http.events import EventStore
     from mcpwire.server.http.exchange import Receive, Scope, Send
-    from mcpwire.server.http.sessions.events import EventStore
     from mcpwire.wire.json import Json
 
 __all__ = ["AsgiApp"]
@@ -139,7 +139,7 @@ class AsgiApp:
         self._stateless = Stateless(dispatcher, is_json_only=json_only)
         self._sessions = self._legacy = None
         if any(r.era is Era.SESSION for r in dispatcher.revisions):
-            from mcpwire.server.http.sessions.table import Sessions
+            from mcpwire.server.http.sessions import Sessions
 
             self._sessions = Sessions(
                 dispatcher,
@@ -151,7 +151,7 @@ class AsgiApp:
                 ask_timeout=ask_timeout,
             )
         if legacy_sse:
-            from mcpwire.server.http.sessions.legacy import LegacySse
+            from mcpwire.server.http.legacy_sse import LegacySse
 
             self._legacy = LegacySse(dispatcher, maximum=max_sessions)
         self._life = Life(

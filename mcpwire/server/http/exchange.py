@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidRequest
 from mcpwire.server.auth.credentials import CREDENTIALS
-from mcpwire.server.http.receiving.first_step import first_step
-from mcpwire.server.http.receiving.headers import Headers, ShownFields
+from mcpwire.server.http.first_step import first_step
+from mcpwire.server.http.headers import Headers, ShownFields
 from mcpwire.server.http.timers import Clocks
 from mcpwire.server.http.unread import EXTENSION
 from mcpwire.server.request import Facts

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange, Receive, Send
-    from mcpwire.server.http.sessions.legacy import LegacySse
-    from mcpwire.server.http.sessions.table import Sessions
+    from mcpwire.server.http.legacy_sse import LegacySse
+    from mcpwire.server.http.sessions import Sessions
     from mcpwire.server.http.stateless import Stateless
     from mcpwire.server.http.timers import Clocks
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.server.http.exchange import HttpProblem
 
 if TYPE_CHECKING:
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.http.exchange import Exchange
     from mcpwire.server.http.life import Life
 

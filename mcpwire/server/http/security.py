@@ -19,7 +19,7 @@ from mcpwire.wire.headers import is_field_value, is_token
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.http.exchange import Exchange
 
 __all__ = ["Door"]

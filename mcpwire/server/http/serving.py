@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.http.access import told_on_stderr
-from mcpwire.server.http.http1 import Connections
+from mcpwire.server.http.uvicorn import Connections
 from mcpwire.server.lifespan import end_soon, leave_threads
 from mcpwire.server.log_limit import LogLimit
 from mcpwire.wire.urls import address_class, is_loopback
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from mcpwire.limits import Limits
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.http.exchange import Receive, Scope, Send
 
 __all__ = ["CannotListen", "read_address", "run_http", "say_where", "serve_http"]

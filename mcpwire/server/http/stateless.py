@@ -23,7 +23,7 @@ from mcpwire.protocol.request_validation import (
 )
 from mcpwire.server.auth.challenges import HttpRefusal
 from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem
-from mcpwire.server.http.receiving.first_step import first_step
+from mcpwire.server.http.first_step import first_step
 from mcpwire.server.http.reply import Reply
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.routes import INITIALIZE

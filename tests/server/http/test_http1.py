@@ -13,9 +13,9 @@ from turns import until
 from wired import PATIENCE, Small, raw, spoken
 
 from mcpwire import Limits
-from mcpwire.server.http import http1
-from mcpwire.server.http.http1 import WAITING_MOST, Connections
+from mcpwire.server.http import uvicorn as http1
 from mcpwire.server.http.serving import _accept_errors_bounded
+from mcpwire.server.http.uvicorn import WAITING_MOST, Connections
 from mcpwire.server.log_limit import LogLimit
 
 pytestmark = pytest.mark.anyio

@@ -7,11 +7,11 @@ from asgi_driver import Visit, scope
 
 from mcpwire import Limits
 from mcpwire.server.auth.credentials import CREDENTIALS
+from mcpwire.server.http import accepted
+from mcpwire.server.http.accepted import Accepted, Head
 from mcpwire.server.http.exchange import Exchange
-from mcpwire.server.http.receiving import accepted
-from mcpwire.server.http.receiving.accepted import Accepted, Head
-from mcpwire.server.http.receiving.first_step import first_step
-from mcpwire.server.http.receiving.headers import Headers, Shape, ShownFields
+from mcpwire.server.http.first_step import first_step
+from mcpwire.server.http.headers import Headers, Shape, ShownFields
 
 pytestmark = pytest.mark.anyio
 

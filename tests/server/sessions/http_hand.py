@@ -8,7 +8,7 @@ from by_hand import notice, request, server, session
 
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.server.http.exchange import ClientGone, Exchange
-from mcpwire.server.http.sessions.table import Sessions
+from mcpwire.server.http.sessions import Sessions
 from mcpwire.server.http.timers import Clocks
 from mcpwire.server.request import Facts
 from mcpwire.wire.sse import SSEDecoder

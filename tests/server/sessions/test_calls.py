@@ -369,7 +369,7 @@ async def test_closing_all_of_it_leaves_nothing_running():
 
 
 async def test_a_handler_that_does_not_end_holds_nothing_up(monkeypatch):
-    monkeypatch.setattr("mcpwire.server.http.sessions.table.CLOSE_GRACE_S", QUICK)
+    monkeypatch.setattr("mcpwire.server.http.sessions.CLOSE_GRACE_S", QUICK)
     stop = asyncio.Event()
     began = asyncio.Event()
 

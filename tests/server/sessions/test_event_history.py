@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.server.fair_pool import client_key
-from mcpwire.server.http.sessions.event_history import (
+from mcpwire.server.http.event_store import (
     Event,
     EventId,
     History,

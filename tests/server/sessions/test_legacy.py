@@ -11,7 +11,7 @@ from mcpwire.errors import ConnectionClosed
 from mcpwire.protocol.http_headers import resolve_endpoint
 from mcpwire.server.auth.principal import Principal
 from mcpwire.server.http.exchange import HttpProblem
-from mcpwire.server.http.sessions.legacy import LegacySse
+from mcpwire.server.http.legacy_sse import LegacySse
 from mcpwire.server.http.timers import Clocks
 from mcpwire.wire.urls import parse_url
 

@@ -6,7 +6,7 @@ import pytest
 from http_hand import QUICK, Bench, Visit, call, content, turns
 
 from mcpwire.errors import RequestTimeout
-from mcpwire.server.http.sessions.outlets import Outlet
+from mcpwire.server.http.outlets import Outlet
 from mcpwire.server.http.timers import Clocks
 
 pytestmark = pytest.mark.anyio

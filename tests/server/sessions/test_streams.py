@@ -9,9 +9,9 @@ from by_hand import notice, request, success
 from http_hand import QUICK, Bench, Steps, call, content, data_of, turns
 
 from mcpwire.limits import Limits
-from mcpwire.server.http.sessions.event_history import parse_event_id
-from mcpwire.server.http.sessions.events import MemoryEventStore
-from mcpwire.server.http.sessions.session import ENDED_STREAMS_KEPT
+from mcpwire.server.http.event_store import parse_event_id
+from mcpwire.server.http.events import MemoryEventStore
+from mcpwire.server.http.session import ENDED_STREAMS_KEPT
 from mcpwire.server.http.timers import Clocks
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import pytest
 from taskbed import bed
 
 from mcpwire.server.extensions.tasks import MemoryTaskStore
-from mcpwire.server.extensions.tasks.sqlite_store import SqliteTaskStore
+from mcpwire.server.extensions.tasks_sqlite_store import SqliteTaskStore
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from mcpwire.server.http.sessions.event_history import Event
-from mcpwire.server.http.sessions.events import check_bounds
+from mcpwire.server.http.event_store import Event
+from mcpwire.server.http.events import check_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -20,7 +20,7 @@ from mcpwire.protocol.tasks import (
     TaskRecord,
     select_evictions,
 )
-from mcpwire.server.extensions.tasks.store import StoreFullError
+from mcpwire.server.extensions.tasks_store import StoreFullError
 from mcpwire.wire.json import encode, loads
 
 if TYPE_CHECKING:

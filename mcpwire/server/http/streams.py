@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from mcpwire.server.http.event_store import Event, EventId
 from mcpwire.server.http.reply import as_event
-from mcpwire.server.http.sessions.event_history import Event, EventId
 from mcpwire.wire.sse import encode_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcpwire.server.http.sessions.journal import Journal
-    from mcpwire.server.http.sessions.outlets import Outlet
+    from mcpwire.server.http.journal import Journal
+    from mcpwire.server.http.outlets import Outlet
 
 __all__ = ["STANDALONE", "ServerStream", "Stream", "StreamStyle"]
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import InternalError, InvalidRequest, LocalProtocolError, RPCError
 from mcpwire.server.auth.challenges import HttpRefusal
 from mcpwire.server.fair_pool import client_key
-from mcpwire.server.http.sessions.answers import Answers
-from mcpwire.server.http.sessions.journal import Journal
-from mcpwire.server.http.sessions.outlets import Outlet
-from mcpwire.server.http.sessions.questions import Questions
-from mcpwire.server.http.sessions.rules import Malformed, lets_streams_pause
-from mcpwire.server.http.sessions.streams import (
+from mcpwire.server.http.answers import Answers
+from mcpwire.server.http.journal import Journal
+from mcpwire.server.http.outlets import Outlet
+from mcpwire.server.http.questions import Questions
+from mcpwire.server.http.rules import Malformed, lets_streams_pause
+from mcpwire.server.http.streams import (
     STANDALONE,
     ServerStream,
     Stream,
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     from mcpwire.server.auth.principal import Principal
     from mcpwire.server.dispatcher import Dispatcher
+    from mcpwire.server.http.events import EventStore
     from mcpwire.server.http.exchange import Exchange, Fields
-    from mcpwire.server.http.sessions.events import EventStore
-    from mcpwire.server.http.sessions.journal import Begin
-    from mcpwire.server.http.sessions.rules import Posted
+    from mcpwire.server.http.journal import Begin
+    from mcpwire.server.http.rules import Posted
     from mcpwire.server.request import Owner, RequestContext, Session
     from mcpwire.wire.jsonrpc import RequestId
 

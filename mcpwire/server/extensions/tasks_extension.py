@@ -18,19 +18,19 @@ from mcpwire.limits import check_timeout
 from mcpwire.protocol import tasks
 from mcpwire.protocol.methods import TASKS
 from mcpwire.protocol.tasks import TaskLimits, runs_as_task
-from mcpwire.server.extensions.tasks.answering import Answering
-from mcpwire.server.extensions.tasks.owners import is_reachable, owner_of
-from mcpwire.server.extensions.tasks.running import RunningTask
-from mcpwire.server.extensions.tasks.store import MemoryTaskStore, StoreFullError
-from mcpwire.server.extensions.tasks.watching import Watching
+from mcpwire.server.extensions.tasks_answering import Answering
+from mcpwire.server.extensions.tasks_owners import is_reachable, owner_of
+from mcpwire.server.extensions.tasks_running import RunningTask
+from mcpwire.server.extensions.tasks_store import MemoryTaskStore, StoreFullError
+from mcpwire.server.extensions.tasks_watching import Watching
 from mcpwire.versions import LATEST_SESSION, REVISIONS, Era
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mcpwire.protocol.tasks import TaskRecord
-    from mcpwire.server.extensions.tasks.running import Body
-    from mcpwire.server.extensions.tasks.store import TaskStore
+    from mcpwire.server.extensions.tasks_running import Body
+    from mcpwire.server.extensions.tasks_store import TaskStore
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import NotifyFn, RequestContext
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidRequest, RPCError
 from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.http.event_store import parse_event_id
+from mcpwire.server.http.events import MemoryEventStore, check_bounds
 from mcpwire.server.http.exchange import JSON, HttpProblem
-from mcpwire.server.http.sessions.event_history import parse_event_id
-from mcpwire.server.http.sessions.events import MemoryEventStore, check_bounds
-from mcpwire.server.http.sessions.registry import Registry
-from mcpwire.server.http.sessions.rules import (
+from mcpwire.server.http.registry import Registry
+from mcpwire.server.http.rules import (
     AMBIGUOUS_STREAM,
     NO_SESSION,
     NOT_KEPT,
@@ -33,7 +33,7 @@ from mcpwire.server.http.sessions.rules import (
     check_version,
     read_message,
 )
-from mcpwire.server.http.sessions.session import HttpSession
+from mcpwire.server.http.session import HttpSession
 from mcpwire.server.request import Session
 from mcpwire.versions import Era, find_revision
 from mcpwire.wire import jsonrpc
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from mcpwire.server.dispatcher import Dispatcher
+    from mcpwire.server.http.answers import Answers
+    from mcpwire.server.http.events import EventStore
     from mcpwire.server.http.exchange import Exchange, Fields
-    from mcpwire.server.http.sessions.answers import Answers
-    from mcpwire.server.http.sessions.beginning.opening import Opening
-    from mcpwire.server.http.sessions.events import EventStore
-    from mcpwire.server.http.sessions.outlets import Outlet
-    from mcpwire.server.http.sessions.rules import Posted
-    from mcpwire.server.http.sessions.streams import Stream
+    from mcpwire.server.http.opening import Opening
+    from mcpwire.server.http.outlets import Outlet
+    from mcpwire.server.http.rules import Posted
+    from mcpwire.server.http.streams import Stream
     from mcpwire.server.request import Owner
     from mcpwire.versions import Revision
 
@@ -241,7 +241,7 @@ class Sessions:
     def _opening(self) -> Opening:
         """What opens sessions that few servers have; imported with the first."""
         if self._made_opening is None:
-            from mcpwire.server.http.sessions.beginning.opening import Opening
+            from mcpwire.server.http.opening import Opening
 
             self._made_opening = Opening(self._dispatcher, self._registry, self._make)
         return self._made_opening

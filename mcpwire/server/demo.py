@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcpwire._version import __version__
 from mcpwire.errors import InvalidParams, ResourceNotFound
+from mcpwire.server import demo_questions
 from mcpwire.server.arguments import check_arguments
-from mcpwire.server.demo import questions as demo_questions
 from mcpwire.server.dispatcher import Dispatcher
 from mcpwire.types.lifecycle import Implementation
 from mcpwire.versions import REVISIONS
@@ -21,7 +21,7 @@ from mcpwire.versions import REVISIONS
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.request import RequestContext
     from mcpwire.versions import Revision
 
@@ -329,3 +329,7 @@ def main() -> int:
     from mcpwire.server.stdio import run_stdio
 
     return run_stdio(demo_dispatcher())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -17,13 +17,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mcpwire.server.http.exchange import JSON
-from mcpwire.server.http.sessions.outlets import Outlet
+from mcpwire.server.http.outlets import Outlet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwire.server.http.exchange import Exchange, Fields
-    from mcpwire.server.http.sessions.streams import Stream
+    from mcpwire.server.http.streams import Stream
 
 __all__ = ["Answers"]
 

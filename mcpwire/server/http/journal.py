@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.server.http.sessions.event_history import Event, is_complete
+from mcpwire.server.http.event_store import Event, is_complete
 from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from mcpwire.server.http.sessions.events import EventStore
+    from mcpwire.server.http.events import EventStore
 
     Begin = Callable[[Coroutine[Any, Any, None]], None]
     """Makes a task that somebody owns who outlives the session."""

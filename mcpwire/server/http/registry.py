@@ -18,7 +18,7 @@ from mcpwire.server.fair_pool import FairPool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mcpwire.server.http.sessions.session import HttpSession
+    from mcpwire.server.http.session import HttpSession
     from mcpwire.server.request import Owner
 
 __all__ = ["Registry"]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from mcpwire.protocol.tasks import TaskRecord
-    from mcpwire.server.extensions.tasks.store import TaskStore
+    from mcpwire.server.extensions.tasks_store import TaskStore
     from mcpwire.server.request import RequestContext
 
     Body = Callable[[RequestContext], Awaitable[dict[str, Any]]]

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import InvalidParams, MethodNotFound, rpc_error
 from mcpwire.protocol import tasks
 from mcpwire.protocol.tasks import CANCELLED
-from mcpwire.server.extensions.tasks.owners import owner_of
+from mcpwire.server.extensions.tasks_owners import owner_of
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from mcpwire.protocol.tasks import TaskRecord
-    from mcpwire.server.extensions.tasks.running import RunningTask
+    from mcpwire.server.extensions.tasks_running import RunningTask
     from mcpwire.server.request import RequestContext
 
     FindFn = Callable[

@@ -22,9 +22,9 @@ from mcpwire.protocol.request_validation import UnreadableMessage, read_json
 from mcpwire.server.connection import ServerConnection
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.http.exchange import HttpProblem
+from mcpwire.server.http.outlets import Outlet
 from mcpwire.server.http.reply import as_event
-from mcpwire.server.http.sessions.outlets import Outlet
-from mcpwire.server.http.sessions.rules import TOO_MANY_SESSIONS, UNKNOWN_SESSION
+from mcpwire.server.http.rules import TOO_MANY_SESSIONS, UNKNOWN_SESSION
 from mcpwire.transports.duplex import Duplex
 from mcpwire.wire.sse import encode_event
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from mcpwire.server.extensions.tasks.extension import Tasks
-from mcpwire.server.extensions.tasks.sqlite_store import SqliteTaskStore
-from mcpwire.server.extensions.tasks.store import (
+from mcpwire.server.extensions.tasks_extension import Tasks
+from mcpwire.server.extensions.tasks_sqlite_store import SqliteTaskStore
+from mcpwire.server.extensions.tasks_store import (
     MemoryTaskStore,
     StoreFullError,
     TaskStore,

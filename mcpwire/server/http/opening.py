@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.errors import RPCError
 from mcpwire.server.http.exchange import ClientGone, HttpProblem
-from mcpwire.server.http.sessions.rules import TOO_MANY_SESSIONS, UNKNOWN_SESSION
+from mcpwire.server.http.rules import TOO_MANY_SESSIONS, UNKNOWN_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange
-    from mcpwire.server.http.sessions.registry import Registry
-    from mcpwire.server.http.sessions.session import HttpSession
+    from mcpwire.server.http.registry import Registry
+    from mcpwire.server.http.session import HttpSession
     from mcpwire.server.request import Facts, Owner, Session
 
 __all__ = ["Opening"]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from mcpwire.server.http.sessions.event_history import History
+from mcpwire.server.http.event_store import History
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mcpwire.server.http.sessions.event_history import Event
+    from mcpwire.server.http.event_store import Event
 
 __all__ = ["EventStore", "MemoryEventStore", "check_bounds"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.server.http.receiving.headers import Headers, Shape
+from mcpwire.server.http.headers import Headers, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
