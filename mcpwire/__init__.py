@@ -67,13 +67,13 @@ if TYPE_CHECKING:
     from mcpwire.server.asking.context import current_context as current_context
     from mcpwire.server.asking.elicited import Elicited as Elicited
     from mcpwire.server.asking.state import MemorySingleUse as MemorySingleUse
-    from mcpwire.server.auth.introspection import (
-        IntrospectionVerifier as IntrospectionVerifier,
-    )
-    from mcpwire.server.auth.jwt import JwtVerifier as JwtVerifier
-    from mcpwire.server.auth.principal import Principal as Principal
+    from mcpwire.server.auth.resource_server import Principal as Principal
     from mcpwire.server.auth.resource_server import ResourceServer as ResourceServer
     from mcpwire.server.auth.verifiers import ApiKeys as ApiKeys
+    from mcpwire.server.auth.verifiers import (
+        IntrospectionVerifier as IntrospectionVerifier,
+    )
+    from mcpwire.server.auth.verifiers import JwtVerifier as JwtVerifier
     from mcpwire.server.auth.verifiers import StaticTokens as StaticTokens
     from mcpwire.server.authoring.content import Audio as Audio
     from mcpwire.server.authoring.content import File as File
@@ -143,11 +143,8 @@ _MODULES: Final = {
     "server.asking.context": "Context current_context",
     "server.asking.elicited": "Elicited",
     "server.asking.state": "MemorySingleUse",
-    "server.auth.introspection": "IntrospectionVerifier",
-    "server.auth.jwt": "JwtVerifier",
-    "server.auth.principal": "Principal",
-    "server.auth.resource_server": "ResourceServer",
-    "server.auth.verifiers": "ApiKeys StaticTokens",
+    "server.auth.resource_server": "Principal ResourceServer",
+    "server.auth.verifiers": "ApiKeys IntrospectionVerifier JwtVerifier StaticTokens",
     "server.authoring.content": "Audio File Image",
     "server.authoring.fields": "Arg",
     "server.authoring.injection": "Depends",

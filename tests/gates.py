@@ -59,10 +59,7 @@ PURE: Final = (
     "group.reports",
     "limits",
     "protocol",
-    "server.auth.credentials",
     "server.fair_pool",
-    "server.http.event_store",
-    "server.http.rules",
     "tools.catalog",
     "tools.extras",
     "tools.fingerprints",
@@ -140,7 +137,7 @@ PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "orjson"})
 EXTRAS: Final[Mapping[str, str]] = {
     "joserfc": "mcpwire.auth.jwt",
     "jsonschema_rs": "mcpwire.protocol.output_validation",
-    "uvicorn": "mcpwire.server.http.serving",
+    "uvicorn": "mcpwire.server.http.uvicorn",
     "yaml": "mcpwire.protocol.skills",
 }
 """Import name of an optional distribution -> the only place that may use it."""

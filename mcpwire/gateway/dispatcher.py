@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.app import Gateway
     from mcpwire.gateway.routes import Answer
     from mcpwire.gateway.sessions.keeping import Keeping
-    from mcpwire.server.auth.principal import PrincipalKey
+    from mcpwire.server.auth.resource_server import PrincipalKey
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.versions import Revision

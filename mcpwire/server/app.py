@@ -561,7 +561,7 @@ class Server:
             SystemExit: It was ended by a signal, with the code of that.
         """
         if http is not None:
-            from mcpwire.server.http.serving import run_http
+            from mcpwire.server.http.uvicorn import run_http
 
             run_http(self, http, **options)
             return

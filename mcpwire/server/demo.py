@@ -1,4 +1,10 @@
-"""A small server with one of everything, to try a client on.
+"""Tools of the demo server that ask the client something before they answer.
+
+A form for its user, a page for them to visit, an answer of its model. In a session the
+question is a request of the server; from 2026-07-28 on the call is answered with the
+question and made again with its answer.
+
+A small server with one of everything, to try a client on.
 
 ``mcpwire demo-server`` and ``python -m mcpwire.server.demo`` run it on stdin and
 stdout; `demo_dispatcher` gives it to a client in the same process.
@@ -9,10 +15,13 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from uuid import uuid4
+
+import attrs
 
 from mcpwire._version import __version__
-from mcpwire.errors import InvalidParams, ResourceNotFound
-from mcpwire.server import demo_questions
+from mcpwire.errors import InvalidParams, ResourceNotFound, RPCError, ToolError
+from mcpwire.protocol.methods import capability_declared
 from mcpwire.server.arguments import check_arguments
 from mcpwire.server.dispatcher import Dispatcher
 from mcpwire.types.lifecycle import Implementation
@@ -26,9 +35,180 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
 
-__all__ = ["demo_dispatcher", "main"]
+__all__ = ["QUESTIONS", "call", "demo_dispatcher", "main", "offered"]
+
 
 Json: TypeAlias = dict[str, Any]
+
+_NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, _ = REVISIONS
+
+KEY: Final = "answer"
+"""What an answer is called where it comes with the call."""
+
+DRINKS: Final = {"coffee": "Coffee", "tea": "Tea", "water": "Water, still"}
+PAGE: Final = "https://example.com/mcpwire-demo?order=1"
+
+
+@attrs.frozen
+class Asking:
+    """A tool that asks."""
+
+    title: str
+    description: str
+    properties: Json
+    """Its arguments."""
+
+    method: str
+    capability: str
+    """What the client must have declared; without it the tool is not offered."""
+
+    since: Revision
+    question: Callable[[Json, Revision], Json]
+    """Makes the params of the question, of the call's arguments."""
+
+    conclude: Callable[[Json], str]
+    """Makes the tool's text, of the answer."""
+
+    @property
+    def schema(self) -> Json:
+        """The schema of its arguments."""
+        return {
+            "type": "object",
+            "properties": self.properties,
+            "required": list(self.properties),
+            "additionalProperties": False,
+        }
+
+
+def _order_form(_: Json, revision: Revision) -> Json:
+    drink: Json = {"type": "string", "title": "Drink", "enum": list(DRINKS)}
+    cups: Json = {"type": "integer", "title": "Cups", "minimum": 1, "maximum": 5}
+    sugar = {"type": "boolean", "title": "Sugar", "default": False}
+    if revision >= _NOV_2025:
+        del drink["enum"]
+        drink["oneOf"] = [{"const": key, "title": DRINKS[key]} for key in DRINKS]
+        cups["default"] = 1
+    note = {
+        "type": "string",
+        "title": "Note",
+        "description": "Anything else we should know.",
+        "maxLength": 60,
+    }
+    return {
+        "message": "What may we bring you?",
+        "requestedSchema": {
+            "type": "object",
+            "properties": {"drink": drink, "cups": cups, "sugar": sugar, "note": note},
+            "required": ["drink", "cups"],
+        },
+    }
+
+
+def _order_text(answer: Json) -> str:
+    if answer.get("action") != "accept":
+        return f"no order: {answer.get('action')}"
+    ordered = check_arguments(_ORDER, answer.get("content"))
+    sugar = "with sugar" if ordered.get("sugar") else "without sugar"
+    note = f" ({ordered['note']})" if ordered.get("note") else ""
+    return f"{ordered['cups']} x {ordered['drink']}, {sugar}{note}"
+
+
+def _page(_: Json, revision: Revision) -> Json:
+    params = {"mode": "url", "message": "Please pay for your order.", "url": PAGE}
+    # 2025-11-25 tells by this id that the user is done; nothing here does.
+    return params | ({"elicitationId": uuid4().hex} if revision == _NOV_2025 else {})
+
+
+def _page_text(answer: Json) -> str:
+    agreed = answer.get("action") == "accept"
+    return "agreed to pay" if agreed else f"no payment: {answer.get('action')}"
+
+
+def _haiku(arguments: Json, _: Revision) -> Json:
+    text = f"Write a haiku about {arguments['topic']}."
+    message = {"role": "user", "content": {"type": "text", "text": text}}
+    return {"messages": [message], "maxTokens": 100}
+
+
+def _haiku_text(answer: Json) -> str:
+    content = answer.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+_ORDER: Final = _order_form({}, _JUN_2025)["requestedSchema"]
+
+QUESTIONS: Final[Mapping[str, Asking]] = {
+    "order": Asking(
+        "Order",
+        "Ask for an order, by a form.",
+        {},
+        "elicitation/create",
+        "elicitation.form",
+        _JUN_2025,
+        _order_form,
+        _order_text,
+    ),
+    "pay": Asking(
+        "Pay",
+        "Ask to visit a page.",
+        {},
+        "elicitation/create",
+        "elicitation.url",
+        _NOV_2025,
+        _page,
+        _page_text,
+    ),
+    "haiku": Asking(
+        "Haiku",
+        "Ask the client's model for a haiku.",
+        {"topic": {"type": "string", "description": "What it is about."}},
+        "sampling/createMessage",
+        "sampling",
+        _NOV_2024,
+        _haiku,
+        _haiku_text,
+    ),
+}
+
+
+def offered(request: RequestContext) -> dict[str, Json]:
+    """Return the tools that this client can answer."""
+    return {
+        name: {
+            "title": asking.title,
+            "description": asking.description,
+            "inputSchema": asking.schema,
+        }
+        for name, asking in QUESTIONS.items()
+        if request.revision >= asking.since
+        and capability_declared(request.client_capabilities, asking.capability)
+    }
+
+
+async def call(asking: Asking, params: Json, request: RequestContext) -> Json:
+    """Ask, and answer the call once there is an answer.
+
+    Raises:
+        ToolError: The client refused, or its answer does not fit.
+    """
+    arguments = check_arguments(asking.schema, params.get("arguments"))
+    question = asking.question(arguments, request.revision)
+    if request.session is not None:
+        try:
+            answer = await request.ask(asking.method, question)
+        except RPCError as error:
+            raise ToolError(f"the client refused: {error.message}") from error
+    else:
+        answers = params.get("inputResponses")
+        found = answers.get(KEY) if isinstance(answers, dict) else None
+        if not isinstance(found, dict):
+            asked = {"method": asking.method, "params": question}
+            return {"resultType": "input_required", "inputRequests": {KEY: asked}}
+        answer = found
+    return {"content": [{"type": "text", "text": asking.conclude(answer)}]}
+
 
 INSTRUCTIONS: Final = (
     "A demonstration: echo repeats, add sums, slow reports progress while it runs."
@@ -45,7 +225,6 @@ CAPABILITIES: Final[Json] = {
 # Nothing here changes or depends on who asks.
 CACHE: Final = {"ttlMs": 3_600_000, "cacheScope": "public"}
 
-_NOV_2024, _MAR_2025, _JUN_2025, *_ = REVISIONS
 
 EXACT: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly; sums of two fit 64 bit."""
@@ -158,7 +337,7 @@ def list_tools(params: Json, request: RequestContext) -> Json:
     _check_cursor(params)
     tools = [
         {"name": name, **_at(request.revision, {**tool, "annotations": HARMLESS})}
-        for name, tool in {**TOOLS, **demo_questions.offered(request)}.items()
+        for name, tool in {**TOOLS, **offered(request)}.items()
     ]
     # Who cannot be asked is not offered the tools that ask.
     return {"tools": tools, **CACHE, "cacheScope": "private"}
@@ -167,9 +346,9 @@ def list_tools(params: Json, request: RequestContext) -> Json:
 async def call_tool(params: Json, request: RequestContext) -> Json:
     """Answer ``tools/call``."""
     name = params.get("name")
-    if type(name) is str and name in demo_questions.offered(request):
-        asking = demo_questions.QUESTIONS[name]
-        return await demo_questions.call(asking, params, request)
+    if type(name) is str and name in offered(request):
+        asking = QUESTIONS[name]
+        return await call(asking, params, request)
     if type(name) is not str or name not in TOOLS:
         raise InvalidParams(f"there is no tool {_shown(name)}")
     arguments = check_arguments(TOOLS[name]["inputSchema"], params.get("arguments"))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from mcpwire.server.asking.rounds import Rounds
-    from mcpwire.server.auth.principal import Principal, PrincipalKey
+    from mcpwire.server.auth.resource_server import Principal, PrincipalKey
     from mcpwire.server.routes import Route
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId

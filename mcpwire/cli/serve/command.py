@@ -120,7 +120,7 @@ def _is_of_an_extra(error: Exception) -> bool:
 
 
 def _run_http(server: Server, address: str, options: dict[str, Any]) -> None:
-    from mcpwire.server.http.serving import CannotListen
+    from mcpwire.server.http.uvicorn import CannotListen
 
     try:
         server.run(http=address, **options)
@@ -152,7 +152,7 @@ def address_of(given: str) -> str:
     Raises:
         UsageError: It is none.
     """
-    from mcpwire.server.http.serving import read_address
+    from mcpwire.server.http.uvicorn import read_address
 
     address = f"127.0.0.1{given}" if given.startswith(":") else given
     try:

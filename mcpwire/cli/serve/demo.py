@@ -9,7 +9,7 @@ from mcpwire.cli.failures import UsageError
 if TYPE_CHECKING:
     from mcpwire.cli.grammar import Options
     from mcpwire.server.auth.resource_server import ResourceServer
-    from mcpwire.server.http.serving import App
+    from mcpwire.server.http.uvicorn import App
     from mcpwire.testing import Issuer
 
 __all__ = ["DemoOverHttp", "serve_demo"]
@@ -60,7 +60,7 @@ def serve_demo(options: Options) -> int:
         return main()
     from mcpwire.cli.serve.command import address_of
     from mcpwire.errors import LocalProtocolError
-    from mcpwire.server.http.serving import CannotListen, run_http, say_where
+    from mcpwire.server.http.uvicorn import CannotListen, run_http, say_where
 
     address = address_of(options.http)
     more: dict[str, Any] = {}

@@ -133,7 +133,7 @@ def gateway(argv: Sequence[str]) -> int:
         return Exit.OK
     from mcpwire.cli.serve.command import address_of
     from mcpwire.errors import LocalProtocolError
-    from mcpwire.server.http.serving import CannotListen
+    from mcpwire.server.http.uvicorn import CannotListen
 
     given = {key: getattr(options, name) for name, key in _FOR_HTTP.items()}
     for_http = {key: value for key, value in given.items() if value}

@@ -13,9 +13,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.gateway.plan import BY_PATH, Static
-from mcpwire.server.http.app import AsgiApp
+from mcpwire.server.http.app import AsgiApp, RequestGuard
 from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
-from mcpwire.server.http.security import Door
 from mcpwire.server.request import IN_MEMORY
 from mcpwire.wire.jsonrpc import failure
 
@@ -63,7 +62,7 @@ class Mounts:
         self._options = {"ask_timeout": gateway.ask_timeout, **options}
         self._whole = AsgiApp(gateway.dispatcher, path=path, **self._options)
         self._single: dict[str, AsgiApp] = {}
-        self._door = Door(
+        self._door = RequestGuard(
             hosts=options.get("allowed_hosts"),
             origins=options.get("allowed_origins"),
             cors=options.get("cors") or False,

@@ -202,7 +202,7 @@ class Serving:
             http: ``"HOST:PORT"`` to serve HTTP there; port 0 takes a free one.
             watch: Whether the servers are others when the files of the configuration
                 are: then only those that changed are connected to anew.
-            options: Those of `asgi`, and of `mcpwire.server.http.serving.serve_http`.
+            options: Those of `asgi`, and of `mcpwire.server.http.uvicorn.serve_http`.
 
         Raises:
             SystemExit: It was ended by a signal, with the code of that.
@@ -213,7 +213,7 @@ class Serving:
             raise ValueError("watch needs a gateway that is made of files")
         around = partial(_held, gateway, self.watched if watch else None)
         if http is not None:
-            from mcpwire.server.http.serving import run_http
+            from mcpwire.server.http.uvicorn import run_http
 
             run_http(gateway, http, around=around, **options)
             return

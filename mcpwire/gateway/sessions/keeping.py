@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.session_ids import Chosen, Kept
 from mcpwire.gateway.sessions.ending import end_sessions
-from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.auth.resource_server import HttpRefusal
 from mcpwire.server.request import Session
 from mcpwire.transports.http.target import Http
 from mcpwire.versions import Era, find_revision

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcpwire.server.asking.context import Context
     from mcpwire.server.asking.outbox import Outbox
     from mcpwire.server.asking.services import Services
-    from mcpwire.server.auth.principal import Principal
+    from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.request import RequestContext
     from mcpwire.wire.json import Json
     from mcpwire.wire.jsonrpc import RequestId

@@ -1,4 +1,20 @@
-"""A server that only answers who shows a token for it (RFC 6750, RFC 9728, RFC 9449).
+"""Who a request comes from, once its token has been believed.
+
+It is made by a verifier and handed to handlers. It never holds the token: what a
+handler can see of it can be logged, compared and kept.
+
+The credentials of a request: tokens and keys (RFC 6750 section 2).
+
+How a server says that it wants a token, another one, or one that allows more.
+
+RFC 6750 section 3 and RFC 9728 section 5.1. What is said is the same for everybody: why
+a token was refused helps nobody but who forges one.
+
+What a `ResourceServer` is made of: whatever would let in the wrong ones is refused.
+
+It is refused when the server is made, and not when somebody asks.
+
+A server that only answers who shows a token for it (RFC 6750, RFC 9728, RFC 9449).
 
     fields ──► credentials ──► a verifier believes them ──► for this server? bound to a
       │ 400       │ 401            │ 401, 503                key? good now? ──► scopes
@@ -11,12 +27,20 @@ no.
 
 from __future__ import annotations
 
+import hmac
+import re
+import secrets
 import time
+from contextvars import ContextVar
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from urllib.parse import unquote_plus
+
+import attrs
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
-from mcpwire.auth.records import check_scope
+from mcpwire.auth.records import OFFLINE_ACCESS, check_scope
 from mcpwire.auth.resource_server import (
     PROOF_ALGORITHMS,
     Replays,
@@ -24,42 +48,546 @@ from mcpwire.auth.resource_server import (
     binding_of,
     check_proof,
     close_scopes,
+    format_challenge,
     resource_document,
     well_known_paths,
 )
 from mcpwire.auth.url_policy import parse_identifier
-from mcpwire.errors import AuthError
-from mcpwire.server.auth.challenges import AuthenticationRefused, Realm, check_scopes
-from mcpwire.server.auth.credentials import (
-    CREDENTIALS,
-    MalformedCredentials,
-    has_query_token,
-    read_credentials,
-    read_key,
-)
-from mcpwire.server.auth.options import (
-    by_field,
-    check_audience,
-    check_dpop,
-    check_required,
-    check_servers,
-    check_verifiers,
-)
-from mcpwire.server.auth.verifiers import (
-    LONGEST_LEEWAY_S,
-    InvalidToken,
-    OwnTokens,
-)
+from mcpwire.errors import AuthError, InvalidRequest
+from mcpwire.server.handlers import HttpRefusal
 from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
-    from mcpwire.server.auth.credentials import Credentials
-    from mcpwire.server.auth.principal import Principal
-    from mcpwire.server.auth.verifiers import Verifier
 
-__all__ = ["HeaderFields", "ResourceServer"]
+__all__ = [
+    "LONGEST_LEEWAY_S",
+    "LONGEST_TOKEN",
+    "AuthenticationRefused",
+    "Credentials",
+    "HeaderFields",
+    "HttpRefusal",
+    "InvalidToken",
+    "MalformedCredentials",
+    "OwnTokens",
+    "Principal",
+    "PrincipalKey",
+    "Realm",
+    "ResourceServer",
+    "ScopeRequired",
+    "TokenOwner",
+    "Verifier",
+    "by_field",
+    "check_audience",
+    "check_dpop",
+    "check_required",
+    "check_scopes",
+    "check_servers",
+    "check_verifiers",
+    "client_address",
+    "has_query_token",
+    "is_bearer_token",
+    "is_key",
+    "read_credentials",
+    "read_key",
+    "safe_headers",
+]
+
+
+client_address: Final[ContextVar[str]] = ContextVar("client_address", default="")
+"""The IP address of the client while its credentials are checked, if it is known."""
+
+PrincipalKey: TypeAlias = tuple[str | None, str | None, str | None]
+"""Issuer, client id and subject: what tells one principal from another."""
+
+
+def _words(values: Iterable[str]) -> frozenset[str]:
+    # A text would become its letters.
+    if isinstance(values, str):
+        raise ValueError(
+            f"scopes and audience are collections, got the text {values!r}"
+        )
+    return frozenset(values)
+
+
+def _read_only(claims: Mapping[str, Any]) -> Mapping[str, Any]:
+    # What is read-only already is not copied with each request.
+    is_ours = isinstance(claims, MappingProxyType)
+    return claims if is_ours else MappingProxyType(dict(claims))
+
+
+@attrs.frozen(kw_only=True)
+class Principal:
+    """Who asks, and what they may; shows no claims as text."""
+
+    issuer: str | None = None
+    """Who gave the token."""
+
+    client_id: str | None = None
+    """The program that asks."""
+
+    subject: str | None = None
+    """Whom it asks for: a user, or the program itself."""
+
+    scopes: frozenset[str] = attrs.field(default=frozenset(), converter=_words)
+    """What it may; of a `ResourceServer` also what those scopes include."""
+
+    audience: frozenset[str] = attrs.field(default=frozenset(), converter=_words)
+    """Whom the token is for; a `ResourceServer` takes only what is for itself."""
+
+    expires_at: float | None = None
+    """Seconds since 1970; ``None``: nobody said."""
+
+    claims: Mapping[str, Any] = attrs.field(
+        factory=dict, converter=_read_only, repr=False, eq=False
+    )
+    """What else the issuer says, as it stands there."""
+
+    realm: Realm | None = attrs.field(default=None, repr=False, eq=False)
+    """The server that believed it: knows how more is asked for."""
+
+    def known_to(self, realm: Realm, scopes: frozenset[str]) -> Principal:
+        """Return it as a server knows it, with what its scopes include."""
+        # `attrs.evolve` takes as long as all else that a request is asked.
+        return Principal(
+            issuer=self.issuer,
+            client_id=self.client_id,
+            subject=self.subject,
+            scopes=scopes,
+            audience=self.audience,
+            expires_at=self.expires_at,
+            claims=self.claims,
+            realm=realm,
+        )
+
+    @property
+    def key(self) -> PrincipalKey:
+        """What tells it from all others, whatever its token allows.
+
+        State that belongs to somebody is bound to this (2026-07-28 security best
+        practices, "State Handle Hijacking"): an issuer's subjects are its own, and so
+        are what its clients do for one subject.
+        """
+        return self.issuer, self.client_id, self.subject
+
+
+LONGEST_TOKEN: Final = 16_384
+"""Twice what usual servers take of one header field: tokens with hundreds of groups are
+that long."""
+
+CREDENTIALS: Final = frozenset(
+    {"authorization", "cookie", "dpop", "proxy-authorization"}
+)
+"""Header fields that must not be passed on."""
+
+_SCHEMES: Final = frozenset({"bearer", "dpop"})
+
+# RFC 9110, 11.4: a scheme, and what belongs to it after one space or more.
+_FIELD: Final = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]++)(?: ++(.*))?")
+_TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]++=*+")  # RFC 6750, 2.1: b64token
+_KEY: Final = re.compile(r"[!-~]++")
+
+
+class MalformedCredentials(ValueError):
+    """The credentials are malformed, or more than one; never quotes them."""
+
+
+def _masked(_: object) -> str:
+    return "'***'"
+
+
+@attrs.frozen
+class Credentials:
+    """A token, and how it was sent; its `repr` does not show it."""
+
+    scheme: str
+    """``bearer`` or ``dpop``; of a key in a field of its own that field's name."""
+
+    token: str = attrs.field(repr=_masked)
+
+
+def is_bearer_token(text: str) -> bool:
+    """Tell whether the text can be sent as a bearer token."""
+    return len(text) <= LONGEST_TOKEN and _TOKEN.fullmatch(text) is not None
+
+
+def is_key(text: str) -> bool:
+    """Tell whether the text can be sent in a field of its own."""
+    return len(text) <= LONGEST_TOKEN and _KEY.fullmatch(text) is not None
+
+
+def read_credentials(values: Sequence[str]) -> Credentials | None:
+    """Return the token of a request, or ``None``; other schemes than ours are ignored.
+
+    Args:
+        values: Each ``Authorization`` field of the request.
+
+    Raises:
+        MalformedCredentials: There is more than one, or no token where one should be.
+    """
+    if not values:
+        return None
+    if len(values) > 1:
+        # RFC 9110, 5.3: no list, so it stands once; a proxy may have read the other.
+        raise MalformedCredentials("there is more than one Authorization field")
+    match = _FIELD.fullmatch(values[0].strip(" \t"))
+    if match is None:
+        raise MalformedCredentials("the Authorization field names no scheme")
+    scheme = match[1].lower()  # RFC 9110, 11.1: in any case
+    if scheme not in _SCHEMES:
+        return None
+    token = match[2] or ""
+    if not is_bearer_token(token):
+        raise MalformedCredentials("the Authorization field holds no token")
+    return Credentials(scheme, token)
+
+
+def read_key(name: str, values: Sequence[str]) -> Credentials | None:
+    """Return the key in a field of its own, or ``None``.
+
+    Raises:
+        MalformedCredentials: There is more than one, or no key where one should be.
+    """
+    if not values:
+        return None
+    if len(values) > 1:
+        raise MalformedCredentials(f"there is more than one field {name!r}")
+    key = values[0].strip(" \t")
+    if not is_key(key):
+        raise MalformedCredentials(f"the field {name!r} holds no key")
+    return Credentials(name, key)
+
+
+def has_query_token(target: str) -> bool:
+    """Tell whether a URL, or the target of a request, holds a token in its query.
+
+    2026-07-28 basic/authorization, "Token Requirements": never there. What is in a URL
+    is in logs.
+    """
+    query = target.partition("?")[2].partition("#")[0]
+    return any(
+        unquote_plus(pair.partition("=")[0]) == "access_token"
+        for pair in query.split("&")
+    )
+
+
+def safe_headers(
+    headers: Mapping[str, str], also: Collection[str] = ()
+) -> dict[str, str]:
+    """Return the fields of a request without its credentials.
+
+    2026-07-28 basic/authorization, "Token Handling": a client's token must not be
+    passed on.
+
+    Args:
+        headers: By name in lower case.
+        also: More names of fields that hold credentials.
+    """
+    return {
+        name: value
+        for name, value in headers.items()
+        if name not in CREDENTIALS and name not in also
+    }
+
+
+_DESCRIPTIONS: Final = {
+    "invalid_request": "The credentials are malformed",
+    "invalid_token": "The access token is not valid here",
+    "insufficient_scope": "The access token does not allow this",
+    "invalid_dpop_proof": "The DPoP proof is not valid here",
+}
+"""What is said beside a code: always the same."""
+
+
+@attrs.frozen(kw_only=True)
+class Realm:
+    """What each challenge of one server says."""
+
+    metadata_url: str | None = None
+    """Where the server describes itself; ``None``: nobody else gives out its tokens."""
+
+    required: tuple[str, ...] = ()
+    """The scopes that every request needs."""
+
+    schemes: tuple[str, ...] = ("Bearer",)
+    """How tokens may be sent: ``Bearer``, ``DPoP``."""
+
+    proof_algorithms: tuple[str, ...] = ()
+    """How proofs for ``DPoP`` may be signed."""
+
+    def scopes_for(self, needed: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return all that a request needs, always in the same order.
+
+        2026-07-28 basic/authorization, "Runtime Insufficient Scope Errors": all scopes
+        of the operation in one challenge, consistently. Refresh tokens are nothing that
+        a resource needs ("Refresh Tokens").
+        """
+        scopes = dict.fromkeys((*self.required, *sorted(needed)))
+        scopes.pop(OFFLINE_ACCESS, None)
+        return tuple(scopes)
+
+    def challenge(self, error: str | None = None, needed: Iterable[str] = ()) -> str:
+        """Return the value of a ``WWW-Authenticate`` field.
+
+        Args:
+            error: The code of RFC 6750 section 3.1 or RFC 9449 section 7.1; without
+                one nothing was shown (RFC 6750: then there is no code).
+            needed: The scopes that the request needs beside the server's.
+        """
+        params = {
+            "error": error,
+            "error_description": _DESCRIPTIONS.get(error or ""),
+            "scope": " ".join(self.scopes_for(needed)),
+            "resource_metadata": self.metadata_url,
+        }
+        return ", ".join(
+            format_challenge(scheme, params | self._extras(scheme))
+            for scheme in self.schemes
+        )
+
+    def _extras(self, scheme: str) -> dict[str, str | None]:
+        return {"algs": " ".join(self.proof_algorithms)} if scheme == "DPoP" else {}
+
+
+class AuthenticationRefused(AuthError, HttpRefusal):
+    """A request shows no credentials, or none that are believed.
+
+    Attributes:
+        error: The code that the client is told; ``None``: nothing was shown.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        error: str | None = None,
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.error = error
+        self.http_status = status
+        self.http_headers = headers
+
+
+class ScopeRequired(InvalidRequest, HttpRefusal):
+    """The token is good and does not allow this: the client may ask for more.
+
+    Attributes:
+        scopes: All that the request needs.
+    """
+
+    http_status = 403
+
+    def __init__(self, scopes: Iterable[str], *, realm: Realm | None = None) -> None:
+        super().__init__("the access token does not allow this")
+        realm = realm or Realm()
+        self.scopes = realm.scopes_for(scopes)
+        challenge = realm.challenge("insufficient_scope", scopes)
+        self.http_headers = (("www-authenticate", challenge),)
+
+
+def check_scopes(principal: Principal | None, needed: AbstractSet[str]) -> None:
+    """Check that somebody may do what needs these scopes.
+
+    Args:
+        principal: Who asks; nobody may do only what needs nothing.
+        needed: What it needs.
+
+    Raises:
+        ScopeRequired: A scope is missing; names all of them.
+    """
+    if not needed or (principal is not None and needed <= principal.scopes):
+        return
+    raise ScopeRequired(needed, realm=None if principal is None else principal.realm)
+
+
+# Verifiers
+
+LONGEST_LEEWAY_S: Final = 300.0
+"""By how much clocks may differ where somebody looks after them at all. Past it a token
+is over, whatever its verifier says."""
+
+
+class InvalidToken(AuthError):
+    """A verifier does not believe a token. The reason is for the log alone."""
+
+
+class Verifier(Protocol):
+    """Tells who a token is of."""
+
+    async def verify(self, token: str) -> Principal:
+        """Return who the token is of.
+
+        It must be good now. `Principal.audience` must say whom it is for: without the
+        server's own name in it nobody is let in.
+
+        Raises:
+            InvalidToken: It is not believed; the next verifier is asked.
+            AuthError: Nobody can tell now.
+        """
+        ...
+
+
+TokenOwner: TypeAlias = "Principal | Mapping[str, Any] | str"
+"""Who a token is given to: a principal, its attributes, or its subject alone."""
+
+
+class OwnTokens:
+    """Tokens that are given out by whoever runs the server, for it and nobody else.
+
+    So they need no audience. None of them is kept: only what tells it again, with a key
+    that is new in each process, which also makes how long a look takes say nothing.
+
+    Args:
+        owners: Whom each token is given to.
+    """
+
+    header: str | None = None
+    """The field of its own in which a token stands; ``None``: ``Authorization``."""
+
+    def __init__(self, owners: Mapping[str, TokenOwner]) -> None:
+        """Take the tokens.
+
+        Raises:
+            ValueError: A token could never be sent, or nobody is named.
+        """
+        self._key = secrets.token_bytes(32)
+        is_sendable = is_bearer_token if self.header is None else is_key
+        if not all(map(is_sendable, owners)):
+            raise ValueError("a token must be short visible ASCII as RFC 6750 has it")
+        self._owners = {
+            self._digest(token): _principal(owner) for token, owner in owners.items()
+        }
+
+    def __repr__(self) -> str:
+        """Show nothing of the tokens."""
+        return f"<{type(self).__name__}: {len(self._owners)}>"
+
+    async def verify(self, token: str) -> Principal:
+        """Return who the token was given to.
+
+        Raises:
+            InvalidToken: Nobody.
+        """
+        owner = self._owners.get(self._digest(token))
+        if owner is None:
+            raise InvalidToken("it is not in the list")
+        return owner
+
+    def _digest(self, token: str) -> bytes:
+        text = token.encode("utf-8", "surrogatepass")
+        return hmac.digest(self._key, text, "sha256")
+
+
+def _principal(owner: TokenOwner) -> Principal:
+    if isinstance(owner, str):
+        found = Principal(subject=owner)
+    else:
+        found = owner if isinstance(owner, Principal) else Principal(**owner)
+    if not (found.subject or found.client_id):
+        # Two without a name would be one.
+        raise ValueError("each token needs a subject or a client id that it is of")
+    return found
+
+
+def check_verifiers(
+    verifiers: Sequence[Verifier], servers: Sequence[str]
+) -> tuple[Verifier, ...]:
+    """Return who believes tokens.
+
+    Raises:
+        ValueError: Nobody, or clients could not learn who gives out tokens.
+    """
+    found = tuple(verifiers)
+    if not found:
+        raise ValueError("somebody must believe tokens: give at least one verifier")
+    is_alone = all(isinstance(verifier, OwnTokens) for verifier in found)
+    # 2026-07-28 basic/authorization, "Authorization Server Location".
+    if not (servers or is_alone):
+        raise ValueError(
+            "clients must learn who gives them tokens: name at least one "
+            "of authorization_servers"
+        )
+    return found
+
+
+def by_field(
+    verifiers: Iterable[Verifier],
+) -> tuple[dict[str, list[Verifier]], list[Verifier]]:
+    """Return who believes what stands in a field of its own, and who all else."""
+    keys: dict[str, list[Verifier]] = {}
+    bearers: list[Verifier] = []
+    for verifier in verifiers:
+        if isinstance(verifier, OwnTokens) and verifier.header is not None:
+            keys.setdefault(verifier.header, []).append(verifier)
+        else:
+            bearers.append(verifier)
+    return keys, bearers
+
+
+def check_servers(
+    servers: Sequence[str],
+    allow_insecure: bool,  # noqa: FBT001 - passed on
+) -> tuple[str, ...]:
+    """Return the issuers of tokens.
+
+    Raises:
+        ValueError: One of them is none.
+    """
+    if isinstance(servers, str):
+        raise ValueError(f"authorization_servers is a list, got {servers!r}")
+    for server in servers:
+        parse_identifier(server, "issuer", allow_insecure=allow_insecure)
+    return tuple(servers)
+
+
+def check_audience(
+    resource: str, audience: str | Collection[str] | None
+) -> frozenset[str]:
+    """Return whom tokens may be for.
+
+    Raises:
+        ValueError: Nobody.
+    """
+    if audience is None:
+        # With the slash of a bare host or without: two spellings of one.
+        return frozenset({resource, resource.removesuffix("/")})
+    found = frozenset([audience] if isinstance(audience, str) else audience)
+    if not found:
+        raise ValueError("tokens must be for this server: audience must not be empty")
+    return found
+
+
+def check_required(scopes: Iterable[str]) -> list[str]:
+    """Return the scopes that each request needs.
+
+    Raises:
+        ValueError: One of them is none, or nothing that a request needs.
+    """
+    found = [check_scope(scope) for scope in scopes]
+    if OFFLINE_ACCESS in found:
+        raise ValueError(f"no request needs {OFFLINE_ACCESS!r}: it is for clients")
+    return found
+
+
+def check_dpop(dpop: bool | Literal["required"]) -> bool | Literal["required"]:  # noqa: FBT001 - it is the option's own value
+    """Return whether tokens may be bound to a key.
+
+    Raises:
+        ValueError: It is neither yes nor no nor must.
+        LocalProtocolError: joserfc is not installed.
+    """
+    if dpop not in {True, False, "required"}:
+        raise ValueError(f"dpop must be True, False or 'required', got {dpop!r}")
+    if dpop:
+        from mcpwire.auth.jwt import check_crypto
+
+        check_crypto()
+    return dpop
+
 
 logger = LimitedLogger("mcpwire.server.auth")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 
 from mcpwire.errors import InvalidParams
-from mcpwire.server.auth.challenges import check_scopes
+from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.server.authoring.results import prompt_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.features.components import Component

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
 from mcpwire.limits import check_timeout
-from mcpwire.server.auth.challenges import check_scopes
+from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.features.calling import Slots

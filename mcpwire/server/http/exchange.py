@@ -2,35 +2,66 @@
 
 It hides what ASGI asks for: the body in pieces, the answer in two or more events, the
 client that may be gone at any of them. It knows nothing of JSON-RPC but its encoding.
+
+The header fields of a request, decoded when somebody looks at them.
+
+Most requests of a client have the head of the one before, of which two or three fields
+are looked at: to decode all of them would be most of what a head costs.
+
+One timer for many things that all wait equally long.
+
+A server sets a time limit for each request, and hardly any of them runs out. So what
+waits stands in line, in the order in which it came, which is also the order in which
+its time is up: one timer of the loop, set for the first in line, serves all of them.
+
+Bytes that clients have not read, bounded for all of them together.
+
+::
+
+    put ─► UnreadQueue ─► write ─► transport of a connection ─► client
+               └────── more than 64 KiB ──────┘
+                             ▼
+                          Unread       over the bound, one of them ends
+
+Under our own server both are counted in one account, which is in each request's scope.
+Under another one the application has an account of its own, and counts its queues.
+
+Runs a coroutine and says so when it has to wait for the first time.
+
+What is only needed while something waits (a time limit, somebody who watches the
+client) need not be made for what has its answer at once, as most has.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+import types
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from mcpwire.errors import InvalidRequest
-from mcpwire.server.auth.credentials import CREDENTIALS
-from mcpwire.server.http.first_step import first_step
-from mcpwire.server.http.headers import Headers, ShownFields
-from mcpwire.server.http.timers import Clocks
-from mcpwire.server.http.unread import EXTENSION
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.server.auth.resource_server import CREDENTIALS
 from mcpwire.server.request import Facts
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import (
         Awaitable,
         Callable,
         Collection,
+        Generator,
+        Hashable,
         Iterable,
+        Iterator,
         MutableMapping,
     )
 
     from mcpwire.errors import RPCError
     from mcpwire.limits import Limits
-    from mcpwire.server.auth.principal import Principal
-    from mcpwire.server.http.unread import Unread
+    from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.request import Owner
 
     Scope = MutableMapping[str, Any]
@@ -38,8 +69,24 @@ if TYPE_CHECKING:
     Receive = Callable[[], Awaitable[Event]]
     Send = Callable[[Event], Awaitable[None]]
     Fields = Iterable[tuple[str, str]]
+    Action = Callable[[], object]
+    """What is done when its time is up. Neither awaits nor raises."""
 
-__all__ = ["JSON", "ClientGone", "Exchange", "Headers", "HttpProblem"]
+__all__ = [
+    "EXTENSION",
+    "JSON",
+    "ClientGone",
+    "Exchange",
+    "Headers",
+    "HttpProblem",
+    "ShownFields",
+    "TimeoutQueue",
+    "Timeouts",
+    "Unread",
+    "UnreadQueue",
+    "first_step",
+]
+
 
 JSON: Final = "application/json"
 JSON_FIELD: Final = (b"content-type", JSON.encode())
@@ -86,8 +133,7 @@ class Exchange:
         receive: Gives the body, and says when the client is gone.
         send: Takes the answer.
         limits: Bounds on the body.
-        clocks: Those of the application.
-        headers: The head's fields, where they were read already.
+        timeouts: Those of the application.
 
     Attributes:
         verb: The request's method, of HTTP.
@@ -96,7 +142,7 @@ class Exchange:
         principal: Who asks, where that was proved; set once it is known.
         credentials: The names of the fields that prove it, which handlers do not see.
         limits: As given.
-        clocks: As given.
+        timeouts: As given.
         extra: Fields that go with every answer, in the form of ASGI.
         refusal: The JSON that was answered with a status from 400 on; else ``None``.
         size: How many bytes the body had, once it was read.
@@ -111,7 +157,6 @@ class Exchange:
         "_reader",
         "_receive",
         "_send",
-        "clocks",
         "credentials",
         "extra",
         "headers",
@@ -123,6 +168,7 @@ class Exchange:
         "scope",
         "size",
         "status",
+        "timeouts",
         "verb",
     )
 
@@ -132,14 +178,12 @@ class Exchange:
         receive: Receive,
         send: Send,
         limits: Limits,
-        clocks: Clocks | None = None,
-        *,
-        headers: Headers | None = None,
+        timeouts: Timeouts | None = None,
     ) -> None:
         self.scope = scope
         self.verb: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers = Headers(scope["headers"]) if headers is None else headers
+        self.headers = Headers(scope["headers"])
         self.extra: list[tuple[bytes, bytes]] = []
         self.principal: Principal | None = None
         self.credentials: Collection[str] = CREDENTIALS
@@ -151,7 +195,7 @@ class Exchange:
         self._receive = receive
         self._send = send
         self.limits = limits
-        self.clocks = clocks or Clocks(reading=limits.body_timeout)
+        self.timeouts = timeouts or Timeouts(reading=limits.body_timeout)
         self._reader: asyncio.Task[Any] | None = None
         self._problem: HttpProblem | None = None
         self._gone: asyncio.Event | None = None
@@ -208,7 +252,7 @@ class Exchange:
     def account(self) -> Unread:
         """Where what clients have not read is counted."""
         extensions = self.scope.get("extensions") or {}
-        account: Unread = extensions.get(EXTENSION, self.clocks.unread)
+        account: Unread = extensions.get(EXTENSION, self.timeouts.unread)
         return account
 
     async def body(self) -> bytes:
@@ -240,7 +284,7 @@ class Exchange:
             raise self._taken_problem() from None
         finally:
             if self._reader is not None:
-                self.clocks.reading.discard(self._give_up)
+                self.timeouts.reading.discard(self._give_up)
                 self._reader = None
         if self.size > limit:
             raise self._too_large(limit)
@@ -251,7 +295,7 @@ class Exchange:
         if self._reader is None:
             self._reader = asyncio.current_task()
             if self._reader is not None:  # a server may run us without a task
-                self.clocks.reading.add(self._give_up)
+                self.timeouts.reading.add(self._give_up)
 
     async def _rest(self, event: Event, limit: int) -> bytes:
         """Return a body that comes in pieces, of which this is the first."""
@@ -438,3 +482,362 @@ class Exchange:
             # ASGI, "Disconnected Client": since 2.4 a server may raise this.
             self._note_gone()
             raise ClientGone from error
+
+
+_PADDING = " \t"
+
+
+class Headers:
+    """The header fields of a request; names in lower case.
+
+    Attributes:
+        joined: Each field's value; those of one that came repeatedly are joined by
+            ``", "`` (RFC 9110, 5.3).
+    """
+
+    __slots__ = ("_repeated", "joined")
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self.joined: dict[str, str] = {}
+        self._repeated: dict[str, list[str]] = {}
+        joined = self.joined
+        for raw_name, raw_value in raw:
+            name = raw_name.decode("latin-1").lower()
+            value = raw_value.decode("latin-1").strip(_PADDING)
+            if name in joined:
+                self._repeated.setdefault(name, [joined[name]]).append(value)
+                value = f"{joined[name]}, {value}"
+            joined[name] = value
+
+    def get(self, name: str) -> str | None:
+        """Return a field's value, or ``None`` where it did not come."""
+        return self.joined.get(name)
+
+    def all(self, name: str) -> list[str]:
+        """Return each value of a field that may have come several times."""
+        value = self.joined.get(name)
+        return [] if value is None else list(self._repeated.get(name, (value,)))
+
+    def repeats(self, name: str) -> bool:
+        """Tell whether a field came more than once."""
+        return name in self._repeated
+
+
+class ShownFields(Mapping[str, str]):
+    """What handlers may see of a request's head, decoded when one looks.
+
+    Args:
+        headers: All of it.
+        hidden: The names of fields that prove something to us, and to nobody else.
+    """
+
+    __slots__ = ("_fields", "_headers", "_hidden")
+
+    def __init__(self, headers: Headers, hidden: Collection[str]) -> None:
+        self._headers = headers
+        self._hidden = hidden
+        self._fields: dict[str, str] | None = None
+
+    def _shown(self) -> dict[str, str]:
+        if self._fields is None:
+            fields, hidden = self._headers.joined, self._hidden
+            self._fields = {k: v for k, v in fields.items() if k not in hidden}
+        return self._fields
+
+    def __getitem__(self, name: str) -> str:
+        """Return the value of a field by its name in lower case."""
+        return self._shown()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the names."""
+        return iter(self._shown())
+
+    def __len__(self) -> int:
+        """Return how many fields there are."""
+        return len(self._shown())
+
+    def __repr__(self) -> str:
+        """Return them as those of a dict."""
+        return repr(self._shown())
+
+
+class TimeoutQueue:
+    """Actions that wait `seconds` from when they were added; each at most once.
+
+    It belongs to the loop of whoever added last: in another loop, those of the loop
+    before are forgotten with it.
+    """
+
+    __slots__ = ("_due", "_loop", "_timer", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._due: dict[Action, float] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        """Return how many wait."""
+        return len(self._due)
+
+    def add(self, action: Action) -> None:
+        """Put an action at the end of the line; it must not stand there already."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self.close()
+            self._loop = loop
+        due = loop.time() + self.seconds
+        self._due[action] = due
+        if self._timer is None:
+            self._timer = loop.call_at(due, self._ring)
+
+    def discard(self, action: Action) -> None:
+        """Let an action wait no longer, if it still does."""
+        self._due.pop(action, None)
+
+    def close(self) -> None:
+        """Forget all that waits."""
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        assert self._loop is not None
+        self._timer = None
+        now = self._loop.time()
+        while self._due:
+            action, due = next(iter(self._due.items()))
+            if due > now:
+                # Set anew only when it rings: those who leave the line leave it alone.
+                self._timer = self._loop.call_at(due, self._ring)
+                return
+            del self._due[action]
+            action()
+
+
+class Timeouts:
+    """The lines of one application, and its account of what clients have not read.
+
+    Attributes:
+        reading: For bodies to come.
+        upgrade: For calls that an event stream is to answer when they take that long.
+        beat: For streams that are to say something when they were silent that long.
+        stall: For writes that wait for the client to read; then it counts as gone.
+        unread: The account, where the web server has none.
+    """
+
+    def __init__(
+        self,
+        *,
+        reading: float,
+        upgrade: float = 0.1,
+        beat: float = 15.0,
+        stall: float = 60.0,
+        unread: int = DEFAULT_LIMITS.unwritten_total,
+    ) -> None:
+        self.reading = TimeoutQueue(reading)
+        self.upgrade = TimeoutQueue(upgrade)
+        self.beat = TimeoutQueue(beat)
+        self.stall = TimeoutQueue(stall)
+        self.unread = Unread(unread)
+
+    def close(self) -> None:
+        """Forget all that waits."""
+        for line in (self.reading, self.upgrade, self.beat, self.stall):
+            line.close()
+
+
+EXTENSION: Final = "mcpwire.unread"
+"""The ASGI extension by which our own server hands out its account."""
+
+CHUNK: Final = 65_536
+"""How many bytes of a queue are not counted, and are written at once."""
+
+
+class _Holder(Protocol):
+    @property
+    def owner(self) -> Hashable:
+        """The client that it counts to."""
+
+    @property
+    def unread(self) -> int:
+        """How many bytes wait for the client to read."""
+
+    def abort(self) -> None:
+        """End at once, and let go of the bytes; neither awaits nor raises."""
+
+
+class Unread:
+    """The account of what clients have not read.
+
+    Args:
+        limit: How many bytes that may be.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._sizes: dict[_Holder, int] = {}
+        self._total = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __len__(self) -> int:
+        """Return the number of holders that are counted."""
+        return len(self._sizes)
+
+    def note(self, holder: _Holder) -> None:
+        """Count a holder, which has more than before.
+
+        Over the bound, the largest holder of the client with the most is given up.
+        """
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # a loop before has ended, and its holders with it
+            self._loop, self._sizes, self._total = loop, {}, 0
+        self.discard(holder)
+        self._sizes[holder] = size = holder.unread
+        self._total += size
+        if self._total > self._limit:
+            self._make_room()
+
+    def discard(self, holder: _Holder) -> None:
+        """Count a holder no longer, if it is counted."""
+        self._total -= self._sizes.pop(holder, 0)
+        if not self._sizes:
+            # Its table was made when memory was full, and glibc's heap would stay so.
+            self._sizes.clear()
+
+    def _make_room(self) -> None:
+        sizes = self._sizes
+        totals: Counter[Hashable] = Counter()
+        for each in sizes:
+            sizes[each] = each.unread
+            totals[each.owner] += sizes[each]
+        while totals.total() > self._limit:
+            greediest = max(totals, key=totals.__getitem__)
+            own = [each for each in sizes if each.owner == greediest]
+            leaver = max(own, key=sizes.__getitem__)
+            totals[greediest] -= sizes.pop(leaver)
+            leaver.abort()
+        self._total = totals.total()
+
+
+class UnreadQueue:
+    """Events that wait to be written to one client; counted beyond `CHUNK` bytes.
+
+    Attributes are set by subclasses: a call for that would be one for each request.
+    """
+
+    __slots__ = (
+        "_account",
+        "_exchange",
+        "_mark",
+        "_queue",
+        "_room",
+        "_size",
+        "_writing_size",
+    )
+
+    _account: Unread | None  # where it is counted now
+    _exchange: Exchange | None
+    _mark: int  # the size beyond which `_has_room` is to be asked
+    _queue: deque[tuple[Any, bytes]]
+    _room: int
+    _size: int  # of the queue
+    _writing_size: int  # of what `_take_chunk` took
+
+    @property
+    def owner(self) -> Hashable:
+        """The client that it counts to."""
+        assert self._exchange is not None  # else it is not counted
+        return self._exchange.owner
+
+    @property
+    def unread(self) -> int:
+        """How many bytes wait for the client to read."""
+        return self._size + self._writing_size
+
+    def abort(self) -> None:
+        """End at once, and let go of what waits."""
+        raise NotImplementedError
+
+    def _has_room(self) -> bool:
+        """Count what waits; tell whether the queue is within its own bound."""
+        self._mark = min(self._size + CHUNK, self._room)
+        if self._exchange is not None:
+            self._account = self._exchange.account
+            self._account.note(self)
+        return self._size <= self._room
+
+    def _take_chunk(self) -> list[tuple[Any, bytes]]:
+        """Take one event, or more up to `CHUNK` bytes; they count until written."""
+        queue = self._queue
+        taken = [queue.popleft()]
+        size = len(taken[0][1])
+        while queue and size + len(queue[0][1]) <= CHUNK:
+            item = queue.popleft()
+            taken.append(item)
+            size += len(item[1])
+        self._size -= size
+        self._writing_size = size
+        return taken
+
+    def _note_written(self) -> None:
+        """What was taken is written."""
+        self._writing_size = 0
+        self._mark = min(self._size + CHUNK, self._room)
+        if self._size <= CHUNK:
+            self._uncount()
+
+    def _clear(self) -> None:
+        self._queue.clear()
+        self._size = self._writing_size = 0
+
+    def _uncount(self) -> None:
+        if self._account is not None:
+            self._account.discard(self)
+            self._account = None
+
+
+T = TypeVar("T")
+
+
+@types.coroutine
+def first_step(
+    work: Awaitable[T], waits: Callable[[], object]
+) -> Generator[Any, Any, T]:
+    """Return what a coroutine returns, as ``await`` does.
+
+    Args:
+        work: The coroutine, or something else that can be awaited.
+        waits: Called when its first step has ended and it has not; must not raise.
+    """
+    coroutine: Any = work if type(work) is types.CoroutineType else _awaiting(work)
+    try:
+        awaited = coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    waits()
+    while True:
+        error: BaseException | None = None
+        try:
+            sent = yield awaited
+        except GeneratorExit:
+            coroutine.close()
+            raise
+        except BaseException as thrown:  # noqa: BLE001 - it is the coroutine's
+            error = thrown
+        try:
+            awaited = (
+                coroutine.throw(error) if error is not None else coroutine.send(sent)
+            )
+        except StopIteration as end:
+            result = end.value
+            return result
+        finally:
+            # Its traceback has this frame, and those that hold what has come so far.
+            error = None
+
+
+async def _awaiting(work: Awaitable[T]) -> T:
+    return await work

@@ -22,14 +22,13 @@ from mcpwire.protocol.request_validation import UnreadableMessage, read_json
 from mcpwire.server.connection import ServerConnection
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.http.exchange import HttpProblem
-from mcpwire.server.http.outlets import Outlet
-from mcpwire.server.http.reply import as_event
-from mcpwire.server.http.rules import TOO_MANY_SESSIONS, UNKNOWN_SESSION
+from mcpwire.server.http.sessions import TOO_MANY_SESSIONS, UNKNOWN_SESSION
+from mcpwire.server.http.streams import SseWriter, as_event
 from mcpwire.transports.duplex import Duplex
 from mcpwire.wire.sse import encode_event
 
 if TYPE_CHECKING:
-    from mcpwire.server.auth.principal import Principal
+    from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange
     from mcpwire.server.request import Facts
@@ -62,7 +61,7 @@ class _Link(Duplex):
         limits = dispatcher.limits
         super().__init__(self.connection, role="server", limits=limits, target="SSE")
         self.connection.attach(self)
-        self.outlet = Outlet(limits.unwritten)
+        self.outlet = SseWriter(limits.unwritten)
         self._owner = None if principal is None else principal.key
 
     def belongs_to(self, principal: Principal | None) -> bool:
@@ -124,7 +123,7 @@ class LegacySse:
         place = f"{up}messages?{PARAMETER}={id}".encode()
         link.outlet.put(encode_event(place, event="endpoint"))
         try:
-            await link.outlet.carry(exchange)
+            await link.outlet.run(exchange)
         finally:
             self._remove(id)
             link.hang_up()

@@ -21,10 +21,9 @@ from mcpwire.protocol.request_validation import (
     check_mirrored,
     http_status,
 )
-from mcpwire.server.auth.challenges import HttpRefusal
-from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem
-from mcpwire.server.http.first_step import first_step
-from mcpwire.server.http.reply import Reply
+from mcpwire.server.auth.resource_server import HttpRefusal
+from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem, first_step
+from mcpwire.server.http.streams import Reply
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.routes import INITIALIZE
 from mcpwire.versions import Era

@@ -11,7 +11,7 @@ from single import code, error, in_session, over_http, result, sees
 from mcpwire import types
 from mcpwire.server.app import Server
 from mcpwire.server.asking.context import Context
-from mcpwire.server.auth.challenges import ScopeRequired
+from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.authoring.injection import Depends
 
 pytestmark = pytest.mark.anyio

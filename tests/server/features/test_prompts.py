@@ -11,7 +11,7 @@ import mcpwire
 from mcpwire import types
 from mcpwire.server.app import Server
 from mcpwire.server.asking.context import Context
-from mcpwire.server.auth.challenges import ScopeRequired
+from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.authoring.content import Audio, File, Image
 
 pytestmark = pytest.mark.anyio

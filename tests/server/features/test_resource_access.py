@@ -7,7 +7,7 @@ from by_hand import CLIENT_KEY, Hand, modern, request
 from single import code, contents, in_session, over_http, reading, result, sees
 
 from mcpwire.server.app import Server
-from mcpwire.server.auth.challenges import ScopeRequired
+from mcpwire.server.auth.resource_server import ScopeRequired
 
 pytestmark = pytest.mark.anyio
 

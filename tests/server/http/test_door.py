@@ -7,7 +7,7 @@ from hosted import app, ask, call, echo, fields, post, posted, tools
 
 from mcpwire.errors import RPCError
 from mcpwire.server.auth import Principal, ResourceServer, StaticTokens
-from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.auth.resource_server import HttpRefusal
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,11 @@ from wired import PATIENCE, Small, raw, spoken
 
 from mcpwire import Limits
 from mcpwire.server.http import uvicorn as http1
-from mcpwire.server.http.serving import _accept_errors_bounded
-from mcpwire.server.http.uvicorn import WAITING_MOST, Connections
+from mcpwire.server.http.uvicorn import (
+    WAITING_MOST,
+    Connections,
+    _accept_errors_bounded,
+)
 from mcpwire.server.log_limit import LogLimit
 
 pytestmark = pytest.mark.anyio

@@ -1,4 +1,4 @@
-"""What comes in: fields that are decoded late, heads that are known, first steps."""
+"""What comes in: header fields, and the first steps of coroutines."""
 
 import asyncio
 
@@ -6,16 +6,16 @@ import pytest
 from asgi_driver import Visit, scope
 
 from mcpwire import Limits
-from mcpwire.server.auth.credentials import CREDENTIALS
-from mcpwire.server.http import accepted
-from mcpwire.server.http.accepted import Accepted, Head
-from mcpwire.server.http.exchange import Exchange
-from mcpwire.server.http.first_step import first_step
-from mcpwire.server.http.headers import Headers, Shape, ShownFields
+from mcpwire.server.auth.resource_server import CREDENTIALS
+from mcpwire.server.http.exchange import (
+    Exchange,
+    Headers,
+    ShownFields,
+    first_step,
+)
 
 pytestmark = pytest.mark.anyio
 
-HEAD = Head((), is_stateless=True)
 FIELDS = (("Host", "a"), ("Accept", "*/*"), ("Content-Type", "application/json"))
 
 
@@ -24,22 +24,16 @@ def anyio_backend():
     return "asyncio"
 
 
-def opened(*fields, known=None, **options):
+def opened(*fields, **options):
     visit = Visit(scope(headers=fields, **options))
-    made = Exchange(visit.scope, visit.receive, visit.send, Limits())
-    if known is not None:
-        made.headers = known.read(visit.scope["headers"])
-    return made
+    return Exchange(visit.scope, visit.receive, visit.send, Limits())
 
 
 # Fields...
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-def test_fields_that_each_came_once_are_read_one_by_one(is_known):
-    raw = [(b"x-one", b" 1\t"), (b"x-two", b"2")]
-    known = [Shape((b"x-one", b"x-two")), (b" 1\t", b"2")] if is_known else []
-    headers = Headers(raw, *known)
+def test_fields_that_each_came_once_are_read_one_by_one():
+    headers = Headers([(b"x-one", b" 1\t"), (b"x-two", b"2")])
     assert not headers.repeats("x-one")
     assert headers.get("x-one") == "1"
     assert headers.get("x-three") is None
@@ -78,91 +72,6 @@ def test_what_nobody_has_asked_for_yet_shows_no_credentials():
     exchange = opened(*FIELDS, ("Authorization", "Bearer abc"))
     assert "authorization" not in exchange.facts.headers
     assert exchange.facts is exchange.facts
-
-
-# Heads that are known...
-
-
-def test_a_head_that_was_let_in_is_known_again():
-    known = Accepted()
-    assert known.find(opened(*FIELDS, known=known)) is None
-    known.remember(opened(*FIELDS, ("X", "7")), HEAD)
-    assert known.find(opened(*FIELDS, ("X", "8"), known=known)) is HEAD
-    assert known.find(opened(*FIELDS, ("X", "8"))) is None
-    assert known.find(opened(*FIELDS, ("Y", "7"), known=known)) is None
-    assert known.find(opened(known=known)) is None
-    known.remember(opened(*FIELDS, ("X", "7"), path="/x"), HEAD)
-    assert known.find(opened(*FIELDS, ("X", "9"), known=known, path="/x")) is HEAD
-    assert len(known) == 2
-
-
-def test_a_head_may_come_as_any_iterable():
-    known = Accepted()
-    assert known.read(iter([(b"x", b"1")])).get("x") == "1"
-
-
-@pytest.mark.parametrize(
-    ("fields", "options"),
-    [
-        ([("Host", "b"), *FIELDS[1:]], {}),
-        ([*FIELDS, ("Origin", "http://a")], {}),
-        ([*FIELDS[:1], ("Accept", "text/html"), *FIELDS[2:]], {}),
-        ([*FIELDS[:2], ("Content-Type", "text/plain")], {}),
-        ([*FIELDS, ("Content-Encoding", "gzip")], {}),
-        ([*FIELDS, ("Transfer-Encoding", "chunked")], {}),
-        ([*FIELDS, ("MCP-Protocol-Version", "2025-06-18")], {}),
-        ([*FIELDS, ("Mcp-Method", "ping")], {}),
-        ([*FIELDS, ("Host", "a")], {}),
-        (FIELDS, {"verb": "GET"}),
-        (FIELDS, {"path": "/"}),
-        (FIELDS, {"root_path": "/mount"}),
-        (FIELDS, {"server": None}),
-        (FIELDS, {"server": ("10.0.0.1", 8000)}),
-    ],
-)
-def test_a_head_that_differs_in_anything_that_is_looked_at_is_not_known(
-    fields, options
-):
-    known = Accepted()
-    known.remember(opened(*FIELDS), HEAD)
-    assert known.find(opened(*fields, known=known, **options)) is None
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        (*FIELDS, ("Accept", "*/*")),
-        (*FIELDS, ("Transfer-Encoding", "chunked")),
-        FIELDS[:1],
-        (("X", "1"),),
-        (*FIELDS, ("X" * 1_024, "")),
-        (*FIELDS[:2], ("Content-Type", "a" * 1_024)),
-    ],
-)
-@pytest.mark.attack("S13")
-def test_a_head_that_is_long_or_says_something_twice_is_not_remembered(fields):
-    known = Accepted()
-    known.remember(opened(*fields), HEAD)
-    assert known.find(opened(*fields, known=known)) is None
-    assert len(known) == 0
-
-
-def test_names_in_capitals_are_not_remembered():
-    known, exchange = Accepted(), opened()
-    exchange.scope["headers"] = [(b"Host", b"a"), (b"Accept", b"*/*")]
-    known.remember(exchange, HEAD)
-    assert len(known) == 0
-
-
-@pytest.mark.attack("S13")
-def test_what_is_remembered_is_bounded_in_number(monkeypatch):
-    monkeypatch.setattr(accepted, "MOST", 3)
-    known = Accepted()
-    for number in range(10):
-        fields = (("Host", f"h{number}"), *FIELDS[1:], (f"x-{number % 2}", ""))
-        known.remember(opened(*fields), HEAD)
-        assert known.find(opened(*fields, known=known)) is HEAD
-        assert len(known) <= 3
 
 
 # First steps...

@@ -6,9 +6,8 @@ import pytest
 from asgi_driver import Visit, scope
 
 from mcpwire import Limits
-from mcpwire.server.http.exchange import ClientGone, Exchange
-from mcpwire.server.http.reply import Reply, as_event
-from mcpwire.server.http.timers import Clocks
+from mcpwire.server.http.exchange import ClientGone, Exchange, Timeouts
+from mcpwire.server.http.streams import Reply, as_event
 
 pytestmark = pytest.mark.anyio
 
@@ -18,10 +17,10 @@ def anyio_backend():
     return "asyncio"
 
 
-def opened(limits=None, clocks=None, **options):
+def opened(limits=None, timeouts=None, **options):
     visit = Visit(scope())
     limits = limits or Limits()
-    exchange = Exchange(visit.scope, visit.receive, visit.send, limits, clocks)
+    exchange = Exchange(visit.scope, visit.receive, visit.send, limits, timeouts)
     lost = []
     return visit, Reply(exchange, lambda: lost.append(1), **options), lost
 
@@ -155,7 +154,7 @@ async def test_a_client_that_goes_away_while_it_is_written_to_ends_the_writer():
 @pytest.mark.attack("S13")
 @pytest.mark.parametrize("ends", [True, False])
 async def test_a_client_that_never_reads_counts_as_gone(ends):
-    visit, reply, lost = opened(clocks=Clocks(reading=30, stall=0.001))
+    visit, reply, lost = opened(timeouts=Timeouts(reading=30, stall=0.001))
     visit.gate = asyncio.Event()
     reply.push(b"a")
     if ends:

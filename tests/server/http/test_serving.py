@@ -18,8 +18,8 @@ from wired import PATHS, PATIENCE, Small, raw, spoken
 import mcpwire
 from mcpwire import Limits
 from mcpwire.errors import LocalProtocolError
-from mcpwire.server.http import serving
-from mcpwire.server.http.serving import read_address, run_http, serve_http
+from mcpwire.server.http import uvicorn as serving
+from mcpwire.server.http.uvicorn import read_address, run_http, serve_http
 
 pytestmark = pytest.mark.anyio
 
@@ -239,7 +239,7 @@ PROGRAM = """
 import asyncio, sys
 sys.path[:0] = {paths!r}
 import hosted, wired
-from mcpwire.server.http.serving import run_http
+from mcpwire.server.http.uvicorn import run_http
 
 async def hangs(params, request):
     if params["name"] == "echo":

@@ -17,7 +17,7 @@ from mcpwire.errors import (
     RPCError,
     ToolError,
 )
-from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.auth.resource_server import HttpRefusal
 from mcpwire.wire.headers import ParamHeader
 
 pytestmark = pytest.mark.anyio

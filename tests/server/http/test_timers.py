@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mcpwire.server.http.timers import Clocks, Line
+from mcpwire.server.http.exchange import TimeoutQueue, Timeouts
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ def anyio_backend():
 async def test_who_came_first_is_done_first():
     done = []
     last = asyncio.Event()
-    line = Line(0.001)
+    line = TimeoutQueue(0.001)
     line.add(lambda: done.append(1))
     line.add(lambda: done.append(2))
     line.add(last.set)
@@ -30,7 +30,7 @@ async def test_who_came_first_is_done_first():
 async def test_who_left_is_not_done():
     done = []
     last = asyncio.Event()
-    line = Line(0.001)
+    line = TimeoutQueue(0.001)
 
     def first():
         done.append(1)
@@ -44,7 +44,7 @@ async def test_who_left_is_not_done():
 
 
 async def test_one_timer_serves_those_who_come_later():
-    line = Line(0.01)
+    line = TimeoutQueue(0.01)
     later = asyncio.Event()
     loop = asyncio.get_running_loop()
     line.add(lambda: None)
@@ -56,7 +56,7 @@ async def test_one_timer_serves_those_who_come_later():
 
 
 async def test_an_action_may_come_again():
-    line = Line(0.001)
+    line = TimeoutQueue(0.001)
     rounds = []
     last = asyncio.Event()
 
@@ -70,15 +70,15 @@ async def test_an_action_may_come_again():
 
 
 async def test_closing_forgets_all():
-    clocks = Clocks(reading=60)
-    clocks.reading.add(lambda: None)
-    clocks.close()
-    assert len(clocks.reading) == 0
-    assert clocks.reading._timer is None
+    timeouts = Timeouts(reading=60)
+    timeouts.reading.add(lambda: None)
+    timeouts.close()
+    assert len(timeouts.reading) == 0
+    assert timeouts.reading._timer is None
 
 
 def test_another_loop_begins_anew():
-    line = Line(0.001)
+    line = TimeoutQueue(0.001)
 
     async def add():
         done = asyncio.Event()

@@ -11,7 +11,7 @@ from wired import PATIENCE, raw
 
 from mcpwire import Limits, Server
 from mcpwire.server.http.exchange import Exchange
-from mcpwire.server.http.session import HttpSession
+from mcpwire.server.http.sessions import HttpSession
 from mcpwire.server.http.uvicorn import HttpConnection, HttpRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.attack("X02")]

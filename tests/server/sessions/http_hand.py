@@ -7,9 +7,8 @@ import json
 from by_hand import notice, request, server, session
 
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.server.http.exchange import ClientGone, Exchange
+from mcpwire.server.http.exchange import ClientGone, Exchange, Timeouts
 from mcpwire.server.http.sessions import Sessions
-from mcpwire.server.http.timers import Clocks
 from mcpwire.server.request import Facts
 from mcpwire.wire.sse import SSEDecoder
 
@@ -22,7 +21,7 @@ QUICK = 0.001
 class Visit:
     """One request and what came back so far."""
 
-    def __init__(self, verb, headers, *, principal=None, clocks=None, path="/mcp"):
+    def __init__(self, verb, headers, *, principal=None, timeouts=None, path="/mcp"):
         scope = {
             "type": "http",
             "method": verb,
@@ -33,7 +32,7 @@ class Visit:
         path, _, query = path.partition("?")
         scope.update(path=path, query_string=query.encode())
         limits = DEFAULT_LIMITS
-        self.exchange = Exchange(scope, self._receive, self._send, limits, clocks)
+        self.exchange = Exchange(scope, self._receive, self._send, limits, timeouts)
         self.exchange.facts = Facts(transport="http", principal=principal)
         self.status = None
         self.headers = {}
@@ -121,11 +120,11 @@ class Visit:
 class Hand:
     """Somebody who may open sessions at one server."""
 
-    def __init__(self, sessions, version="2025-11-25", principal=None, clocks=None):
+    def __init__(self, sessions, version="2025-11-25", principal=None, timeouts=None):
         self.sessions = sessions
         self.version = version
         self.principal = principal
-        self.clocks = clocks or Clocks(reading=30, upgrade=30)
+        self.timeouts = timeouts or Timeouts(reading=30, upgrade=30)
         self.id = None
 
     def visit(self, verb, **headers):
@@ -133,7 +132,7 @@ class Hand:
         if self.id is not None:
             fields.setdefault("mcp-session-id", self.id)
             fields.setdefault("mcp-protocol-version", self.version)
-        return Visit(verb, fields, principal=self.principal, clocks=self.clocks)
+        return Visit(verb, fields, principal=self.principal, timeouts=self.timeouts)
 
     def post(self, message, **headers):
         visit = self.visit("POST", **headers)

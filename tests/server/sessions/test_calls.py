@@ -6,7 +6,7 @@ import pytest
 from by_hand import failure, notice, request, success
 from http_hand import QUICK, Bench, Work, call, content, progress, turns
 
-from mcpwire.server.http.timers import Clocks
+from mcpwire.server.http.exchange import Timeouts
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +57,7 @@ async def test_what_is_said_before_the_answer_makes_it_a_stream_that_ends():
 async def test_a_slow_answer_is_a_stream():
     work = Work()
     async with Bench(work) as bench:
-        hand = await bench.open(clocks=Clocks(reading=30, upgrade=QUICK))
+        hand = await bench.open(timeouts=Timeouts(reading=30, upgrade=QUICK))
         visit = hand.post(call(1))
         await visit.until(lambda: visit.is_stream and visit.events)
         work.go_on.set()
@@ -89,8 +89,8 @@ async def test_without_a_store_events_have_no_ids():
 async def test_a_silent_stream_says_that_it_is_there():
     work = Work()
     async with Bench(work) as bench:
-        clocks = Clocks(reading=30, upgrade=QUICK, beat=QUICK)
-        hand = await bench.open(clocks=clocks)
+        timeouts = Timeouts(reading=30, upgrade=QUICK, beat=QUICK)
+        hand = await bench.open(timeouts=timeouts)
         visit = hand.post(call(1))
         await visit.until(lambda: visit.body.count(b"\n: \n") >= 3)
         work.go_on.set()
@@ -271,7 +271,7 @@ async def test_why_a_request_is_cancelled_is_logged(caplog):
 async def test_a_stream_that_was_cancelled_cannot_be_gone_on_with():
     work = Work()
     async with Bench(work) as bench:
-        hand = await bench.open(clocks=Clocks(reading=30, upgrade=QUICK))
+        hand = await bench.open(timeouts=Timeouts(reading=30, upgrade=QUICK))
         visit = hand.post(call(1))
         await visit.until(lambda: visit.events)
         await hand.tell(notice("notifications/cancelled", requestId=1))
@@ -286,7 +286,7 @@ async def test_a_stream_that_was_cancelled_cannot_be_gone_on_with():
 async def test_a_client_that_goes_away_cancels_nothing():
     work = Work()
     async with Bench(work) as bench:
-        hand = await bench.open(clocks=Clocks(reading=30, upgrade=QUICK))
+        hand = await bench.open(timeouts=Timeouts(reading=30, upgrade=QUICK))
         visit = hand.post(call(1))
         await visit.until(lambda: visit.events)
         visit.leave()

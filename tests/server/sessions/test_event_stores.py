@@ -9,9 +9,7 @@ import pytest
 from http_hand import Bench, call, content
 
 from mcpwire import Context, Server
-from mcpwire.server.http.event_store import Event
-from mcpwire.server.http.events import MemoryEventStore
-from mcpwire.server.http.sqlite_events import SQLiteEventStore
+from mcpwire.server.http.event_store import Event, MemoryEventStore, SQLiteEventStore
 from mcpwire.testing import AsgiTransport
 
 pytestmark = pytest.mark.anyio
@@ -149,7 +147,7 @@ def count(path):
 
 
 async def test_a_file_is_pruned_now_and_then(tmp_path, monkeypatch):
-    monkeypatch.setattr("mcpwire.server.http.sqlite_events.PRUNED_EVERY", 4)
+    monkeypatch.setattr("mcpwire.server.http.event_store.PRUNED_EVERY", 4)
     path, clock = tmp_path / "events.db", Clock()
     store = SQLiteEventStore(path, age=10, events=5, clock=clock)
     for sequence in range(1, 9):
@@ -172,7 +170,7 @@ async def test_a_file_is_pruned_now_and_then(tmp_path, monkeypatch):
 async def test_a_file_loses_the_oldest_events_of_the_client_with_the_most(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("mcpwire.server.http.sqlite_events.PRUNED_EVERY", 1)
+    monkeypatch.setattr("mcpwire.server.http.event_store.PRUNED_EVERY", 1)
     clock = Clock()
     store = SQLiteEventStore(tmp_path / "events.db", events=6, clock=clock)
     await fill(store, "a.mine", 1, 2)

@@ -9,7 +9,7 @@ from http_hand import Bench, call, content, turns
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcpwire.server.http.events import MemoryEventStore
+from mcpwire.server.http.event_store import MemoryEventStore
 
 
 class WaitingStore(MemoryEventStore):

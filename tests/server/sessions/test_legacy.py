@@ -9,10 +9,9 @@ from http_hand import Visit, call, content, turns
 
 from mcpwire.errors import ConnectionClosed
 from mcpwire.protocol.http_headers import resolve_endpoint
-from mcpwire.server.auth.principal import Principal
-from mcpwire.server.http.exchange import HttpProblem
+from mcpwire.server.auth.resource_server import Principal
+from mcpwire.server.http.exchange import HttpProblem, Timeouts
 from mcpwire.server.http.legacy_sse import LegacySse
-from mcpwire.server.http.timers import Clocks
 from mcpwire.wire.urls import parse_url
 
 pytestmark = pytest.mark.anyio
@@ -28,12 +27,14 @@ class Line:
         self.legacy = legacy
         self.principal = principal
         self.path = path
-        self.clocks = Clocks(reading=30)
+        self.timeouts = Timeouts(reading=30)
         self.stream = None
         self.place = None
 
     def _visit(self, verb, path):
-        return Visit(verb, {}, principal=self.principal, clocks=self.clocks, path=path)
+        return Visit(
+            verb, {}, principal=self.principal, timeouts=self.timeouts, path=path
+        )
 
     async def connect(self):
         self.stream = self._visit("GET", self.path)
@@ -170,7 +171,10 @@ async def test_before_initialize_nothing_else_is_answered():
 
 async def test_batches_belong_to_the_revision_that_has_them():
     served = legacy(echo)
-    old, newer = await Line(served).open(), await Line(served).open("2025-03-26")
+    old, newer = (
+        await Line(served).open(),
+        await Line(served).open("2025-03-26"),
+    )
     await old.post([request(1, "ping")])
     await old.post(request(2, "ping"))
     assert await old.next(2) == success(2, {})

@@ -6,16 +6,16 @@ import pytest
 from http_hand import QUICK, Bench, Visit, call, content, turns
 
 from mcpwire.errors import RequestTimeout
-from mcpwire.server.http.outlets import Outlet
-from mcpwire.server.http.timers import Clocks
+from mcpwire.server.http.exchange import Timeouts
+from mcpwire.server.http.streams import SseWriter
 
 pytestmark = pytest.mark.anyio
 
 
-def carried(room=1_000, **clocks):
-    outlet = Outlet(room)
-    visit = Visit("GET", {}, clocks=Clocks(reading=30, **clocks))
-    return outlet, visit, visit.begin(outlet.carry(visit.exchange))
+def carried(room=1_000, **timeouts):
+    outlet = SseWriter(room)
+    visit = Visit("GET", {}, timeouts=Timeouts(reading=30, **timeouts))
+    return outlet, visit, visit.begin(outlet.run(visit.exchange))
 
 
 @pytest.mark.case("D16")
@@ -35,8 +35,8 @@ async def test_a_stream_begins_with_bytes_so_that_its_head_is_sent():
 
 
 async def test_what_is_put_in_while_something_is_written_follows():
-    outlet = Outlet(1_000)
-    visit = Visit("GET", {}, clocks=Clocks(reading=30))
+    outlet = SseWriter(1_000)
+    visit = Visit("GET", {}, timeouts=Timeouts(reading=30))
     outlet.put(b"data: 1\n\n", 1)
     send = visit.exchange._send
 
@@ -47,7 +47,7 @@ async def test_what_is_put_in_while_something_is_written_follows():
         await send(event)
 
     visit.exchange._send = slow
-    visit.begin(outlet.carry(visit.exchange))
+    visit.begin(outlet.run(visit.exchange))
     await visit.until(lambda: b"2" in visit.body)
     assert outlet.unwritten() == []
     outlet.end()
@@ -55,8 +55,8 @@ async def test_what_is_put_in_while_something_is_written_follows():
 
 
 async def test_one_that_is_cut_while_it_writes_ends_without_the_rest():
-    outlet = Outlet(1_000)
-    visit = Visit("GET", {}, clocks=Clocks(reading=30))
+    outlet = SseWriter(1_000)
+    visit = Visit("GET", {}, timeouts=Timeouts(reading=30))
     send = visit.exchange._send
 
     async def slow(event):
@@ -65,7 +65,7 @@ async def test_one_that_is_cut_while_it_writes_ends_without_the_rest():
         await send(event)
 
     visit.exchange._send = slow
-    await visit.begin(outlet.carry(visit.exchange)).done()
+    await visit.begin(outlet.run(visit.exchange)).done()
     assert visit.is_complete
 
 

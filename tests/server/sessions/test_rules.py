@@ -3,7 +3,7 @@
 import pytest
 
 from mcpwire.errors import InvalidRequest
-from mcpwire.server.http.rules import (
+from mcpwire.server.http.sessions import (
     Malformed,
     check_batch,
     check_version,

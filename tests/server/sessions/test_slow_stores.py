@@ -7,7 +7,7 @@ from by_hand import success
 from http_hand import Bench, Steps, call, content, data_of, turns
 
 from mcpwire.limits import Limits
-from mcpwire.server.http.events import MemoryEventStore
+from mcpwire.server.http.event_store import MemoryEventStore
 
 pytestmark = pytest.mark.anyio
 

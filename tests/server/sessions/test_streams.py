@@ -9,10 +9,9 @@ from by_hand import notice, request, success
 from http_hand import QUICK, Bench, Steps, call, content, data_of, turns
 
 from mcpwire.limits import Limits
-from mcpwire.server.http.event_store import parse_event_id
-from mcpwire.server.http.events import MemoryEventStore
-from mcpwire.server.http.session import ENDED_STREAMS_KEPT
-from mcpwire.server.http.timers import Clocks
+from mcpwire.server.http.event_store import MemoryEventStore, parse_event_id
+from mcpwire.server.http.exchange import Timeouts
+from mcpwire.server.http.sessions import ENDED_STREAMS_KEPT
 
 pytestmark = pytest.mark.anyio
 
@@ -425,7 +424,7 @@ async def test_a_thousand_sessions_leave_nothing_behind():
 
 async def test_a_stream_that_is_quiet_for_long_is_watched_and_left(monkeypatch):
     async with Bench() as bench:
-        hand = await bench.open(clocks=Clocks(reading=30, upgrade=30, beat=QUICK))
+        hand = await bench.open(timeouts=Timeouts(reading=30, upgrade=30, beat=QUICK))
         stream = hand.get()
         await stream.until(lambda: stream.body.count(b"\n: \n") >= 2)
         (session,) = bench.sessions._registry

@@ -8,8 +8,7 @@ from by_hand import CLIENT, notice, request, session, success
 from http_hand import Bench, call, content, turns
 
 from mcpwire.errors import InvalidRequest
-from mcpwire.server.auth.challenges import ScopeRequired
-from mcpwire.server.auth.principal import Principal
+from mcpwire.server.auth.resource_server import Principal, ScopeRequired
 from mcpwire.wire.headers import is_session_id
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams, ResourceNotFound, RPCError
-from mcpwire.server.auth.challenges import check_scopes
+from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.server.features.paging import check_page_size, list_page
 from mcpwire.server.features.resources.making import (
     Template,
