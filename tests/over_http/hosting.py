@@ -43,7 +43,7 @@ STATUSES: Final = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}
 STOP_S: Final = 30.0
 
 
-class SseWriter:
+class Outlet:
     """Where messages of the server go: an answered POST, or a GET stream."""
 
     def __init__(self, message: Message | None = None) -> None:
@@ -73,8 +73,8 @@ class Wire:
         self.host = host
         self.id = id
         self.version: str | None = None
-        self.outlets: dict[Any, SseWriter] = {}
-        self.stream = SseWriter()
+        self.outlets: dict[Any, Outlet] = {}
+        self.stream = Outlet()
         self.is_closed = False
         self._near = host.server.open_in_memory(self, DEFAULT_LIMITS)
         self._near.receive = self.receive
@@ -106,7 +106,7 @@ class Wire:
                 self.host.answered(self, outlet, message)
                 outlet.put(message, is_last=True)
 
-    def outlet_of(self, message: Message) -> SseWriter:
+    def outlet_of(self, message: Message) -> Outlet:
         """Return where what is no answer goes."""
         params = message.get("params") or {}
         method = message["method"]
@@ -285,7 +285,7 @@ class Host:
             self.alone.append(wire)
         if "id" in message:
             # At once: the next one that asks may have the same id.
-            wire.outlets[message["id"]] = SseWriter(message)
+            wire.outlets[message["id"]] = Outlet(message)
         return wire
 
     def _session_of(self, request: RawRequest, conn: Connection) -> Wire | None:
@@ -299,7 +299,7 @@ class Host:
         conn.send(json_reply({"jsonrpc": "2.0", "id": None, "error": error}, status))
         return None
 
-    def answered(self, wire: Wire, outlet: SseWriter, message: Message) -> None:
+    def answered(self, wire: Wire, outlet: Outlet, message: Message) -> None:
         """Learn from an answer what it means for HTTP."""
         result = message.get("result") or {}
         if "tools" in result:
@@ -313,7 +313,7 @@ class Host:
             self.do(self._hear, wire, message)
             conn.send(reply(202))
             return
-        outlet = SseWriter(message)
+        outlet = Outlet(message)
         outlet.conn = conn
         self.do(self._begin, wire, outlet, message)
         is_alone = wire in self.alone
@@ -321,7 +321,7 @@ class Host:
         if not stays:
             self.do(self._left, wire, outlet, is_alone)
 
-    def _begin(self, wire: Wire, outlet: SseWriter, message: Message) -> None:
+    def _begin(self, wire: Wire, outlet: Outlet, message: Message) -> None:
         if wire.is_closed:
             outlet.end()
             return
@@ -336,7 +336,7 @@ class Host:
             if outlet is not None:
                 outlet.end()
 
-    def _left(self, wire: Wire, outlet: SseWriter, is_alone: bool) -> None:  # noqa: FBT001
+    def _left(self, wire: Wire, outlet: Outlet, is_alone: bool) -> None:  # noqa: FBT001
         if wire.outlets.get(outlet.id) is outlet and is_alone:
             del wire.outlets[outlet.id]
             params = {"requestId": outlet.id}
@@ -344,7 +344,7 @@ class Host:
             wire.send({**cancelled, "params": params})
 
     def _answer(
-        self, wire: Wire, outlet: SseWriter, conn: Connection, *, is_alone: bool
+        self, wire: Wire, outlet: Outlet, conn: Connection, *, is_alone: bool
     ) -> bool:
         """Send what an outlet gets to the client; False when that leaves."""
 
@@ -368,7 +368,7 @@ class Host:
         conn.send(sse_head(**fields))
         return self._stream(outlet, conn)
 
-    def _stream(self, outlet: SseWriter, conn: Connection) -> bool:
+    def _stream(self, outlet: Outlet, conn: Connection) -> bool:
         """Send messages as events until the outlet is over; False if the client is."""
         while True:
             while outlet.waiting:

@@ -62,7 +62,7 @@ class Mounts:
         self._options = {"ask_timeout": gateway.ask_timeout, **options}
         self._whole = AsgiApp(gateway.dispatcher, path=path, **self._options)
         self._single: dict[str, AsgiApp] = {}
-        self._door = RequestGuard(
+        self._guard = RequestGuard(
             hosts=options.get("allowed_hosts"),
             origins=options.get("allowed_origins"),
             cors=options.get("cors") or False,
@@ -141,8 +141,8 @@ class Mounts:
             HttpProblem: Whoever asks may not.
         """
         exchange.check_framing()
-        self._door.check_origin(exchange)
-        await self._door.identify(exchange)
+        self._guard.check_origin(exchange)
+        await self._guard.authenticate(exchange)
         if exchange.verb not in {"GET", "HEAD"}:
             raise HttpProblem(
                 405, "only GET is answered here", (("allow", "GET, HEAD"),)

@@ -219,14 +219,7 @@ def is_key(text: str) -> bool:
 
 
 def read_credentials(values: Sequence[str]) -> Credentials | None:
-    """Return the token of a request, or ``None``; other schemes than ours are ignored.
-
-    Args:
-        values: Each ``Authorization`` field of the request.
-
-    Raises:
-        MalformedCredentials: There is more than one, or no token where one should be.
-    """
+    """Return the token of ``Authorization``; ``None``: none, or another scheme."""
     if not values:
         return None
     if len(values) > 1:
@@ -245,11 +238,7 @@ def read_credentials(values: Sequence[str]) -> Credentials | None:
 
 
 def read_key(name: str, values: Sequence[str]) -> Credentials | None:
-    """Return the key in a field of its own, or ``None``.
-
-    Raises:
-        MalformedCredentials: There is more than one, or no key where one should be.
-    """
+    """Return the key in a field of its own, or ``None``."""
     if not values:
         return None
     if len(values) > 1:
@@ -329,13 +318,7 @@ class Realm:
         return tuple(scopes)
 
     def challenge(self, error: str | None = None, needed: Iterable[str] = ()) -> str:
-        """Return the value of a ``WWW-Authenticate`` field.
-
-        Args:
-            error: The code of RFC 6750 section 3.1 or RFC 9449 section 7.1; without
-                one nothing was shown (RFC 6750: then there is no code).
-            needed: The scopes that the request needs beside the server's.
-        """
+        """Return the value of a ``WWW-Authenticate`` field."""
         params = {
             "error": error,
             "error_description": _DESCRIPTIONS.get(error or ""),
@@ -440,20 +423,13 @@ class OwnTokens:
 
     So they need no audience. None of them is kept: only what tells it again, with a key
     that is new in each process, which also makes how long a look takes say nothing.
-
-    Args:
-        owners: Whom each token is given to.
     """
 
     header: str | None = None
     """The field of its own in which a token stands; ``None``: ``Authorization``."""
 
     def __init__(self, owners: Mapping[str, TokenOwner]) -> None:
-        """Take the tokens.
-
-        Raises:
-            ValueError: A token could never be sent, or nobody is named.
-        """
+        """Take the tokens."""
         self._key = secrets.token_bytes(32)
         is_sendable = is_bearer_token if self.header is None else is_key
         if not all(map(is_sendable, owners)):
@@ -463,15 +439,10 @@ class OwnTokens:
         }
 
     def __repr__(self) -> str:
-        """Show nothing of the tokens."""
         return f"<{type(self).__name__}: {len(self._owners)}>"
 
     async def verify(self, token: str) -> Principal:
-        """Return who the token was given to.
-
-        Raises:
-            InvalidToken: Nobody.
-        """
+        """Return who the token was given to."""
         owner = self._owners.get(self._digest(token))
         if owner is None:
             raise InvalidToken("it is not in the list")
@@ -496,11 +467,7 @@ def _principal(owner: TokenOwner) -> Principal:
 def check_verifiers(
     verifiers: Sequence[Verifier], servers: Sequence[str]
 ) -> tuple[Verifier, ...]:
-    """Return who believes tokens.
-
-    Raises:
-        ValueError: Nobody, or clients could not learn who gives out tokens.
-    """
+    """Return who believes tokens."""
     found = tuple(verifiers)
     if not found:
         raise ValueError("somebody must believe tokens: give at least one verifier")
@@ -532,11 +499,7 @@ def check_servers(
     servers: Sequence[str],
     allow_insecure: bool,  # noqa: FBT001 - passed on
 ) -> tuple[str, ...]:
-    """Return the issuers of tokens.
-
-    Raises:
-        ValueError: One of them is none.
-    """
+    """Return the issuers of tokens."""
     if isinstance(servers, str):
         raise ValueError(f"authorization_servers is a list, got {servers!r}")
     for server in servers:
@@ -547,11 +510,7 @@ def check_servers(
 def check_audience(
     resource: str, audience: str | Collection[str] | None
 ) -> frozenset[str]:
-    """Return whom tokens may be for.
-
-    Raises:
-        ValueError: Nobody.
-    """
+    """Return whom tokens may be for."""
     if audience is None:
         # With the slash of a bare host or without: two spellings of one.
         return frozenset({resource, resource.removesuffix("/")})
@@ -562,11 +521,7 @@ def check_audience(
 
 
 def check_required(scopes: Iterable[str]) -> list[str]:
-    """Return the scopes that each request needs.
-
-    Raises:
-        ValueError: One of them is none, or nothing that a request needs.
-    """
+    """Return the scopes that each request needs."""
     found = [check_scope(scope) for scope in scopes]
     if OFFLINE_ACCESS in found:
         raise ValueError(f"no request needs {OFFLINE_ACCESS!r}: it is for clients")
@@ -574,12 +529,7 @@ def check_required(scopes: Iterable[str]) -> list[str]:
 
 
 def check_dpop(dpop: bool | Literal["required"]) -> bool | Literal["required"]:  # noqa: FBT001 - it is the option's own value
-    """Return whether tokens may be bound to a key.
-
-    Raises:
-        ValueError: It is neither yes nor no nor must.
-        LocalProtocolError: joserfc is not installed.
-    """
+    """Return whether tokens may be bound to a key."""
     if dpop not in {True, False, "required"}:
         raise ValueError(f"dpop must be True, False or 'required', got {dpop!r}")
     if dpop:
@@ -673,7 +623,6 @@ class ResourceServer:
         """The fields that hold credentials; no handler sees one."""
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} {self.resource!r}>"
 
     def _make_realm(self, required: tuple[str, ...]) -> Realm:
@@ -778,11 +727,7 @@ class ResourceServer:
         raise self._refused(reason, "invalid_token")
 
     def _check(self, verifier: Verifier, principal: Principal) -> Principal:
-        """Check what makes a token good here, whoever believes it.
-
-        Raises:
-            UnsoundToken: It is for somebody else, of nobody, or good no more.
-        """
+        """Check what makes a token good here, whoever believes it."""
         # 2026-07-28 basic/authorization, "Token Handling": a token that does not say
         # that it is for this server is for another one.
         is_own = isinstance(verifier, OwnTokens)

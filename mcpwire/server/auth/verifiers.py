@@ -100,11 +100,7 @@ __all__ = [
 
 
 def check_place(place: str | Http, what: str) -> Http:
-    """Return where something of an issuer's is.
-
-    Raises:
-        ValueError: Whoever is between could say in the issuer's name who comes in.
-    """
+    """Return where something of an issuer's is."""
     from mcpwire.transports.http.target import Http
 
     found = Http(place) if isinstance(place, str) else place
@@ -117,11 +113,7 @@ def check_place(place: str | Http, what: str) -> Http:
 
 
 def check_leeway(leeway: float) -> float:
-    """Return a leeway.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Return a leeway."""
     if not 0 <= leeway <= LONGEST_LEEWAY_S:
         raise ValueError(
             f"leeway must be 0 to {LONGEST_LEEWAY_S:g} seconds, got {leeway!r}"
@@ -169,11 +161,7 @@ MOST: Final = 10_000
 
 
 class TtlCache(Generic[T]):
-    """Values by token, each until its time; over the bound the oldest goes.
-
-    Args:
-        most: How many.
-    """
+    """Values by token, each until its time; over the bound the oldest goes."""
 
     def __init__(self, most: int = MOST) -> None:
         self._values: dict[bytes, tuple[T, float]] = {}
@@ -229,10 +217,6 @@ def read_keys(document: Mapping[str, Any]) -> tuple[CheckingKey, ...]:
     """Return the keys of a JWK set that signatures can be checked with.
 
     RFC 7517 section 5: what is not understood is passed over.
-
-    Raises:
-        DiscoveryError: It is no JWK set.
-        LocalProtocolError: joserfc is not installed.
     """
     listed = document.get("keys")
     if not isinstance(listed, list):
@@ -272,11 +256,7 @@ class Keys(Protocol):
     async def find(
         self, kid: str | None, algorithm: str, now: float
     ) -> list[CheckingKey]:
-        """Return the keys that a token may be signed with.
-
-        Raises:
-            AuthError: Nobody can tell now.
-        """
+        """Return the keys that a token may be signed with."""
         ...
 
     async def renew(self, now: float) -> bool:
@@ -285,11 +265,7 @@ class Keys(Protocol):
 
 
 class GivenKeys:
-    """Keys that never change.
-
-    Args:
-        keys: The keys; what they are called matters where there are several.
-    """
+    """Keys that never change."""
 
     def __init__(self, keys: Sequence[CheckingKey]) -> None:
         self._keys = tuple(keys)
@@ -307,14 +283,7 @@ class GivenKeys:
 
 
 class IssuerKeys:
-    """Keys that an issuer publishes.
-
-    Args:
-        issuer: Who.
-        place: Where they are; ``None``: where the issuer's metadata says.
-        limits: What an answer may cost.
-        fetch: Fetches a document; for tests.
-    """
+    """Keys that an issuer publishes."""
 
     def __init__(
         self,
@@ -339,11 +308,7 @@ class IssuerKeys:
     async def find(
         self, kid: str | None, algorithm: str, now: float
     ) -> list[CheckingKey]:
-        """Return the keys that a token may be signed with.
-
-        Raises:
-            AuthError: The issuer does not say, and has not for long.
-        """
+        """Return the keys that a token may be signed with."""
         if not self._is_fresh(now) and not (
             # One request waits for newer keys, the others go on with those of before.
             self._is_usable(now) and self._lock().locked()
@@ -363,11 +328,7 @@ class IssuerKeys:
         return self.generation != generation
 
     def _is_fresh(self, now: float) -> bool:
-        """Tell whether what is known will do.
-
-        Raises:
-            AuthTemporarilyUnavailable: It will not, and was asked for just now.
-        """
+        """Tell whether what is known will do."""
         if self._is_usable(now):
             return self._was_asked(now) or now - self._fetched_at < FRESH_S
         if self._was_asked(now):
@@ -508,7 +469,6 @@ class JwtVerifier:
         self._generation = 0
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} of {self.issuer!r}>"
 
     async def verify(self, token: str) -> Principal:
@@ -691,7 +651,6 @@ class IntrospectionVerifier:
         self._refused: TtlCache[str] = TtlCache()
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} at '{self._place.parsed}'>"
 
     async def verify(self, token: str) -> Principal:

@@ -92,16 +92,7 @@ class ReadSkill:
 
 
 def read_skills(source: Source, base: str) -> list[ReadSkill]:
-    """Return the skills of a source, by their path.
-
-    Args:
-        source: Where they are.
-        base: What their URIs begin with.
-
-    Raises:
-        ValueError: One breaks a rule; names it and the rule.
-        LocalProtocolError: PyYAML is not installed.
-    """
+    """Return the skills of a source, by their path."""
     found = sorted(_found(source), key=itemgetter(0))
     if not found:
         raise ValueError(f"there is no skill in {source!r}: none has a {DOCUMENT}")
@@ -147,12 +138,7 @@ def _files(files: Files) -> dict[str, bytes]:
 
 
 def _skill(base: str, path: str, files: Mapping[str, bytes]) -> ReadSkill:
-    """Make a skill and hold it to all rules.
-
-    Raises:
-        ValueError: It breaks one.
-        LocalProtocolError: PyYAML is not installed.
-    """
+    """Make a skill and hold it to all rules."""
     load_yaml()
     root = base + quote(path, safe=PATH_CHARACTERS)
     by_uri = {f"{root}/{quote(name, safe=PATH_CHARACTERS)}": name for name in files}
@@ -263,7 +249,6 @@ class Skills:
         self._folders = self._read_folders()
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<Skills {', '.join(skill.path for skill in self._skills.values())}>"
 
     def _read_folders(self) -> dict[str, list[_Child]]:

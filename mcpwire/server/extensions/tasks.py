@@ -1,30 +1,15 @@
-"""Where tasks are kept, and the store that forgets them with its process.
-
-Tasks in a SQLite file: what has ended outlives the process that ran it.
-
-A thread of its own does the work, one step after the other, so that the loop never
-waits for a disk.
-
-Whose a task is.
-
-2025-11-25 basic/utilities/tasks, "Task Isolation and Access Control", and SEP-2663,
-"Security Considerations": a task belongs to the principal that made it.
-
-Who wants to hear of which task (the extension, "Task Status Notifications").
-
-One task while it runs here: its handler, what it asks, and who waits for it.
-
-How it stands is a value (`protocol.tasks`); here it is replaced step by step, each step
-at once and without waiting, and then written to the store. So whoever reads it in this
-process sees the newest, and of several writes the last one counts.
-
-The methods of tasks, each in the dialect of the request's revision.
-
-Tasks: calls that are answered at once with a name, and go on behind it.
+"""Tasks: calls that are answered at once with a name, and go on behind it.
 
 One object serves both dialects, the extension of 2026-07-28 and the experimental tasks
 of 2025-11-25; each request is answered in the dialect of its revision. Which calls
 become tasks, and how tasks are written, are rules of `mcpwire.protocol.tasks`.
+
+A task's state is a value there; here it is replaced step by step, each step at once and
+without waiting, and then written to a store. So readers in this process see the newest,
+and of several writes the last one counts.
+
+2025-11-25 basic/utilities/tasks, "Task Isolation and Access Control", and SEP-2663,
+"Security Considerations": a task belongs to the principal that made it.
 """
 
 from __future__ import annotations
@@ -296,7 +281,6 @@ class SqliteTaskStore:
         self._database: sqlite3.Connection | None = None
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} {self._path!r}>"
 
     async def _do(self, step: Callable[[sqlite3.Connection], T]) -> T:
@@ -465,8 +449,7 @@ def _written(record: TaskRecord) -> bytes:
 
 
 def _read(written: bytes) -> TaskRecord:
-    members: dict[str, Any] = loads(written)
-    return TaskRecord(**members)
+    return TaskRecord(**loads(written))
 
 
 _ADDRESS: Final = "address:"
@@ -551,19 +534,7 @@ class Question:
 
 
 class RunningTask:
-    """A task whose handler runs in this process; see the module's text.
-
-    Args:
-        record: The task as the store has it already.
-        request: The call that it goes on with.
-        store: Where its steps are written.
-        clock: Returns seconds since the epoch.
-        tell: Called after each step of its status.
-
-    Attributes:
-        record: How it stands.
-        is_saved: Whether the store knows that.
-    """
+    """A task whose handler runs in this process; see the module's text."""
 
     def __init__(
         self,
@@ -753,14 +724,7 @@ class RunningTask:
         self._settle(answers)
 
     async def put_question(self, request: RequestContext) -> bool:
-        """Put an open question to the client by way of a request of its own.
-
-        Returns:
-            Whether there was one.
-
-        Raises:
-            MCPError: The client is gone; somebody else may put the question.
-        """
+        """Put an open question to the client by way of a request of its own."""
         waiting = (item for item in self._questions.items() if not item[1].is_put)
         key, question = next(waiting, (None, None))
         if key is None or question is None:
@@ -802,12 +766,7 @@ PAGE: Final = 100
 
 
 class Answering:
-    """Answers for the tasks of one server.
-
-    Args:
-        find: Returns the task that params name, and what runs of it here.
-        list_page: Returns the tasks of an owner after one, at most so many.
-    """
+    """Answers for the tasks of one server."""
 
     def __init__(self, find: FindFn, list_page: ListFn) -> None:
         self._find = find
@@ -886,11 +845,7 @@ class Answering:
 
 
 def _outcome(record: TaskRecord) -> dict[str, Any]:
-    """Return or raise exactly what the call would have, and which task it was.
-
-    Raises:
-        RPCError: The call ended with it, or was cancelled and has nothing to give.
-    """
+    """Return or raise exactly what the call would have, and which task it was."""
     if record.error is not None:
         raise rpc_error(
             record.error["code"],
@@ -970,7 +925,6 @@ class Tasks:
         self._is_attached = False
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} {len(self._running)} under way>"
 
     # What a server declares and routes...
@@ -1048,7 +1002,11 @@ class Tasks:
             return None
         record = await self._create(tool, params, request)
         task = RunningTask(
-            record, request, store=self._store, clock=self._clock, tell=self._tell
+            record,
+            request,
+            store=self._store,
+            clock=self._clock,
+            tell=self._watching.tell,
         )
         self._running[record.id] = task
         job = task.start(body, params, self._forget)
@@ -1140,19 +1098,12 @@ class Tasks:
         self._late.pop(id, None)
         self._running.pop(id, None)
 
-    def _tell(self, record: TaskRecord) -> None:
-        self._watching.tell(record)
-
     # Tasks that are there...
 
     async def _find(
         self, params: Mapping[str, Any], request: RequestContext
     ) -> tuple[TaskRecord, RunningTask | None]:
-        """Return the task that params name, and what runs of it here.
-
-        Raises:
-            InvalidParams: They name none, or none of this client's.
-        """
+        """Return the task that params name, and what runs of it here."""
         task_id = tasks.requested_task_id(params)
         running = self._running.get(task_id)
         if running is None:

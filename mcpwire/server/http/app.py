@@ -1,4 +1,4 @@
-"""The ASGI application: what comes to which part of the server, and when it ends.
+"""The ASGI application: which part of the server answers a request, and when it ends.
 
 ::
 
@@ -9,27 +9,11 @@
                                   └► Sessions    what belongs to a session
                              GET, DELETE ─► Sessions
 
-In which order a POST is looked at stands in `protocol.request_validation`.
-
-When the application starts, what it is doing, and how it ends.
-
-::
-
     new ──first request, lifespan──► started ──drain──► draining ──► closed
                                         ▲                              │
                                         └────── a lifespan anew ───────┘
 
-The paths of the application: the endpoints, and those that anybody may look at.
-
-Who may come in: by Host and Origin, by what a browser asks first, by credentials.
-
-The rules for Host and Origin are in `protocol.request_validation`, those for tokens in
-``server.auth``; here they are applied to an exchange.
-
-One line of log per request: who asked what, what came of it, how long it took.
-
-No query, header or argument is in it, but what the reason of a refusal quotes. What a
-client chose is quoted and cut.
+In which order a POST is checked stands in `protocol.request_validation`.
 """
 
 from __future__ import annotations
@@ -41,6 +25,7 @@ import select
 import sys
 import time
 from enum import Enum, auto
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -56,8 +41,15 @@ from mcpwire.protocol.request_validation import (
     read_json,
     read_message,
 )
-from mcpwire.server.auth.resource_server import CREDENTIALS, HttpRefusal
-from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem, Timeouts
+from mcpwire.server.auth.resource_server import CREDENTIALS, client_address
+from mcpwire.server.handlers import HttpRefusal
+from mcpwire.server.http.exchange import (
+    ClientGone,
+    Exchange,
+    HttpProblem,
+    Timeouts,
+    UnreadAccount,
+)
 from mcpwire.server.http.stateless import RETRY_AFTER, SHUTTING_DOWN, Stateless
 from mcpwire.server.log_limit import LimitedLogger, place_of
 from mcpwire.versions import Era
@@ -66,7 +58,7 @@ from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.jsonrpc import failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.dispatcher import Dispatcher
@@ -76,23 +68,27 @@ if TYPE_CHECKING:
     from mcpwire.server.http.sessions import Sessions
     from mcpwire.wire.json import Json
 
-
-__all__ = [
-    "Access",
-    "AsgiApp",
-    "Lifecycle",
-    "Place",
-    "RequestGuard",
-    "Router",
-    "is_read",
-    "told_on_stderr",
-]
-
+__all__ = ["AsgiApp", "RequestGuard", "access_log_on_stderr"]
 
 logger = LimitedLogger("mcpwire")
 
 POST_ONLY: Final = (("allow", "POST"),)
 ALL_VERBS: Final = (("allow", "POST, GET, DELETE"),)
+
+END_GRACE_S: Final = 1.0
+"""How long what was cancelled may take to end, and its answer to be sent."""
+
+
+class Place(Enum):
+    """What is at a path."""
+
+    ENDPOINT = auto()
+    LEGACY_STREAM = auto()
+    LEGACY_MESSAGES = auto()
+    HEALTH = auto()
+    READY = auto()
+    METADATA = auto()
+    """The document of the resource server (RFC 9728)."""
 
 
 class AsgiApp:
@@ -102,7 +98,7 @@ class AsgiApp:
     the ASGI lifespan reaches it, it uses that.
 
     Args:
-        dispatcher: Who answers.
+        dispatcher: Answers the requests.
         path: Where the endpoint is. Where the application is mounted, it also answers
             at the mount's own path.
         allowed_hosts: The names that the server is asked by, such as
@@ -119,8 +115,8 @@ class AsgiApp:
         json_only: Whether calls that stand alone are never answered by a stream.
         legacy_sse: Whether the two endpoints of 2024-11-05 are there as well, at
             ``path/sse`` and ``path/messages``.
-        event_store: Keeps what was sent to sessions, so that streams can be gone on
-            with. ``None``: in memory, within bounds; ``False``: nowhere.
+        event_store: Keeps what was sent to sessions, so that streams can be resumed.
+            ``None``: in memory, within bounds; ``False``: nowhere.
         session_idle: How long a session may be idle, in seconds.
         max_sessions: How many there may be.
         retry: How long clients of a stream should wait before they come back.
@@ -133,7 +129,7 @@ class AsgiApp:
         limits: Bounds on what one client may cost.
 
     Raises:
-        ValueError: A path, a host or an origin is none.
+        ValueError: A path, a host or an origin is malformed.
     """
 
     def __init__(
@@ -162,12 +158,10 @@ class AsgiApp:
         self._is_json_only = json_only
         limits = self.limits = dispatcher.limits
         self._timeouts = Timeouts(
-            reading=limits.body_timeout,
-            upgrade=stream_after,
-            beat=heartbeat,
-            unread=limits.unwritten_total,
+            body=limits.body_timeout, stream_after=stream_after, heartbeat=heartbeat
         )
-        self._door = RequestGuard(
+        self._unread = UnreadAccount(limits.unwritten_total)
+        self._guard = RequestGuard(
             hosts=allowed_hosts,
             origins=allowed_origins,
             cors=cors or False,
@@ -175,7 +169,8 @@ class AsgiApp:
             bound=bound,
         )
         self._stateless = Stateless(dispatcher, is_json_only=json_only)
-        self._sessions = self._legacy = None
+        self._sessions: Sessions | None = None
+        self._legacy: LegacySse | None = None
         if any(r.era is Era.SESSION for r in dispatcher.revisions):
             from mcpwire.server.http.sessions import Sessions
 
@@ -192,45 +187,50 @@ class AsgiApp:
             from mcpwire.server.http.legacy_sse import LegacySse
 
             self._legacy = LegacySse(dispatcher, maximum=max_sessions)
-        self._life = Lifecycle(
-            dispatcher,
-            self._stateless,
-            (self._sessions, self._legacy),
-            self._timeouts,
-        )
-        self._places = Router(
-            path,
-            health=health,
-            ready=ready,
-            auth=dispatcher.auth,
-            life=self._life,
-            has_legacy=legacy_sse,
-        )
+        self._endpoint = path.rstrip("/") or "/"
+        self._places = _places(path, health, ready, has_legacy=legacy_sse)
+        auth = dispatcher.auth
+        self._metadata_paths = () if auth is None else auth.metadata_paths()
+        self._open: set[Exchange] = set()
+        self._settled: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._is_draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer what the web server brings: one request, or its lifespan."""
         if scope["type"] != "http":
             await self._serve_other(scope, receive, send)
-            return
-        exchange = Exchange(scope, receive, send, self.limits, self._timeouts)
-        access = Access() if is_read() else None
-        self._life.begin(exchange)
+        elif asyncio.current_task() is not None:
+            await self._serve_http(scope, receive, send)
+        else:
+            # Some web servers run it without a task, which time limits need.
+            serving = self._serve_http(scope, receive, send)
+            await asyncio.get_running_loop().create_task(serving)
+
+    async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = Exchange(
+            scope, receive, send, self.limits, self._timeouts, unread=self._unread
+        )
+        access = AccessRecord() if access_logger.isEnabledFor(logging.INFO) else None
+        self._open.add(exchange)
         try:
-            if await self._let_in(exchange):
-                await self._post(exchange, access)
+            await self._serve(exchange, access)
         except ClientGone:
             pass
         except HttpProblem as problem:
             await _refuse(exchange, problem)
         except UnreadableMessage as problem:
-            await _refuse(exchange, HttpProblem(400, problem.error), problem.id)
+            await _refuse(exchange, HttpProblem(400, problem.error, id=problem.id))
         except Exception as raised:
-            # The text of an error that nobody foresaw may hold what is not for clients.
+            # The text of an unforeseen error may hold what is not for clients.
             logger.exception("a request could not be answered", kind=place_of(raised))
             error = InternalError("the server failed")
             await _refuse(exchange, HttpProblem(500, error))
         finally:
-            self._life.end(exchange)
+            self._open.discard(exchange)
+            if self._settled is not None and self._are_calls_done():
+                self._settled.set()
             if access is not None:
                 access.write(exchange)
 
@@ -238,7 +238,7 @@ class AsgiApp:
         """Take part in what is no request over HTTP."""
         kind = scope["type"]
         if kind == "lifespan":
-            await self._life.follow(receive, send)
+            await self._follow(receive, send)
         elif kind == "websocket":
             # MCP has no transport over WebSocket; closed unaccepted, it is a 403.
             await receive()
@@ -246,69 +246,84 @@ class AsgiApp:
         else:
             raise RuntimeError(f"unknown kind of ASGI scope: {kind!r}")
 
-    async def start(self) -> None:
-        """Start now, and not with the first request; also anew, after its end.
+    # One request...
 
-        Raises:
-            Exception: What the server's lifespan raised.
-        """
-        self._life.is_draining = False
-        await self._life.start()
-
-    async def drain(self, timeout: float = 10.0) -> None:
-        """Take nothing new, let what runs end, and end what stays open.
-
-        What is asked from then on is answered with 503, and those who ask come back.
-
-        Args:
-            timeout: How long calls may still take, in seconds; then they are cancelled.
-        """
-        await self._life.drain(timeout)
-
-    async def aclose(self) -> None:
-        """End everything that is open, now."""
-        await self._life.aclose()
-
-    async def _let_in(self, exchange: Exchange) -> bool:
-        """Check the head; return whether it is a POST to be answered, else answer it.
-
-        Raises:
-            HttpProblem: It is refused.
-        """
+    async def _serve(self, exchange: Exchange, access: AccessRecord | None) -> None:
+        """Check the head, and answer. Raises `HttpProblem` and others."""
         exchange.check_framing()
-        place = self._places.find(exchange)
-        if place is not Place.ENDPOINT and await self._places.show(place, exchange):
-            return False
-        door = self._door
-        door.check_origin(exchange)
+        place = self._find(exchange)
+        if place in {Place.HEALTH, Place.READY, Place.METADATA}:
+            await self._show(place, exchange)
+            return
+        guard = self._guard
+        guard.check_origin(exchange)
         if place is None:
-            raise self._places.missing(exchange)
-        if door.is_preflight(exchange):
-            await door.answer_preflight(exchange)
-            return False
+            root = exchange.scope.get("root_path") or ""
+            raise HttpProblem(
+                404,
+                "there is nothing at this path; "
+                f"the endpoint is {root}{self._endpoint}",
+            )
+        if guard.is_preflight(exchange):
+            await guard.answer_preflight(exchange)
+            return
         is_post = place is Place.ENDPOINT and exchange.verb == "POST"
-        if self._life.is_draining and not is_post:
-            raise _shutting_down()
-        if not self._life.is_started and not self._life.is_draining:
-            await self._life.start()
-        await door.identify(exchange)
+        if self._is_draining:
+            if not is_post:
+                raise _shutting_down()
+        elif self._loop is not asyncio.get_running_loop():
+            await self._start()
+        await guard.authenticate(exchange)
         if is_post:
-            refusal = check_formats(exchange.headers, is_json_only=self._is_json_only)
-            if refusal is not None:
-                raise HttpProblem(*refusal)
-            return True
-        if place is not Place.ENDPOINT:
-            await self._serve_legacy(exchange, place)
+            await self._serve_post(exchange, access)
+        elif place is Place.ENDPOINT:
+            await self._serve_stream(exchange)
         else:
-            await self._other(exchange)
-        return False
+            await self._serve_legacy(exchange, place)
 
-    async def _post(self, exchange: Exchange, access: Access | None) -> None:
+    def _find(self, exchange: Exchange) -> Place | None:
+        """Return what is at the path of a request."""
+        path, root = exchange.path, exchange.scope.get("root_path") or ""
+        # Some servers leave the path of the mount in it.
+        if root and (path == root or path.startswith(f"{root}/")):
+            path = path[len(root) :]
+        place = self._places.get(path)
+        if place is None and exchange.path in self._metadata_paths:
+            return Place.METADATA
+        if place is None and path in {"", "/"} and root:
+            return Place.ENDPOINT
+        return place
+
+    async def _show(self, place: Place, exchange: Exchange) -> None:
+        """Answer with what shows nothing of any client."""
+        status = 200
+        if place is Place.HEALTH:
+            document: dict[str, Any] = {"status": "alive"}
+        elif place is Place.READY:
+            document = {"status": "draining" if self._is_draining else "ready"}
+            status = 503 if self._is_draining else 200
+        else:
+            assert self._dispatcher.auth is not None  # it gave the path
+            # RFC 9728, 3.1; clients in browsers read it from other origins.
+            exchange.extra.append((b"access-control-allow-origin", b"*"))
+            document = self._dispatcher.auth.metadata()
+        if exchange.verb not in {"GET", "HEAD"}:
+            raise HttpProblem(
+                405, "only GET is answered here", (("allow", "GET, HEAD"),)
+            )
+        await exchange.reply(status, document)
+
+    async def _serve_post(
+        self, exchange: Exchange, access: AccessRecord | None
+    ) -> None:
+        refusal = check_formats(exchange.headers, is_json_only=self._is_json_only)
+        if refusal is not None:
+            raise HttpProblem(*refusal)
         value = read_json(await exchange.body(), exchange.limits.values)
         if access is not None:
             access.note(value)
         # What runs may wait for the client's answer, which is nothing new.
-        if self._life.is_draining and not _is_answer(value):
+        if self._is_draining and not _is_answer(value):
             raise _shutting_down()
         if self._stands_alone(exchange) or self._opens_alone(value):
             await self._stateless.serve(exchange, read_message(value))
@@ -324,8 +339,8 @@ class AsgiApp:
         """Tell whether the head alone says so."""
         return is_stateless(exchange.headers, self._dispatcher.revisions)
 
-    async def _other(self, exchange: Exchange) -> None:
-        """Answer what is no POST."""
+    async def _serve_stream(self, exchange: Exchange) -> None:
+        """Answer what is no POST at the endpoint."""
         sessions = self._sessions
         # 2026-07-28 streamable-http, "Earlier Streamable HTTP Revisions".
         if sessions is None or self._stands_alone(exchange):
@@ -343,7 +358,7 @@ class AsgiApp:
 
     async def _serve_legacy(self, exchange: Exchange, place: Place) -> None:
         """Answer at the endpoints of 2024-11-05."""
-        assert self._legacy is not None  # whose places these are
+        assert self._legacy is not None  # else the place is not there
         verb = "GET" if place is Place.LEGACY_STREAM else "POST"
         if exchange.verb != verb:
             raise HttpProblem(405, f"only {verb} is answered here", (("allow", verb),))
@@ -354,82 +369,19 @@ class AsgiApp:
             raise HttpProblem(415, "the Content-Type must be application/json")
         await self._legacy.serve_message(exchange)
 
-
-def _shutting_down() -> HttpProblem:
-    return HttpProblem(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
-
-
-def _is_answer(value: Json) -> bool:
-    return type(value) is dict and "method" not in value
-
-
-async def _refuse(
-    exchange: Exchange, problem: HttpProblem, id: int | str | None = None
-) -> None:
-    if exchange.status is not None:
-        return  # it was begun, and only its end is missing
-    with contextlib.suppress(ClientGone):
-        await exchange.reply(
-            problem.status, failure(id, problem.error), problem.headers
-        )
-
-
-END_GRACE_S: Final = 1.0
-"""How long what was cancelled may take to end, and its answer to be sent."""
-
-
-class Lifecycle:
-    """The life of one application; see the module's text.
-
-    Attributes:
-        is_draining: Whether nothing new is taken.
-    """
-
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        stateless: Stateless,
-        others: Iterable[Sessions | LegacySse | None],
-        timeouts: Timeouts,
-    ) -> None:
-        self._dispatcher = dispatcher
-        self._stateless = stateless
-        self._others = [other for other in others if other is not None]
-        self._timeouts = timeouts
-        self._open: dict[Exchange, None] = {}
-        self._settled: asyncio.Event | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._starting: asyncio.Task[None] | None = None
-        self.is_draining = False
-
-    # What it is doing...
-
-    def begin(self, exchange: Exchange) -> None:
-        """Take note of a request."""
-        self._open[exchange] = None
-
-    def end(self, exchange: Exchange) -> None:
-        """Take note that it is answered."""
-        del self._open[exchange]
-        if self._settled is not None and self._are_calls_done():
-            self._settled.set()
-
-    def _are_calls_done(self) -> bool:
-        return not any(exchange.verb == "POST" for exchange in self._open)
-
     # The beginning...
 
-    @property
-    def is_started(self) -> bool:
-        """Whether it was started, on this loop."""
-        return self._loop is asyncio.get_running_loop()
-
     async def start(self) -> None:
-        """Be started, by whoever comes first.
+        """Start now, and not with the first request; also anew, after its end.
 
         Raises:
-            Exception: What starting raised; the next one tries again.
+            Exception: What the server's lifespan raised.
         """
+        self._is_draining = False
+        await self._start()
+
+    async def _start(self) -> None:
+        """Start once on this loop; after a failure, the next caller tries again."""
         loop = asyncio.get_running_loop()
         if loop is self._loop:
             return
@@ -443,7 +395,7 @@ class Lifecycle:
         except asyncio.CancelledError as error:
             if not starting.cancelled():
                 raise
-            # By `aclose`; whoever waited is not cancelled for that.
+            # By `aclose`, which cancels none of those that wait.
             raise RuntimeError("the server ended as it started") from error
         except Exception:
             if self._starting is starting:
@@ -452,28 +404,41 @@ class Lifecycle:
         before, self._loop = self._loop, loop
         if before is not None and before.is_closed():
             # It ended without telling us, as where we are mounted.
-            for other in self._others:
-                other.forget()
+            self._unread = UnreadAccount(self.limits.unwritten_total)
+            for part in self._parts():
+                part.forget()
+
+    def _parts(self) -> list[Sessions | LegacySse]:
+        return [part for part in (self._sessions, self._legacy) if part is not None]
 
     # The end...
 
-    async def drain(self, timeout: float) -> None:
-        """Take nothing new, let what runs end, end what stays open."""
-        self.is_draining = True
-        for exchange in list(self._open):
+    async def drain(self, timeout: float = 10.0) -> None:
+        """Take nothing new, let what runs end, and end what stays open.
+
+        Requests are answered with 503 from then on, so that clients come back.
+
+        Args:
+            timeout: How long calls may still take, in seconds; then they are cancelled.
+        """
+        self._is_draining = True
+        for exchange in self._open:
             exchange.stop_reading(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
-        # Whoever listens is told that it ends; they are calls, too.
+        # Subscriptions end; they are calls, too.
         self._dispatcher.hub.close()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         if not await self._settle(timeout):
             self._stateless.stop_all()
-        for other in self._others:
+        for part in self._parts():
             # A call goes on whose client polls for its answer.
-            await other.settle(max(0.0, deadline - loop.time()))
-        for other in self._others:
-            await other.aclose()
+            await part.settle(max(0.0, deadline - loop.time()))
+        for part in self._parts():
+            await part.aclose()
         await self._settle(END_GRACE_S)
+
+    def _are_calls_done(self) -> bool:
+        return not any(exchange.verb == "POST" for exchange in self._open)
 
     async def _settle(self, seconds: float) -> bool:
         """Wait until no call runs, but not longer than that; tell whether none does."""
@@ -488,26 +453,22 @@ class Lifecycle:
             self._settled = None
 
     async def aclose(self) -> None:
-        """End everything, now."""
+        """End everything that is open, now."""
         loop = asyncio.get_running_loop()
         starting, self._starting = self._starting, None
         if starting is not None and starting.get_loop() is loop:
             starting.cancel()  # which does nothing to one that is done
             await asyncio.wait([starting])
         await self.drain(0)
-        self._timeouts.close()
         if self._loop is loop:
             self._loop = None
             await self._dispatcher.aclose()
 
-    # A web server that says so...
-
-    async def follow(self, receive: Receive, send: Send) -> None:
+    async def _follow(self, receive: Receive, send: Send) -> None:
         """Start and end when the web server says."""
         while True:
             event = await receive()
             if event["type"] == "lifespan.startup":
-                self.is_draining = False
                 try:
                     await self.start()
                 except Exception as error:
@@ -522,151 +483,52 @@ class Lifecycle:
                 return
 
 
-class Place(Enum):
-    """What is at a path."""
-
-    ENDPOINT = auto()
-    """The one of Streamable HTTP."""
-
-    LEGACY_STREAM = auto()
-    """Where clients of 2024-11-05 open a connection."""
-
-    LEGACY_MESSAGES = auto()
-    """Where they send what they have to say."""
-
-    HEALTH = auto()
-    """What shows that the server lives."""
-
-    READY = auto()
-    """What shows that it takes requests."""
-
-    DOCUMENT = auto()
-    """What the resource server says of itself (RFC 9728)."""
+def _places(
+    endpoint: str, health: str | None, ready: str | None, *, has_legacy: bool
+) -> dict[str | None, Place]:
+    """Return what is at each path. Raises `ValueError`."""
+    for name, path in (("path", endpoint), ("health", health), ("ready", ready)):
+        if path is not None and not path.startswith("/"):
+            raise ValueError(f"{name} must begin with a slash, got {path!r}")
+    endpoint = endpoint.rstrip("/")
+    places: dict[str | None, Place] = {
+        health: Place.HEALTH,
+        ready: Place.READY,
+        endpoint: Place.ENDPOINT,
+        f"{endpoint}/": Place.ENDPOINT,
+    }
+    if has_legacy:
+        places[f"{endpoint}/sse"] = Place.LEGACY_STREAM
+        places[f"{endpoint}/messages"] = Place.LEGACY_MESSAGES
+    return places
 
 
-_FOR_EVERYBODY: Final = frozenset({Place.HEALTH, Place.READY, Place.DOCUMENT})
+def _shutting_down() -> HttpProblem:
+    return HttpProblem(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
 
 
-class Router:
-    """Knows the paths, and answers those that show nothing of anybody.
-
-    Args:
-        endpoint: The path of the endpoint.
-        health: The path that shows that the server lives.
-        ready: The path that shows that it takes requests.
-        auth: Says at which paths, from the root of the host, it describes itself.
-        life: Knows whether requests are taken.
-        has_legacy: Whether there are the endpoints of 2024-11-05.
-
-    Raises:
-        ValueError: A path is none.
-    """
-
-    def __init__(
-        self,
-        endpoint: str,
-        *,
-        health: str | None,
-        ready: str | None,
-        auth: ResourceServer | None,
-        life: Lifecycle,
-        has_legacy: bool = False,
-    ) -> None:
-        for name, path in (("path", endpoint), ("health", health), ("ready", ready)):
-            if path is not None and not path.startswith("/"):
-                raise ValueError(f"{name} must begin with a slash, got {path!r}")
-        endpoint = endpoint.rstrip("/")
-        self._endpoint = endpoint or "/"
-        self._places: dict[str | None, Place] = {
-            health: Place.HEALTH,
-            ready: Place.READY,
-            endpoint: Place.ENDPOINT,
-            f"{endpoint}/": Place.ENDPOINT,
-        }
-        if has_legacy:
-            self._places[f"{endpoint}/sse"] = Place.LEGACY_STREAM
-            self._places[f"{endpoint}/messages"] = Place.LEGACY_MESSAGES
-        self._documents = frozenset(() if auth is None else auth.metadata_paths())
-        self._auth = auth
-        self._life = life
-
-    def find(self, exchange: Exchange) -> Place | None:
-        """Return what is at the path of a request; ``None``: nothing."""
-        path = _below_mount(exchange)
-        place = self._places.get(path)
-        if place is None and exchange.scope["path"] in self._documents:
-            return Place.DOCUMENT
-        if place is None and path in {"", "/"} and exchange.scope.get("root_path"):
-            return Place.ENDPOINT
-        return place
-
-    def missing(self, exchange: Exchange) -> HttpProblem:
-        """Return what is said where nothing is: who mistook the path learns the one."""
-        root = exchange.scope.get("root_path") or ""
-        return HttpProblem(
-            404,
-            f"there is nothing at this path; the endpoint is {root}{self._endpoint}",
-        )
-
-    async def show(self, place: Place | None, exchange: Exchange) -> bool:
-        """Answer with what anybody may look at; tell whether the place is of that kind.
-
-        Raises:
-            HttpProblem: It is not looked at, but something else is done.
-        """
-        if place not in _FOR_EVERYBODY:
-            return False
-        status = 200
-        if place is Place.HEALTH:
-            document: dict[str, Any] = {"status": "alive"}
-        elif place is Place.READY:
-            is_ready = not self._life.is_draining
-            document = {"status": "ready" if is_ready else "draining"}
-            status = 200 if is_ready else 503
-        else:
-            assert self._auth is not None  # whose document it is
-            # RFC 9728, 3.1; clients in browsers read it from other origins.
-            exchange.extra.append((b"access-control-allow-origin", b"*"))
-            document = self._auth.metadata()
-        if exchange.verb not in {"GET", "HEAD"}:
-            raise HttpProblem(
-                405, "only GET is answered here", (("allow", "GET, HEAD"),)
-            )
-        await exchange.reply(status, document)
-        return True
+def _is_answer(value: Json) -> bool:
+    return type(value) is dict and "method" not in value
 
 
-def _below_mount(exchange: Exchange) -> str:
-    """Return the path without that of the mount, which some servers leave in it."""
-    path = exchange.path
-    root: str = exchange.scope.get("root_path", "")
-    if root and path.startswith(root) and path[len(root) : len(root) + 1] in {"", "/"}:
-        return path[len(root) :]
-    return path
+async def _refuse(exchange: Exchange, problem: HttpProblem) -> None:
+    if exchange.status is not None:
+        return  # it was begun, and only its end is missing
+    message = failure(problem.id, problem.error)
+    with contextlib.suppress(ClientGone):
+        await exchange.reply(problem.status, message, problem.headers)
 
 
-_ORIGIN: Final = "origin"
-_ASKED_VERB: Final = "access-control-request-method"
-_ASKED_NAMES: Final = "access-control-request-headers"
+# Host, Origin, CORS, authentication
 
 _EXPOSED: Final = b"Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After"
-_VERBS: Final = b"POST, GET, DELETE"
-_REMEMBERED_S: Final = b"600"
 
 
 class RequestGuard:
-    """Lets requests in; see the module's text.
+    """Lets requests in, by the rules of `OriginPolicy` and of the resource server.
 
-    Args:
-        hosts: The names that the server is asked by (`OriginPolicy`).
-        origins: The pages that may ask (`OriginPolicy`).
-        cors: Whether browsers are told that those pages may ask and read the answers;
-            origins, which are allowed then, stand for ``True``.
-        auth: Who may ask at all.
-        bound: The name that the server was told to listen on.
-
-    Raises:
-        ValueError: A host or origin is none.
+    `bound` is the name that the server was told to listen on. Raises `ValueError` for a
+    malformed host or origin.
     """
 
     def __init__(
@@ -680,10 +542,12 @@ class RequestGuard:
     ) -> None:
         if not isinstance(cors, bool):
             origins = (*(origins or ()), *_several(cors))
-        self._admission = OriginPolicy(
+        policy = OriginPolicy(
             None if hosts is None else _several(hosts),
             None if origins is None else _several(origins),
         )
+        # Parsing Host is a quarter of a plain call. 32 heads are at most 2 MiB.
+        self._refusal = lru_cache(maxsize=32)(policy.refusal)
         self._has_cors = cors is not False
         self._auth = auth
         # Also the name that its own resource has: clients know it by that one.
@@ -692,19 +556,14 @@ class RequestGuard:
         self._credentials = CREDENTIALS if auth is None else auth.credential_headers
 
     def check_origin(self, exchange: Exchange) -> None:
-        """Check where a request comes from.
-
-        Raises:
-            HttpProblem: It comes from where it must not.
-        """
+        """Check where a request comes from. Raises `HttpProblem`."""
         headers = exchange.headers.joined
-        origin = headers.get(_ORIGIN)
+        origin = headers.get("origin")
         host = headers.get("host")
         server = exchange.scope.get("server")
-        refuse = self._admission.refusal
-        refusal = refuse(host, origin, server[0] if server else None)
+        refusal = self._refusal(host, origin, server[0] if server else None)
         if refusal is not None and any(
-            refuse(host, origin, name) is None for name in self._names
+            self._refusal(host, origin, name) is None for name in self._names
         ):
             refusal = None
         if refusal is not None:
@@ -718,42 +577,36 @@ class RequestGuard:
             ]
 
     def is_preflight(self, exchange: Exchange) -> bool:
-        """Tell whether a browser asks what it may ask, and is to be told."""
+        """Tell whether a browser asks what it may send, and is to be told."""
         return (
             exchange.verb == "OPTIONS"
             and self._has_cors
-            and exchange.headers.get(_ORIGIN) is not None
-            and exchange.headers.get(_ASKED_VERB) is not None
+            and exchange.headers.get("origin") is not None
+            and exchange.headers.get("access-control-request-method") is not None
         )
 
     async def answer_preflight(self, exchange: Exchange) -> None:
         """Tell a browser that it may send what MCP needs."""
-        asked = (exchange.headers.get(_ASKED_NAMES) or "").split(",")
+        asked = exchange.headers.get("access-control-request-headers") or ""
         # A tool's arguments may have headers of any name, so there is no list of them.
-        names = [name for each in asked if is_token(name := each.strip(" \t"))]
+        names = [
+            name for each in asked.split(",") if is_token(name := each.strip(" \t"))
+        ]
         exchange.extra += [
-            (b"access-control-allow-methods", _VERBS),
+            (b"access-control-allow-methods", b"POST, GET, DELETE"),
             (b"access-control-allow-headers", ", ".join(names).encode("ascii")),
-            (b"access-control-max-age", _REMEMBERED_S),
+            (b"access-control-max-age", b"600"),
         ]
         await exchange.reply(204)
 
-    @property
-    def has_auth(self) -> bool:
-        """Whether it matters who asks."""
-        return self._auth is not None
+    async def authenticate(self, exchange: Exchange) -> None:
+        """Set the exchange's `principal`, if the server authenticates its clients.
 
-    async def identify(self, exchange: Exchange) -> None:
-        """Find out who asks, and set the exchange's `principal`.
-
-        Raises:
-            HttpProblem: Nobody who may.
+        Raises `HttpProblem` if the client may not use it.
         """
         exchange.credentials = self._credentials
         if self._auth is None:
             return
-        from mcpwire.server.auth.resource_server import client_address  # few have auth
-
         client = exchange.scope.get("client")
         client_address.set(client[0] if client else "")
         try:
@@ -771,8 +624,8 @@ def as_problem(refusal: HttpRefusal) -> HttpProblem:
 
 
 def _url_of(exchange: Exchange) -> str:
-    """Return the URL that was asked for, as far as a server knows it."""
-    scope: Mapping[str, Any] = exchange.scope
+    """Return the URL of a request, as far as a server knows it."""
+    scope = exchange.scope
     query: str = scope.get("query_string", b"").decode("latin-1")
     host = exchange.headers.get("host") or ""
     url = f"{scope.get('scheme', 'http')}://{host}{scope['path']}"
@@ -782,6 +635,8 @@ def _url_of(exchange: Exchange) -> str:
 def _several(values: Iterable[str]) -> tuple[str, ...]:
     return (values,) if isinstance(values, str) else tuple(values)
 
+
+# The log of requests
 
 access_logger = logging.getLogger("mcpwire.access")
 
@@ -793,19 +648,11 @@ LINE_SHOWN: Final = 2_000
 
 _NOT_ANSWERED: Final = 499  # as web servers log a client that did not wait
 
-_NAMES: Final = ("name", "uri", "taskId")
-"""The params that say what a method is about."""
-
-
-def is_read() -> bool:
-    """Tell whether anybody reads the lines."""
-    return access_logger.isEnabledFor(logging.INFO)
-
 
 @contextlib.contextmanager
-def told_on_stderr() -> Iterator[None]:
+def access_log_on_stderr() -> Iterator[None]:
     """Write the lines to stderr, unless the program's own logging reads them."""
-    if is_read() or sys.stderr is None:
+    if access_logger.isEnabledFor(logging.INFO) or sys.stderr is None:
         yield
         return
     handler = _OnStderr()
@@ -854,32 +701,33 @@ def _takes_more(stream: Any) -> bool:
     return bool(poll.poll(0))
 
 
-class Access:
-    """Writes the line of one request."""
+class AccessRecord:
+    """The line of one request: client, verb, path, method, status, time, refusal.
 
-    __slots__ = ("_about", "_started")
+    No query, header or argument is in it, but what the reason of a refusal quotes.
+    Texts of clients are quoted and cut.
+    """
 
     def __init__(self) -> None:
         self._started = time.perf_counter()
         self._about = ""
 
     def note(self, value: Any) -> None:
-        """Take note of what the body says: a decoded message, or anything else."""
-        if type(value) is not dict:
-            return
-        method = value.get("method")
-        if type(method) is not str:
+        """Add what the body says: a decoded message, or anything else."""
+        if type(value) is not dict or type(method := value.get("method")) is not str:
             return
         self._about = f" {_show(method)}"
         params = value.get("params")
         if type(params) is dict:
-            for key in _NAMES:
-                if type(params.get(key)) is str:
-                    self._about += f" {_show(_without_query(params[key]))}"
-                    break
+            named = (params.get(key) for key in ("name", "uri", "taskId"))
+            name = next((each for each in named if type(each) is str), None)
+            if name is not None:
+                # A URI may carry credentials behind its path.
+                plain = name.partition("?")[0].partition("#")[0]
+                self._about += f" {_show(plain)}"
 
     def write(self, exchange: Exchange) -> None:
-        """Write the line: it has been answered."""
+        """Write the line, once the request is answered."""
         client = exchange.scope.get("client")
         access_logger.info(
             "%s %s %s%s %d %.1f ms%s",
@@ -905,11 +753,6 @@ def _reason(refusal: bytes | None) -> str:
         return ""
     shown = message[:REASON_SHOWN] + ("..." if len(message) > REASON_SHOWN else "")
     return f": {shown if shown.isascii() and shown.isprintable() else ascii(shown)}"
-
-
-def _without_query(text: str) -> str:
-    # A URI may carry credentials there.
-    return text.partition("?")[0].partition("#")[0]
 
 
 def _show(text: str) -> str:

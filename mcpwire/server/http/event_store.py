@@ -1,23 +1,11 @@
-"""Ids of the events of a session's streams, and a bounded memory of the events.
+"""Keeps the messages of event streams, so that a client can ask for them again.
 
-2025-11-25 basic/transports, "Resumability and Redelivery": an id is unique within its
-session and names its stream, so that only events of that stream are sent again. It also
-has the mark of its session, so that the id of another session is not accepted.
+`EventStore` is what a store has to do, in memory, in a file or on another machine. The
+session that sends gives a message its place, so a store only keeps and finds.
 
-Where the messages of streams are kept, so that a client can ask for them again.
-
-`EventStore` is what a store has to do, in memory, in a file or on another machine.
-Router are given out by the session that sends, so a store only keeps and finds.
-
-Keeps events in a SQLite file, which other processes and later ones can read.
-
-One thread works on the file, so that no query holds up the loop. Several processes may
-share a file: SQLite lets them write one after the other.
-
-What one session has sent on its streams, on its way into the store and back.
-
-Sending never waits for the store. What it has not taken yet is kept here, so that
-nothing is missing where a client asks for it in between.
+2025-11-25 basic/transports, "Resumability and Redelivery": an event's id is unique
+within its session and names its stream, so that only events of that stream are sent
+again. It also has the mark of its session, so that another session's id is refused.
 """
 
 from __future__ import annotations
@@ -25,9 +13,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sqlite3
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -37,25 +24,26 @@ from mcpwire.server.fair_pool import client_of
 from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    import sqlite3
+    from collections.abc import Callable, Coroutine, Sequence
     from os import PathLike
 
-    Begin = Callable[[Coroutine[Any, Any, None]], None]
-    """Makes a task that somebody owns who outlives the session."""
+    StartTask = Callable[[Coroutine[Any, Any, None]], None]
+    """Starts a task that outlives the session."""
 
 __all__ = [
     "Event",
-    "EventId",
     "EventStore",
-    "History",
     "Journal",
     "MemoryEventStore",
     "SQLiteEventStore",
     "check_bounds",
-    "is_complete",
     "parse_event_id",
 ]
 
+T = TypeVar("T")
+
+logger = LimitedLogger("mcpwire")
 
 _DIGITS_MAX: Final = 15
 
@@ -71,160 +59,19 @@ class Event:
     """The message, as JSON."""
 
 
-@attrs.frozen
-class EventId:
-    """One place in one stream of one session."""
-
-    mark: str
-    """The mark of the session: no secret, and without full stops."""
-
-    stream: int
-
-    sequence: int
-
-    def __str__(self) -> str:
-        return f"{self.mark}.{self.stream}.{self.sequence}"
-
-
-def parse_event_id(text: str) -> EventId | None:
-    """Return the place that an id names, or ``None`` if this is no id of ours."""
-    parts = text.split(".")
-    if len(parts) != 3 or not parts[0]:
+def parse_event_id(text: str) -> tuple[str, int, int] | None:
+    """Return mark, stream and sequence of an event id; ``None``: it is not ours."""
+    mark, *numbers = text.split(".")
+    if not mark or len(numbers) != 2 or not all(map(_is_number, numbers)):
         return None
-    stream, sequence = _number(parts[1]), _number(parts[2])
-    if stream is None or sequence is None:
-        return None
-    return EventId(parts[0], stream, sequence)
+    return mark, int(numbers[0]), int(numbers[1])
 
 
-def _number(text: str) -> int | None:
+def _is_number(text: str) -> bool:
     # One spelling of each number only, so that what is parsed is what was written.
     if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX:
-        return None
-    return int(text) if text == "0" or text[0] != "0" else None
-
-
-def is_complete(events: Iterable[Event], after: int, last: int) -> bool:
-    """Tell whether these are all events after one place, up to and with another."""
-    return [event.sequence for event in events] == list(range(after + 1, last + 1))
-
-
-@attrs.define
-class _Entry:
-    session: str
-    stream: int
-    event: Event
-    at: float
-
-
-@attrs.define(eq=False)
-class _Kept:
-    """The events of one session or one client, oldest first."""
-
-    entries: OrderedDict[int, _Entry] = attrs.field(factory=OrderedDict)
-    size: int = 0
-
-
-class History:
-    """Events of many sessions; the oldest go when a bound is reached.
-
-    Sessions are named by keys of `client_key`.
-
-    Args:
-        events: How many are kept of one session.
-        size: How many bytes of messages are kept of one session.
-        total_size: How many bytes of all sessions together; beyond them the oldest of
-            the client with the most bytes go.
-        age: For how long, in seconds.
-
-    Attributes:
-        size: The bytes that are kept.
-    """
-
-    def __init__(self, *, events: int, size: int, total_size: int, age: float) -> None:
-        self._events = events
-        self._size = size
-        self._total_size = total_size
-        self._age = age
-        self._all: OrderedDict[int, _Entry] = OrderedDict()
-        self._sessions: dict[str, _Kept] = {}
-        self._clients: dict[str, _Kept] = {}
-        self._last = 0
-        self.size = 0
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def append(self, session: str, stream: int, event: Event, now: float) -> None:
-        """Keep one event; forget those that are too old or too many."""
-        self._last += 1
-        entry = _Entry(session, stream, event, now)
-        kept = self._sessions.setdefault(session, _Kept())
-        client = self._clients.setdefault(client_of(session), _Kept())
-        self._all[self._last] = kept.entries[self._last] = entry
-        client.entries[self._last] = entry
-        length = len(event.data)
-        kept.size += length
-        client.size += length
-        self.size += length
-        while len(kept.entries) > self._events or kept.size > self._size:
-            self._forget(next(iter(kept.entries)))
-        while self.size > self._total_size:
-            greediest = max(self._clients.values(), key=_size_of)
-            self._forget(next(iter(greediest.entries)))
-        self.prune(now)
-
-    def prune(self, now: float) -> None:
-        """Forget the events that are too old."""
-        while self._all:
-            number, entry = next(iter(self._all.items()))
-            if now - entry.at <= self._age:
-                return
-            self._forget(number)
-
-    def _forget(self, number: int) -> None:
-        entry = self._all.pop(number)
-        length = len(entry.event.data)
-        self.size -= length
-        client = client_of(entry.session)
-        for group, name in ((self._sessions, entry.session), (self._clients, client)):
-            kept = group[name]
-            del kept.entries[number]
-            kept.size -= length
-            if not kept.entries:
-                del group[name]
-
-    def replay(self, session: str, stream: int, after: int, now: float) -> list[Event]:
-        """Return the kept events of a stream after one place, in order."""
-        self.prune(now)
-        kept = self._sessions.get(session)
-        if kept is None:
-            return []
-        return [
-            entry.event
-            for entry in kept.entries.values()
-            if entry.stream == stream and entry.event.sequence > after
-        ]
-
-    def drop_stream(self, session: str, stream: int) -> None:
-        """Forget one stream."""
-        kept = self._sessions.get(session)
-        if kept is None:
-            return
-        for number, entry in list(kept.entries.items()):
-            if entry.stream == stream:
-                self._forget(number)
-
-    def drop_session(self, session: str) -> None:
-        """Forget all streams of a session."""
-        kept = self._sessions.get(session)
-        if kept is not None:
-            for number in list(kept.entries):
-                self._forget(number)
-
-
-def _size_of(kept: _Kept) -> int:
-    return kept.size
+        return False
+    return text == str(int(text))
 
 
 class EventStore(Protocol):
@@ -254,6 +101,27 @@ class EventStore(Protocol):
         """Let go of what the store holds open."""
 
 
+def check_bounds(**bounds: float) -> None:
+    """Raise `ValueError` for a number that is not above zero; it names the number."""
+    for name, value in bounds.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be above zero, got {value!r}")
+
+
+@attrs.define
+class _Entry:
+    session: str
+    stream: int
+    event: Event
+    at: float
+
+
+class _Group(dict[int, _Entry]):
+    """Entries by number, oldest first, and the bytes of their messages."""
+
+    size = 0
+
+
 class MemoryEventStore:
     """Keeps events in this process; the oldest go when a bound is reached.
 
@@ -279,18 +147,58 @@ class MemoryEventStore:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         check_bounds(events=events, size=size, total_size=total_size, age=age)
-        self._history = History(
-            events=events, size=size, total_size=total_size, age=age
-        )
+        self._events = events
+        self._size = size
+        self._total_size = total_size
+        self._age = age
         self._clock = clock
+        self._last = 0
+        self._all = _Group()
+        self._sessions: dict[str, _Group] = {}
+        self._clients: dict[str, _Group] = {}
 
     def __len__(self) -> int:
         """Return how many events are kept."""
-        return len(self._history)
+        return len(self._all)
+
+    @property
+    def size(self) -> int:
+        """How many bytes of messages are kept."""
+        return self._all.size
 
     def append_nowait(self, session: str, stream: int, event: Event) -> None:
         """Keep an event; never waits."""
-        self._history.append(session, stream, event, self._clock())
+        self._last += 1
+        kept = self._sessions.setdefault(session, _Group())
+        client = self._clients.setdefault(client_of(session), _Group())
+        entry = _Entry(session, stream, event, self._clock())
+        for group in (self._all, kept, client):
+            group[self._last] = entry
+            group.size += len(event.data)
+        while len(kept) > self._events or kept.size > self._size:
+            self._forget(next(iter(kept)))
+        while self._all.size > self._total_size:
+            greediest = max(self._clients.values(), key=_size_of)
+            self._forget(next(iter(greediest)))
+        self._forget_old()
+
+    def _forget_old(self) -> None:
+        now = self._clock()
+        while self._all:
+            number, entry = next(iter(self._all.items()))
+            if now - entry.at <= self._age:
+                return
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        session = self._all[number].session
+        client = client_of(session)
+        for group in (self._all, self._sessions[session], self._clients[client]):
+            group.size -= len(group.pop(number).event.data)
+        if not self._sessions[session]:
+            del self._sessions[session]
+        if not self._clients[client]:
+            del self._clients[client]
 
     async def append(self, session: str, stream: int, event: Event) -> None:
         """Keep an event."""
@@ -298,32 +206,33 @@ class MemoryEventStore:
 
     async def replay(self, session: str, stream: int, after: int) -> Sequence[Event]:
         """Return what is kept of a stream with a sequence above `after`, in order."""
-        return self._history.replay(session, stream, after, self._clock())
+        self._forget_old()
+        return [
+            entry.event
+            for entry in self._sessions.get(session, _Group()).values()
+            if entry.stream == stream and entry.event.sequence > after
+        ]
 
     async def drop_stream(self, session: str, stream: int) -> None:
         """Forget one stream."""
-        self._history.drop_stream(session, stream)
+        for number, entry in list(self._sessions.get(session, _Group()).items()):
+            if entry.stream == stream:
+                self._forget(number)
 
     async def drop_session(self, session: str) -> None:
         """Forget all streams of a session."""
-        self._history.drop_session(session)
+        for number in list(self._sessions.get(session, ())):
+            self._forget(number)
 
     async def aclose(self) -> None:
         """Do nothing: what is kept goes with the store."""
 
 
-def check_bounds(**bounds: float) -> None:
-    """Check numbers that somebody has given.
-
-    Raises:
-        ValueError: One is not above zero; names it.
-    """
-    for name, value in bounds.items():
-        if not value > 0:
-            raise ValueError(f"{name} must be above zero, got {value!r}")
+def _size_of(group: _Group) -> int:
+    return group.size
 
 
-T = TypeVar("T")
+# In a file
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS events (
@@ -359,7 +268,7 @@ DELETE FROM events WHERE (session, stream, sequence) IN (
 """
 
 PRUNED_EVERY: Final = 256
-"""After so many events the file is looked through for what is too old or too much."""
+"""After so many events the file is searched for what is too old or too much."""
 
 _BUSY_S: Final = 5.0
 """How long another process may be writing."""
@@ -370,6 +279,7 @@ class SQLiteEventStore:
 
     It can be used again after `aclose`. Messages stand in the file as they were sent,
     so it is made for this user alone; the permissions of one that is there are left.
+    Several processes may share a file.
 
     Args:
         path: The file; it is made where there is none.
@@ -395,6 +305,7 @@ class SQLiteEventStore:
         self._age = age
         self._events = events
         self._clock = clock
+        # One thread works on the file, so that no query holds up the loop.
         self._thread: ThreadPoolExecutor | None = None
         self._file: sqlite3.Connection | None = None
         self._unpruned = 0
@@ -425,7 +336,7 @@ class SQLiteEventStore:
         Raises:
             sqlite3.Error: The file cannot be written.
         """
-        await self._run(lambda file: _change(file, _DROP_STREAM, session, stream))
+        await self._run(lambda file: file.execute(_DROP_STREAM, (session, stream)))
 
     async def drop_session(self, session: str) -> None:
         """Forget all streams of a session.
@@ -433,7 +344,7 @@ class SQLiteEventStore:
         Raises:
             sqlite3.Error: The file cannot be written.
         """
-        await self._run(lambda file: _change(file, _DROP_SESSION, session))
+        await self._run(lambda file: file.execute(_DROP_SESSION, (session,)))
 
     async def aclose(self) -> None:
         """Close the file and end the thread, when what was begun is done."""
@@ -449,13 +360,18 @@ class SQLiteEventStore:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="mcpwire-events")
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._thread, lambda: action(self._open_file())
-        )
+        return await loop.run_in_executor(self._thread, lambda: action(self._open()))
 
-    def _open_file(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         if self._file is None:
-            _make(self._path)
+            import sqlite3
+
+            with contextlib.suppress(FileExistsError):
+                # Only of a new file is the descriptor closed: of another one that
+                # would end the locks that this process has on it. SQLite gives the
+                # files that it puts beside it the same permissions.
+                flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
+                os.close(os.open(self._path, flags, 0o600))
             file = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
             try:
                 file.execute("PRAGMA journal_mode = WAL")
@@ -479,30 +395,15 @@ class SQLiteEventStore:
         self._unpruned += 1
         if self._unpruned >= PRUNED_EVERY:
             self._unpruned = 0
-            _change(file, _DROP_OLD, self._clock() - self._age)
+            file.execute(_DROP_OLD, (self._clock() - self._age,))
             (count,) = file.execute(_COUNT).fetchone()
             if count > self._events:
                 # Some more, for all of them have to be sorted.
                 excess = count - self._events + self._events // 16
-                _change(file, _DROP_DEEPEST, excess)
+                file.execute(_DROP_DEEPEST, (excess,))
 
 
-def _change(file: sqlite3.Connection, statement: str, *values: Any) -> None:
-    file.execute(statement, values)
-
-
-def _make(path: str | PathLike[str]) -> None:
-    """Make a file that only this user can read, if there is none.
-
-    SQLite gives the files that it puts beside it the same permissions.
-    """
-    with contextlib.suppress(FileExistsError):
-        # Only of a new file is the descriptor closed: of another one that would end the
-        # locks that this process has on it.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-
-
-logger = LimitedLogger("mcpwire")
+# On the way there
 
 FAILED: Final = "the event store failed"
 
@@ -511,31 +412,30 @@ EVERYTHING: Final = -1
 
 
 class Journal:
-    """The events of one session; see the module's text.
+    """The events of one session, on their way into its store and back.
 
-    Args:
-        store: Where they are kept.
-        key: What names the session there.
-        begin: Runs what has to wait for the store.
-        room: How many bytes may wait for it; beyond them the oldest are lost.
+    Sending never waits for the store. Events that it has not taken yet are kept here,
+    up to `room` bytes, so that none is missing where a client asks for it in between.
     """
 
     __slots__ = (
         "_append_nowait",
-        "_begin",
         "_is_busy",
         "_is_used",
         "_key",
         "_room",
         "_size",
+        "_start",
         "_store",
         "_todo",
     )
 
-    def __init__(self, store: EventStore, key: str, begin: Begin, *, room: int) -> None:
+    def __init__(
+        self, store: EventStore, key: str, start: StartTask, *, room: int
+    ) -> None:
         self._store = store
         self._key = key
-        self._begin = begin
+        self._start = start
         self._room = room
         self._append_nowait: Callable[[str, int, Event], None] | None = getattr(
             store, "append_nowait", None
@@ -554,14 +454,12 @@ class Journal:
                 self._append_nowait(self._key, stream, event)
             except Exception:
                 logger.exception(FAILED)
-            return
-        self._size += len(event.data)
-        if self._size > self._room:
-            # It will be missing, which whoever asks for it is told.
-            self._size -= len(event.data)
+        elif self._size + len(event.data) > self._room:
+            # It will be missing, which a client that asks for it is told.
             logger.error("the event store is too slow: an event was not kept")
-            return
-        self._add(stream, event)
+        else:
+            self._size += len(event.data)
+            self._add(stream, event)
 
     def drop_stream(self, stream: int) -> None:
         """Forget a stream."""
@@ -580,7 +478,7 @@ class Journal:
         self._todo.append((stream, event))
         if not self._is_busy:
             self._is_busy = True
-            self._begin(self._work())
+            self._start(self._work())
 
     async def _work(self) -> None:
         try:
@@ -616,5 +514,7 @@ class Journal:
             logger.exception(FAILED)
             return None
         found = {event.sequence: event for event in (*stored, *waiting)}
-        events = [found[n] for n in sorted(found) if after < n <= last]
-        return events if is_complete(events, after, last) else None
+        wanted = range(after + 1, last + 1)
+        if not all(sequence in found for sequence in wanted):
+            return None
+        return [found[sequence] for sequence in wanted]

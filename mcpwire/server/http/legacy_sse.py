@@ -61,7 +61,7 @@ class _Link(Duplex):
         limits = dispatcher.limits
         super().__init__(self.connection, role="server", limits=limits, target="SSE")
         self.connection.attach(self)
-        self.outlet = SseWriter(limits.unwritten)
+        self.writer = SseWriter(limits.unwritten)
         self._owner = None if principal is None else principal.key
 
     def belongs_to(self, principal: Principal | None) -> bool:
@@ -71,7 +71,7 @@ class _Link(Duplex):
     def _write(self, data: bytes) -> None:
         self._written += len(data)
         for line in data.splitlines():
-            self.outlet.put(as_event(line))
+            self.writer.put(as_event(line))
 
     def post(self, line: bytes, facts: Facts) -> None:
         """Take in one message."""
@@ -84,13 +84,7 @@ class _Link(Duplex):
 
 
 class LegacySse:
-    """The connections of one server; see the module's text.
-
-    Args:
-        dispatcher: Who answers.
-        maximum: How many connections there may be. At the bound the oldest one of the
-            client with the most ends for a client with fewer.
-    """
+    """The connections of one server; see the module's text."""
 
     def __init__(self, dispatcher: Dispatcher, *, maximum: int = 10_000) -> None:
         self._dispatcher = dispatcher
@@ -99,31 +93,26 @@ class LegacySse:
         self._pool: FairPool[str] = FairPool()
 
     def __len__(self) -> int:
-        """Return how many connections there are."""
         return len(self._links)
 
     async def serve_stream(self, exchange: Exchange) -> None:
-        """Answer a GET: open a connection, which lasts as long as the response.
-
-        Raises:
-            HttpProblem: There are too many.
-        """
-        owner = exchange.facts.owner
+        """Answer a GET: open a connection, which lasts as long as the response."""
+        owner = exchange.owner
         if len(self._links) >= self._maximum:
             oldest = self._pool.to_evict(owner)
             if oldest is None or self._pool.owner(oldest) == owner:
-                raise HttpProblem(*TOO_MANY_SESSIONS, (("retry-after", "5"),))
-            self._links[oldest].outlet.end()
+                raise HttpProblem(*TOO_MANY_SESSIONS)
+            self._links[oldest].writer.end()
             self._remove(oldest)
         id = secrets.token_urlsafe(ID_BYTES)
-        link = self._links[id] = _Link(self._dispatcher, exchange.facts.principal)
+        link = self._links[id] = _Link(self._dispatcher, exchange.principal)
         self._pool.add(id, owner)
         # Relative, so that it is right whatever a proxy makes of the path before it.
         up = "../" if exchange.path.endswith("/") else ""
         place = f"{up}messages?{PARAMETER}={id}".encode()
-        link.outlet.put(encode_event(place, event="endpoint"))
+        link.writer.put(encode_event(place, event="endpoint"))
         try:
-            await link.outlet.run(exchange)
+            await link.writer.run(exchange)
         finally:
             self._remove(id)
             link.hang_up()
@@ -134,14 +123,9 @@ class LegacySse:
         self._pool.discard(id)
 
     async def serve_message(self, exchange: Exchange) -> None:
-        """Answer a POST, whose body is a message for a connection.
-
-        Raises:
-            HttpProblem: There is no such connection, or the body cannot be read.
-            ClientGone: Nobody takes the answer.
-        """
+        """Answer a POST, whose body is a message for a connection."""
         link = self._links.get(_id_in(exchange.scope.get("query_string", b"")))
-        if link is None or not link.belongs_to(exchange.facts.principal):
+        if link is None or not link.belongs_to(exchange.principal):
             raise HttpProblem(*UNKNOWN_SESSION)
         try:
             body = await exchange.body()
@@ -171,7 +155,7 @@ class LegacySse:
     async def aclose(self) -> None:
         """End all connections and their requests."""
         for link in list(self._links.values()):
-            link.outlet.end()
+            link.writer.end()
             await link.connection.aclose()
 
 

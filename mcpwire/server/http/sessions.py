@@ -1,53 +1,22 @@
-"""Requests that belong to sessions: POST, GET and DELETE, and who may send them.
+"""Sessions over HTTP: POST, GET and DELETE of the revisions up to 2025-11-25.
 
 ::
 
       initialize ──► id ──► POST, GET with the id ──► DELETE, idle, too many
                              │
-                             ├─ unknown here: the dispatcher may know how to go on
-                             └─ unknown, ended, somebody else's: one and the same 404
-
-2025-11-25 basic/transports, "Session Management". The application has checked what is
-no matter of sessions: who asks, formats, sizes, and that it stands not alone.
-
-One session over HTTP: its running requests, its streams, what it has asked.
-
-It is to HTTP what `server.connection` is to a duplex stream. What comes in is told to
-`take`, message by message; how it came, and who may send it, is for `table`.
-
-Sessions by their ids: how many there may be, and when one has been idle too long.
-
-A session that has a running request or an open stream is in use. The others go when
-they were idle for too long, and before that when room is needed: the longest idle of
-the client with the most first. There is one timer for all of them.
-
-Opens sessions that take their time, and those of ids that are unknown here.
-
-::
-
-      initialize ──► in its own time ──► an id of the dispatcher's, or a random one
-      unknown id ──► the dispatcher knows it? ──► a session again, or 404
-                      └─ who comes meanwhile waits for the first
-
-How many there are on their way in counts towards the bound on all of them. What opens
-its sessions at once needs none of this.
-
-What a session asks its client, and the answers, which come as POSTs of their own.
-
-What a request says of its session, and what a POST of a session may hold.
+                             ├─ unknown here: the dispatcher may open it again
+                             └─ unknown, ended, another client's: one and the same 404
 
 2025-11-25 basic/transports, "Session Management" and "Protocol Version Header";
-2025-03-26 basic, "Batching". A malformed item of a batch is answered by itself and does
-not keep the others from being taken.
+2025-03-26 basic, "Batching". The application has checked what is no matter of sessions:
+authentication, formats, sizes, and that a POST does not stand alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import OrderedDict
 from functools import partial
-from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
@@ -62,15 +31,15 @@ from mcpwire.errors import (
     RequestTimeout,
     RPCError,
 )
-from mcpwire.server.auth.resource_server import HttpRefusal
 from mcpwire.server.fair_pool import FairPool, client_key
+from mcpwire.server.handlers import HttpRefusal
 from mcpwire.server.http.event_store import (
     Journal,
     MemoryEventStore,
     check_bounds,
     parse_event_id,
 )
-from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem
+from mcpwire.server.http.exchange import ClientGone, HttpProblem
 from mcpwire.server.http.streams import (
     STANDALONE,
     Answers,
@@ -81,513 +50,248 @@ from mcpwire.server.http.streams import (
 )
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import Session
+from mcpwire.server.routes import INITIALIZE
 from mcpwire.transports.handlers import InboundTasks
-from mcpwire.versions import REVISIONS, Era, Revision, find_revision
+from mcpwire.versions import REVISIONS, Era, find_revision
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
     from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.dispatcher import Dispatcher
-    from mcpwire.server.http.event_store import Begin, EventStore
+    from mcpwire.server.http.event_store import EventStore, StartTask
     from mcpwire.server.http.exchange import Exchange, Fields
     from mcpwire.server.request import Facts, Owner, RequestContext
+    from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
     Send = Callable[[bytes], None]
 
-__all__ = [
-    "AMBIGUOUS_STREAM",
-    "ASSUMED",
-    "NOT_KEPT",
-    "NO_SESSION",
-    "TOO_MANY_SESSIONS",
-    "UNKNOWN_SESSION",
-    "HttpSession",
-    "Malformed",
-    "Opening",
-    "Posted",
-    "Questions",
-    "Registry",
-    "Sessions",
-    "check_batch",
-    "check_version",
-    "lets_streams_pause",
-    "read_message",
-]
+__all__ = ["TOO_MANY_SESSIONS", "UNKNOWN_SESSION", "HttpSession", "Sessions"]
 
+T = TypeVar("T")
 
-INITIALIZE: Final = "initialize"
+logger = LimitedLogger("mcpwire")
+
+# The status and the error of each refusal. The owner of a session must not show
+# (2025-11-25 security best practices, "Session Hijacking"), so there is one answer to
+# ids that are unknown, ended or another client's.
+UNKNOWN_SESSION: Final = 404, InvalidRequest("the session is unknown or has ended")
+TOO_MANY_SESSIONS: Final = (
+    503,
+    InvalidRequest("too many sessions are in use"),
+    (("retry-after", "5"),),
+)
+NO_SESSION: Final = "the request needs an Mcp-Session-Id; initialize gives one"
+NOT_KEPT: Final = "the events after this Last-Event-ID are not kept"
+
+INITIALIZED: Final = "notifications/initialized"
+CANCELLED: Final = "notifications/cancelled"
+
+REQUEST_CANCELLED: Final = -32800
+"""The code that the Language Server Protocol has for this; MCP has none."""
+
+ASSUMED: Final = REVISIONS[1]
+"""The revision of a request that names none."""
+
+PAUSES_SINCE: Final = REVISIONS[3]
+"""Since when a stream may end before its answer, to be resumed.
+
+2025-11-25 basic/transports, "Sending Messages to the Server": then it begins with an
+event that has an id and no data, which older clients would take for a message.
+"""
+
+ID_BYTES: Final = 32
+"""How much chance is in an id; 16 would do."""
+
+ENDED_STREAMS_KEPT: Final = 256
+"""Streams that have ended and of which it is known how far they went."""
+
+CLOSE_GRACE_S: Final = 0.5
+"""How long handlers may take to end once they are cancelled, and stores to finish."""
 
 _SESSION: Final = SESSION_ID.lower()
 _VERSION: Final = PROTOCOL_VERSION.lower()
 _LAST_EVENT: Final = LAST_EVENT_ID.lower()
 
-CLOSE_GRACE_S: Final = 0.5
-"""How long handlers may take to end once they are cancelled, and stores to finish."""
 
-RETRY_AFTER: Final = (("retry-after", "5"),)
-
-NO_GET: Final = (405, InvalidRequest("there are no sessions here"))
+# What a POST holds
 
 
-class Sessions:
-    """The sessions of one server; see the module's text.
+@attrs.frozen
+class Malformed:
+    """A value that is not a message. In a batch the others are taken all the same."""
 
-    Args:
-        dispatcher: Who answers.
-        event_store: Keeps what was sent, so that streams can be gone on with. ``None``:
-            in memory, within bounds; ``False``: nowhere, and events have no ids.
-        idle: How long a session may be idle, in seconds.
-        maximum: How many there may be.
-        retry: How long clients should wait before they come back, in seconds.
-        stateless: Whether there are none at all: each POST stands alone.
-        ask_timeout: How long a client may take to answer a question, in seconds, if the
-            server itself does not allow less.
+    error: InvalidMessage
 
-    Raises:
-        ValueError: A number is not above zero.
+    id: jsonrpc.RequestId | None = None
+    """Its id, if it has one."""
+
+    is_request: bool = False
+    """Whether it expects an answer: it has a method and an id."""
+
+    @property
+    def refusal(self) -> RPCError:
+        """The error to answer."""
+        return InvalidRequest(str(self.error))
+
+
+Posted = jsonrpc.Message | Malformed
+
+
+def _read_message(value: Any) -> Posted:
+    try:
+        return jsonrpc.parse_message(value)
+    except InvalidMessage as error:
+        id = value.get("id") if type(value) is dict else None
+        if not jsonrpc.is_request_id(id):
+            return Malformed(error)
+        return Malformed(error, id, "method" in value)
+
+
+class ServerRequests:
+    """The open requests of a server to one client, by id.
+
+    Ids count up from 1 and are never used twice. Only those of this session are looked
+    at, so that an answer from elsewhere finds nothing.
     """
 
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        *,
-        event_store: EventStore | bool | None = None,
-        idle: float = 1_800.0,
-        maximum: int = 10_000,
-        retry: float = 1.0,
-        stateless: bool = False,
-        ask_timeout: float | None = 600.0,
-    ) -> None:
-        check_bounds(idle=idle, maximum=maximum, retry=retry)
-        self._dispatcher = dispatcher
-        self._store: EventStore | None = None
-        if not (stateless or event_store is False):
-            if event_store is None or isinstance(event_store, bool):
-                event_store = MemoryEventStore()
-            self._store = event_store
-        self._by_name: dict[str | None, Revision] = {
-            r.name: r for r in dispatcher.revisions if r.era is Era.SESSION
-        }
-        self._retry = retry
-        self._stateless = stateless
-        self._ask_timeout = _shorter(ask_timeout, dispatcher.ask_timeout)
-        self._registry = Registry(idle=idle, maximum=maximum, end=self._end)
-        self._alone: set[HttpSession] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._made_opening: Opening | None = None
+    __slots__ = ("_last", "_open")
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._open: dict[RequestId, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
 
     def __len__(self) -> int:
-        """Return how many sessions there are."""
-        return len(self._registry)
+        return len(self._open)
 
-    @property
-    def running(self) -> int:
-        """How many requests are being answered."""
-        return sum(map(len, (*self._registry, *self._alone)))
+    async def ask(
+        self, send: Send, method: str, params: dict[str, Any], timeout: float | None
+    ) -> dict[str, Any]:
+        """Send a request and return the client's result.
 
-    # POST...
-
-    async def serve(self, exchange: Exchange, body: Any) -> None:
-        """Answer a POST, whose body is the decoded JSON.
-
-        Raises:
-            ClientGone: Nobody takes the answer.
+        Raises `LocalProtocolError` with nothing sent, `RPCError`, `RequestTimeout`
+        after the client was told so, and `ConnectionClosed` at the session's end.
         """
-        is_initialize = type(body) is dict and body.get("method") == INITIALIZE
-        try:
-            session = self._session_of(exchange, is_initialize=is_initialize)
-            if session is None:
-                id = exchange.headers.get(_SESSION)
-                if id is None or self._stateless:
-                    await self._initialize(exchange, body)
-                    return
-                session = await self._resume(exchange, id)
-            answers = self._take(exchange, session, body)
-        except HttpProblem as problem:
-            await _refuse(exchange, problem, body)
-            return
-        if not answers.has_owed:
-            # 2025-11-25 basic/transports, "Sending Messages to the Server".
-            await exchange.reply(202)
-        elif (data := answers.as_json()) is not None:
-            status, fields = answers.status
-            await exchange.reply_bytes(status, data, JSON, fields)
-        else:
-            try:
-                await answers.respond(exchange)
-            finally:
-                self._registry.touch(session)
-
-    def _session_of(
-        self, exchange: Exchange, *, is_initialize: bool
-    ) -> HttpSession | None:
-        """Return whose request this is; ``None``: none that is here.
-
-        Raises:
-            HttpProblem: It is refused.
-        """
-        named = self._named_revision(exchange, is_initialize=is_initialize)
-        if self._stateless:
-            return None if is_initialize else self._stand_alone(named)
-        id = exchange.headers.get(_SESSION)
-        if id is None:
-            if is_initialize:
-                return None
-            raise HttpProblem(*NO_SESSION)
-        session = self._registry.find(id)
-        if session is None:
-            return None
-        # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
-        if not session.belongs_to(exchange.facts.principal):
-            raise HttpProblem(*UNKNOWN_SESSION)
-        self._registry.touch(session)
-        return session
-
-    def _named_revision(self, exchange: Exchange, *, is_initialize: bool) -> Revision:
-        version = exchange.headers.get(_VERSION)
-        revision = self._by_name.get(version)
-        if revision is not None:
-            return revision
-        if is_initialize and find_revision(version) is not None:
-            # The body says what is wanted, and may want what is not spoken here.
-            version = None
-        try:
-            return check_version(version, self._dispatcher.revisions)
-        except InvalidRequest as error:
-            raise HttpProblem(400, error) from None
-
-    async def _initialize(self, exchange: Exchange, body: dict[str, Any]) -> None:
-        message = read_message(body)
-        if not isinstance(message, jsonrpc.Request):
-            raise HttpProblem(400, "initialize must be a request")
-        fields: Fields = ()
-        dispatcher = self._dispatcher
-        try:
-            if dispatcher.opens_later and not self._stateless:
-                opened, result = await self._opening.open(exchange, message.params)
-            else:
-                opened, result = dispatcher.initialize(
-                    message.params, None, exchange.facts
-                )
-            if not self._stateless:
-                fields = ((SESSION_ID, self._add(opened, exchange)),)
-        except RPCError as error:
-            raise _problem(error) from None
-        await exchange.reply(200, jsonrpc.success(message.id, result), fields)
-
-    def _add(self, opened: Session, exchange: Exchange) -> str:
-        """Take in a session; return the id it gets.
-
-        Raises:
-            RPCError: It gets none.
-            HttpProblem: There are too many.
-        """
-        opened.principal = exchange.facts.principal
-        id = None
-        try:
-            if has_room := self._registry.has_room(exchange.facts.owner):
-                id = self._dispatcher.new_session_id(opened)
-        except RPCError:
-            self._dispatcher.session_left(opened)
-            raise
-        if not has_room:
-            self._dispatcher.session_left(opened)
-            raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
-        session = self._make(opened, exchange.facts.owner)
-        self._dispatcher.hub.add(opened)
-        return self._registry.add(session, exchange.facts.owner, id)
-
-    @property
-    def _opening(self) -> Opening:
-        """What opens sessions that few servers have; imported with the first."""
-        if self._made_opening is None:
-            from mcpwire.server.http.sessions import Opening
-
-            self._made_opening = Opening(self._dispatcher, self._registry, self._make)
-        return self._made_opening
-
-    async def _resume(self, exchange: Exchange, id: str) -> HttpSession:
-        """Return the session of an id that is not here.
-
-        Raises:
-            HttpProblem: There is none, or not any more.
-        """
-        try:
-            return await self._opening.resume(exchange, id)
-        except RPCError as error:
-            raise _problem(error) from None
-
-    def _make(self, session: Session, owner: Owner) -> HttpSession:
-        return HttpSession(
-            self._dispatcher,
-            session,
-            owner=owner,
-            store=self._store,
-            begin=self._begin,
-            retry=self._retry,
-            ask_timeout=self._ask_timeout,
-            is_alone=self._stateless,
-        )
-
-    def _stand_alone(self, revision: Revision) -> HttpSession:
-        """Return a session for one POST, of which nothing is known but its revision."""
-        session = self._make(Session(revision, {}, {}, is_initialized=True), "")
-        self._alone.add(session)
-        session.finished = self._alone.discard
-        return session
-
-    def _take(self, exchange: Exchange, session: HttpSession, body: Any) -> Answers:
-        """Take in what was posted; return what it is owed.
-
-        Raises:
-            HttpProblem: It is refused.
-        """
-        answers = session.post(is_batch=type(body) is list)
-        try:
-            messages = self._read(session, body)
-            size = exchange.size // max(1, len(messages))
-            for message in messages:
-                session.take(message, answers, exchange, size)
-        finally:
-            answers.seal()
-        if answers.has_owed:
-            return answers
-        malformed = [m for m in messages if isinstance(m, Malformed)]
-        if len(malformed) == len(messages):
-            raise HttpProblem(400, malformed[0].refusal)
-        return answers
-
-    def _read(self, session: HttpSession, body: Any) -> list[Posted]:
-        if type(body) is not list:
-            message = read_message(body)
-            if isinstance(message, Malformed) and message.is_request:
-                raise HttpProblem(400, message.refusal)
-            return [message]
-        revision, limit = session.session.revision, self._dispatcher.limits.batch
-        try:
-            check_batch(body, revision, limit)
-        except InvalidRequest as error:
-            raise HttpProblem(400, error) from None
-        return [read_message(item) for item in body]
-
-    # GET and DELETE...
-
-    async def serve_get(self, exchange: Exchange) -> None:
-        """Answer a GET: open a session's stream, or go on with one.
-
-        Raises:
-            ClientGone: Nobody takes the answer.
-        """
-        try:
-            id, session = self._existing(exchange)
-            if session is None:
-                session = await self._resume(exchange, id)
-            stream, outlet = await _open_stream(
-                session, exchange.headers.get(_LAST_EVENT)
-            )
-        except HttpProblem as problem:
-            await _refuse(exchange, problem)
-            return
-        session.outlets += 1
-        try:
-            await outlet.run(exchange)
-        finally:
-            stream.detach(outlet)
-            session.outlets -= 1
-            self._registry.touch(session)
-
-    async def serve_delete(self, exchange: Exchange) -> None:
-        """Answer a DELETE: end a session, and wait until it has ended.
-
-        Raises:
-            ClientGone: Nobody takes the answer.
-        """
-        try:
-            await self._delete(exchange)
-        except HttpProblem as problem:
-            await _refuse(exchange, problem)
-            return
-        await exchange.reply(204)
-
-    async def _delete(self, exchange: Exchange) -> None:
-        id, session = self._existing(exchange)
-        dispatcher = self._dispatcher
-        if session is not None:
-            dispatcher.withdraw_session_id(id)
-            self._registry.remove(session)
-            await dispatcher.session_closed(session.session)
-        elif not await dispatcher.delete_session(id, exchange.facts):
-            raise HttpProblem(*UNKNOWN_SESSION)
-
-    def _existing(self, exchange: Exchange) -> tuple[str, HttpSession | None]:
-        """Return the id that a request names, and its session if that is here.
-
-        Raises:
-            HttpProblem: It is refused.
-        """
-        if self._stateless:
-            raise HttpProblem(*NO_GET, (("allow", "POST"),))
-        session = self._session_of(exchange, is_initialize=False)
-        id = exchange.headers.get(_SESSION)
-        assert id is not None  # else it was refused
-        return id, session
-
-    # The end...
-
-    def _end(self, session: HttpSession) -> None:
-        self._dispatcher.session_left(session.session)
-        self._stop(session)
-
-    def _stop(self, session: HttpSession) -> None:
-        for task in session.close():
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work, name="mcpwire-events")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def settle(self, seconds: float) -> None:
-        """Wait until what was asked is answered, but not longer than that."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        for session in (*self._registry, *self._alone):
-            await session.settle(deadline - loop.time())
+        id = self._last + 1
+        data = encode(jsonrpc.request(id, method, params))
+        self._last = id
+        future: asyncio.Future[dict[str, Any]] = loop.create_future()
+        self._open[id] = method, future
+        began = loop.time()
+        try:
+            send(data)
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError as error:
+            # The client's answer may be an error of that kind.
+            if isinstance(error, MCPError):
+                raise
+            _withdraw(send, id, future, "timeout")
+            elapsed = loop.time() - began
+            assert timeout is not None
+            raise RequestTimeout(
+                method=method, timeout=timeout, elapsed=elapsed
+            ) from error
+        except asyncio.CancelledError:
+            _withdraw(send, id, future, "the request that asked is over")
+            raise
+        finally:
+            self._open.pop(id, None)
 
-    def forget(self) -> None:
-        """Let go of everything that was on a loop that has ended, on the next one."""
-        self._tasks.clear()
-        self._made_opening = None
-        for session in self._registry.forget():
-            self._dispatcher.session_left(session.session)
-            session.forget()
-        for session in self._alone:
-            session.forget()
-        self._alone.clear()
+    def take(self, message: jsonrpc.Success | jsonrpc.Failure) -> None:
+        """Deliver an answer; what answers no open request is dropped."""
+        if isinstance(message, jsonrpc.Failure):
+            self.fail(message.id, message.error)
+        elif (found := self._find(message.id)) is not None:
+            found[1].set_result(message.result)
 
-    async def aclose(self) -> None:
-        """End all sessions, their requests and streams, and close the store."""
-        if self._made_opening is not None:
-            await self._made_opening.aclose()
-        self._registry.close()
-        for session in list(self._alone):
-            self._stop(session)
-        self._alone.clear()
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
-            for task in late:
-                task.cancel()
-        if self._store is not None:
-            await self._store.aclose()
+    def fail(self, id: RequestId | None, error: MCPError) -> None:
+        """End a request with an error."""
+        found = self._find(id)
+        if found is not None:
+            method, future = found
+            if isinstance(error, RPCError):
+                error.method = method
+            future.set_exception(error)
 
+    def _find(
+        self, id: RequestId | None
+    ) -> tuple[str, asyncio.Future[dict[str, Any]]] | None:
+        # Ids of ours are integers; 1.0 and True were refused before.
+        found = self._open.get(id) if type(id) is int else None
+        # Of two answers the first one counts.
+        return None if found is None or found[1].done() else found
 
-def _problem(error: RPCError) -> HttpProblem:
-    """Return the answer to who may not open a session."""
-    if isinstance(error, HttpRefusal):
-        return HttpProblem(error.http_status, error, error.http_headers)
-    return HttpProblem(200, error)
-
-
-def _shorter(one: float | None, other: float | None) -> float | None:
-    return min((t for t in (one, other) if t is not None), default=None)
-
-
-async def _open_stream(
-    session: HttpSession, last_event_id: str | None
-) -> tuple[Stream, SseWriter]:
-    if last_event_id:
-        place = parse_event_id(last_event_id)
-        if place is None or place.mark != session.mark:
-            raise HttpProblem(*NOT_KEPT)
-        found = await session.resume(place.stream, place.sequence)
-        if found is None:
-            raise HttpProblem(*NOT_KEPT)
-        return found
-    outlet = session.open_server_stream()
-    if outlet is None:
-        # To take it over would be to take it away from whoever has it.
-        raise HttpProblem(*AMBIGUOUS_STREAM)
-    return session.server_stream, outlet
-
-
-async def _refuse(exchange: Exchange, problem: HttpProblem, body: Any = None) -> None:
-    """Answer with an error that names the request, where that has an id."""
-    id = body.get("id") if type(body) is dict and "method" in body else None
-    message = jsonrpc.failure(id if jsonrpc.is_request_id(id) else None, problem.error)
-    await exchange.reply(problem.status, message, problem.headers)
+    def close(self) -> None:
+        """End all requests: no answer will come."""
+        waiting = list(self._open.values())
+        self._open.clear()
+        for method, future in waiting:
+            if not future.done():
+                future.set_exception(
+                    ConnectionClosed(f"{method}: the session has ended")
+                )
 
 
-logger = LimitedLogger("mcpwire")
+def _withdraw(
+    send: Send, id: int, future: asyncio.Future[dict[str, Any]], reason: str
+) -> None:
+    # 2025-11-25 basic/utilities/cancellation. Cancelling the task that awaits a future
+    # cancels the future; one that has an answer is left alone.
+    if future.cancelled():
+        params = {"requestId": id, "reason": reason}
+        send(encode(jsonrpc.notification(CANCELLED, params)))
 
 
-ENDED: Final = "the session ended before the answer"
-
-CANCELLED: Final = "request cancelled"
-
-REQUEST_CANCELLED: Final = -32800
-"""The code that the Language Server Protocol has for this; MCP has none."""
-
-ENDED_STREAMS_KEPT: Final = 256
-"""Streams that have ended and of which it is known how far they went."""
+# One session
 
 
-def _say_nothing(_: str, __: dict[str, Any]) -> None:
+def _drop(_: str, __: dict[str, Any]) -> None:
     """Drop a notification: the session has ended."""
 
 
 class HttpSession:
-    """Serves one session; see the module's text.
+    """One session: its running requests, its streams, its open requests to the client.
 
-    Args:
-        dispatcher: Who answers.
-        session: What `initialize` fixed.
-        owner: The client that it counts to.
-        store: Where what is sent is kept; ``None``: nowhere.
-        begin: Runs what may outlive the session, for a moment.
-        retry: How long a client should wait before it comes back, in seconds.
-        ask_timeout: How long it may take to answer a question, in seconds.
-        is_alone: Whether it is for one POST, so that nothing else ever reaches it.
+    It is to HTTP what `server.connection` is to a duplex stream.
 
     Attributes:
-        session: As given.
-        mark: What names it where its id, a secret, must not stand.
-        outlets: How many GETs carry its streams now.
+        mark: Names it where its id, a secret, must not stand.
+        writers: How many GETs write its streams now.
         used_at: When it was used last, by the loop's clock.
-        finished: Told of it when a POST has been answered.
-        is_closed: Whether it has ended.
+        is_alone: Whether it is for one POST, so that nothing else ever reaches it.
+        finished: Called with it when a POST has been answered.
     """
 
     __slots__ = (
         "__weakref__",
         "_ask_timeout",
-        "_begin",
-        "_can_ask",
-        "_can_pause",
         "_dispatcher",
         "_ended_streams",
         "_last_stream",
         "_open",
         "_owner",
-        "_questions",
         "_retry",
         "_room",
+        "_server_requests",
         "_server_stream",
+        "_start",
         "_store",
         "_streams",
         "_style",
         "_tasks",
         "finished",
+        "is_alone",
         "is_closed",
         "mark",
-        "outlets",
         "session",
         "used_at",
+        "writers",
     )
 
     def __init__(
@@ -597,7 +301,7 @@ class HttpSession:
         *,
         owner: Owner,
         store: EventStore | None,
-        begin: Begin,
+        start: StartTask,
         retry: float,
         ask_timeout: float | None,
         is_alone: bool = False,
@@ -605,55 +309,47 @@ class HttpSession:
         self._dispatcher = dispatcher
         self._owner = owner
         self._store = store
-        self._begin = begin
+        self._start = start
         self._retry = retry
+        self._ask_timeout = ask_timeout
+        self._room = dispatcher.limits.unwritten
         # Made when needed: there may be 10,000 sessions, of which most are idle.
         self._tasks: InboundTasks | None = None
         self._style: StreamStyle | None = None
         self._server_stream: ServerStream | None = None
         self._open: dict[RequestId, tuple[RequestContext, Answers]] = {}
-        self._questions = Questions()
-        self._ask_timeout = ask_timeout
-        self._can_ask = not is_alone
-        self.mark = secrets.token_hex(8)
-        self._can_pause = store is not None and lets_streams_pause(session.revision)
+        self._server_requests = ServerRequests()
         self._streams: dict[int, Stream] = {}
-        self._ended_streams: dict[int, int] = {}
+        self._ended_streams: dict[int, int] = {}  # and how far they went
         self._last_stream = STANDALONE
-        self._room = dispatcher.limits.unwritten
+        self.is_alone = is_alone
+        self.is_closed = False
+        self.mark = secrets.token_hex(8)
         self.session = session
-        self.outlets = 0
+        self.writers = 0
         self.used_at = 0.0
         self.finished: Callable[[HttpSession], object] | None = None
-        self.is_closed = False
         if not is_alone:
             session.send = self.send
             session.ask = self._ask_beside
 
-    @property
-    def is_active(self) -> bool:
-        """Whether something goes on in it, so that it is not idle."""
-        return bool(self._open or self.outlets)
+    def is_idle(self) -> bool:
+        """Tell whether no request runs in it, and no GET reads from it."""
+        return not (self._open or self.writers)
 
     def __len__(self) -> int:
-        """Return how many requests are being answered."""
         return len(self._open)
 
     def belongs_to(self, principal: Principal | None) -> bool:
-        """Tell whether somebody may use it: whoever opened it, and nobody else."""
+        """Tell whether this client has opened it."""
         owner = self.session.principal
         if owner is None or principal is None:
             return owner is principal
         return owner.key == principal.key
 
-    def _make_tasks(self) -> InboundTasks:
-        limits = self._dispatcher.limits
-        self._tasks = InboundTasks(
-            limit=limits.inbound,
-            backlog=limits.notifications,
-            room=limits.unwritten,
-        )
-        return self._tasks
+    @property
+    def _can_pause(self) -> bool:
+        return self._store is not None and self.session.revision >= PAUSES_SINCE
 
     @property
     def _journal(self) -> Journal | None:
@@ -664,13 +360,13 @@ class HttpSession:
             journal = None
             if self._store is not None:
                 key = client_key(self.mark, self._owner)
-                journal = Journal(self._store, key, self._begin, room=self._room)
+                journal = Journal(self._store, key, self._start, room=self._room)
             self._style = StreamStyle(self.mark, journal, self._can_pause, self._retry)
         return self._style
 
     @property
     def server_stream(self) -> ServerStream:
-        """The stream for what belongs to no call."""
+        """The stream for messages that belong to no call."""
         if self._server_stream is None:
             self._server_stream = ServerStream(
                 self._style_of_streams(),
@@ -679,7 +375,7 @@ class HttpSession:
             )
         return self._server_stream
 
-    # What the server says...
+    # From the server to the client...
 
     def send(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification that belongs to no request."""
@@ -689,22 +385,25 @@ class HttpSession:
         self, answers: Answers, method: str, params: dict[str, Any]
     ) -> dict[str, Any]:
         send = partial(self._send_beside, answers)
-        return await self._questions.ask(send, method, params, self._ask_timeout)
+        return await self._server_requests.ask(send, method, params, self._ask_timeout)
 
     async def _ask_beside(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Ask what belongs to no request."""
         send = self.server_stream.send
-        return await self._questions.ask(send, method, params, self._ask_timeout)
+        return await self._server_requests.ask(send, method, params, self._ask_timeout)
 
     def _send_beside(self, answers: Answers, data: bytes) -> None:
-        # 2025-11-25 basic/transports: what the server asks for a request goes on the
-        # stream of that request. That a question is withdrawn may come after its end.
+        # 2025-11-25 basic/transports: a request of the server that belongs to a call
+        # goes on the stream of that call. Its cancellation may come after the end.
         if not answers.is_over:
             answers.send(data)
         elif not self.is_closed:
             self.server_stream.send(data)
 
-    # What the client says...
+    def _notify(self, answers: Answers, method: str, params: dict[str, Any]) -> None:
+        answers.send(encode(jsonrpc.notification(method, params)))
+
+    # From the client...
 
     def post(self, *, is_batch: bool = False) -> Answers:
         """Return what will answer the messages of one POST."""
@@ -718,28 +417,21 @@ class HttpSession:
         """Take one message of a POST, which was that long."""
         if isinstance(message, jsonrpc.Request):
             answers.expect_response()
-            self._requested(message, answers, exchange, size)
+            self._take_request(message, answers, exchange, size)
         elif isinstance(message, jsonrpc.Notification):
-            self._notified(message)
-        elif isinstance(message, Malformed):
-            self._malformed(message, answers)
-        else:
-            self._questions.take(message)
-
-    def _malformed(self, message: Malformed, answers: Answers) -> None:
-        if message.is_request:
+            if message.method == CANCELLED:
+                self._cancel(message.params or {})
+            else:
+                self._dispatcher.notified(self.session, message.method, message.params)
+        elif not isinstance(message, Malformed):
+            self._server_requests.take(message)
+        elif message.is_request:
             answers.expect_response()
             self._reply(answers, message.id, message.refusal)
         else:
-            self._questions.fail(message.id, message.error)
+            self._server_requests.fail(message.id, message.error)
 
-    def _notified(self, message: jsonrpc.Notification) -> None:
-        if message.method == "notifications/cancelled":
-            self._cancelled(message.params or {})
-        else:
-            self._dispatcher.notified(self.session, message.method, message.params)
-
-    def _cancelled(self, params: dict[str, Any]) -> None:
+    def _cancel(self, params: dict[str, Any]) -> None:
         """Stop the handler of a request that the client withdrew."""
         id = params.get("requestId")
         if not jsonrpc.is_request_id(id) or id not in self._open:
@@ -751,11 +443,12 @@ class HttpSession:
         assert self._tasks is not None  # which runs what is open
         self._tasks.cancel(id)
         if self._dispatcher.answers_cancelled:
-            self._reply(answers, id, RPCError(CANCELLED, code=REQUEST_CANCELLED))
+            error = RPCError("request cancelled", code=REQUEST_CANCELLED)
+            self._reply(answers, id, error)
         else:
             answers.withdraw()
 
-    def _requested(
+    def _take_request(
         self, message: jsonrpc.Request, answers: Answers, exchange: Exchange, size: int
     ) -> None:
         id = message.id
@@ -776,7 +469,7 @@ class HttpSession:
                 params,
                 self.session,
                 partial(self._notify, answers),
-                ask=partial(self._ask, answers) if self._can_ask else None,
+                ask=None if self.is_alone else partial(self._ask, answers),
                 facts=(
                     exchange.facts_with(answers.pause)
                     if self._can_pause
@@ -791,16 +484,17 @@ class HttpSession:
             self._reply(answers, id, result)
             return
         self._open[id] = request, answers
-        tasks = self._make_tasks() if self._tasks is None else self._tasks
-        tasks.start(
+        if self._tasks is None:
+            limits = dispatcher.limits
+            self._tasks = InboundTasks(
+                limit=limits.inbound, backlog=limits.notifications, room=self._room
+            )
+        self._tasks.start(
             id,
             partial(self._perform, request, params),
             partial(self._answered, request, answers),
             size,
         )
-
-    def _notify(self, answers: Answers, method: str, params: dict[str, Any]) -> None:
-        answers.send(encode(jsonrpc.notification(method, params)))
 
     async def _perform(
         self, request: RequestContext, params: dict[str, Any]
@@ -858,7 +552,7 @@ class HttpSession:
         if journal is None:
             return
         if not answers.has_answer:
-            # All of it was withdrawn: whoever asks for the rest would ask for ever.
+            # All of it was withdrawn: a client that asked for the rest would not stop.
             journal.drop_stream(stream.number)
             return
         self._ended_streams[stream.number] = stream.last
@@ -867,44 +561,47 @@ class HttpSession:
             del self._ended_streams[next(iter(self._ended_streams))]
 
     def open_server_stream(self) -> SseWriter | None:
-        """Return what carries the stream of a GET; ``None``: something does already."""
-        if self.server_stream.outlet is not None:
+        """Return a writer for the stream of a GET; ``None``: it has one already."""
+        if self.server_stream.writer is not None:
             return None
-        outlet = SseWriter(self._room)
-        self.server_stream.open(outlet)
-        return outlet
+        writer = SseWriter(self._room)
+        self.server_stream.open(writer)
+        return writer
 
     async def resume(self, number: int, after: int) -> tuple[Stream, SseWriter] | None:
-        """Return what carries a stream from after one place on; ``None``: impossible.
+        """Return a writer for a stream from after one place on; ``None``: impossible.
 
-        It takes the place of what carried the stream before, whose client has noticed
-        before us that it does not any more.
+        It takes the place of the writer before, whose client has noticed before us that
+        the connection broke.
         """
         journal = self._style_of_streams().journal
-        if journal is None:
-            return None
         stream = self._find_stream(number)
-        if stream is None or after > stream.last:
+        if journal is None or stream is None or after > stream.last:
             return None
-        outlet = SseWriter(self._room)
+        writer = SseWriter(self._room)
         is_live = number not in self._ended_streams
         if is_live:
             # What is sent from now on follows what is replayed.
-            stream.attach(outlet)
+            stream.attach(writer)
         events = None
         try:
             events = await journal.replay(number, after, stream.last)
         finally:
             if events is None:
-                stream.detach(outlet)
+                stream.detach(writer)
         if events is None or self.is_closed:
             return None
         if isinstance(stream, ServerStream):
             stream.take_backlog()  # it is part of the events
-        outlet.put_before(stream.encode_all(events))
+        writer.put_before(
+            [
+                (each.sequence, stream.encode(each.sequence, each.data))
+                for each in events
+            ]
+        )
         if not is_live:
-            outlet.end()
-        return stream, outlet
+            writer.end()
+        return stream, writer
 
     def _find_stream(self, number: int) -> Stream | None:
         if number == STANDALONE:
@@ -927,15 +624,16 @@ class HttpSession:
         if self.is_closed:
             return []
         self.is_closed = self.session.is_closed = True
-        self.session.send, self.session.ask = _say_nothing, None
+        self.session.send, self.session.ask = _drop, None
         unanswered, self._open = self._open, {}
         tasks = [] if self._tasks is None else self._tasks.close()
-        self._questions.close()
+        self._server_requests.close()
         for id, (request, answers) in unanswered.items():
             request.is_cancelled = True
             # Not as if the session had been unknown: the request may have had effects,
             # and nobody should take it for one that has not run.
-            self._reply(answers, id, InternalError(ENDED))
+            error = InternalError("the session ended before the answer")
+            self._reply(answers, id, error)
         for stream in self._streams.values():
             stream.end()
         if self._server_stream is not None:
@@ -948,139 +646,391 @@ class HttpSession:
     def forget(self) -> None:
         """Let go of what is kept: all that ran here has ended with its loop."""
         self.is_closed = self.session.is_closed = True
-        self.session.send, self.session.ask = _say_nothing, None
+        self.session.send, self.session.ask = _drop, None
         if self._journal is not None:
             self._journal.drop()
 
 
-ID_BYTES: Final = 32
-"""How much chance is in an id; 16 would do."""
+# All sessions
 
 
-class Registry:
-    """The sessions of one server; see the module's text.
+class Sessions:
+    """The sessions of one server, by their ids.
 
-    Args:
-        idle: How long a session may be idle, in seconds.
-        maximum: How many there may be.
-        end: Ends one that is not here any more.
+    A session is idle if no request runs in it and no GET reads from it. Idle ones go
+    after a while, and before that when room is needed: see `FairPool.to_displace`.
+    With `stateless` there are none at all: each POST stands alone.
+
+    Raises `ValueError` for a number that is not above zero.
     """
 
     def __init__(
-        self, *, idle: float, maximum: int, end: Callable[[HttpSession], None]
+        self,
+        dispatcher: Dispatcher,
+        *,
+        event_store: EventStore | bool | None = None,
+        idle: float = 1_800.0,
+        maximum: int = 10_000,
+        retry: float = 1.0,
+        stateless: bool = False,
+        ask_timeout: float | None = 600.0,
     ) -> None:
+        check_bounds(idle=idle, maximum=maximum, retry=retry)
+        self._dispatcher = dispatcher
+        self._store: EventStore | None = None
+        if not (stateless or event_store is False):
+            if event_store is None or isinstance(event_store, bool):
+                event_store = MemoryEventStore()
+            self._store = event_store
+        self._revisions = {
+            r.name: r for r in dispatcher.revisions if r.era is Era.SESSION
+        }
         self._idle = idle
         self._maximum = maximum
-        self._end = end
-        # The one that was not used for longest is the first.
-        self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
+        self._retry = retry
+        self._stateless = stateless
+        both = (ask_timeout, dispatcher.ask_timeout)
+        self._ask_timeout = min((t for t in both if t is not None), default=None)
+        # The least recently used one is the first.
+        self._sessions: dict[str, HttpSession] = {}
         self._pool: FairPool[HttpSession] = FairPool()
         self._timer: asyncio.TimerHandle | None = None
-        self._remove = self.remove
+        self._alone: set[HttpSession] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Sessions on their way in, which count towards the maximum.
+        self._opening = 0
+        self._resuming: dict[
+            tuple[str, object], asyncio.Task[HttpSession | HttpProblem | RPCError]
+        ] = {}
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return len(self._sessions)
 
     def __iter__(self) -> Iterator[HttpSession]:
-        """Go through all of them."""
-        return iter(self._sessions.values())
+        return iter((*self._sessions.values(), *self._alone))
 
-    def has_room(self, owner: Owner, opening: int = 0) -> bool:
-        """Tell whether there may be one more, for which another may have to go.
+    # POST...
 
-        An owner with more than this owner loses an idle one, else a busy one: an open
-        question keeps a session busy, too. Else this owner loses an idle one.
+    async def serve(self, exchange: Exchange, body: Any) -> None:
+        """Answer a POST, whose body is the decoded JSON.
 
-        Args:
-            owner: Whose it is.
-            opening: How many are on their way in already.
+        Raises `HttpProblem` and `ClientGone`.
         """
-        if len(self._sessions) + opening < self._maximum:
-            return True
-        found = self._pool.to_displace(owner, _is_idle)
-        if found is not None:
-            self.remove(found)
-        return found is not None
+        try:
+            session = await self._find_or_open(exchange, body)
+            if session is None:
+                return
+            answers = self._take(exchange, session, body)
+        except HttpProblem as problem:
+            problem.id = _id_in(body)
+            raise
+        if not answers.expects_any:
+            # 2025-11-25 basic/transports, "Sending Messages to the Server".
+            await exchange.reply(202)
+            return
+        try:
+            await answers.respond(exchange)
+        finally:
+            self._touch(session)
 
-    def add(self, session: HttpSession, owner: Owner, id: str | None = None) -> str:
-        """Take in a session; return the id it gets, unless one is given.
+    async def _find_or_open(self, exchange: Exchange, body: Any) -> HttpSession | None:
+        """Return the session of a POST; ``None``: it was `initialize`, and is answered.
 
-        2025-11-25 basic/transports, "Session Management": globally unique, visible
-        ASCII; security best practices, "Session Hijacking": not to be guessed.
-
-        Raises:
-            ValueError: The id is somebody else's.
+        Raises `HttpProblem` and `ClientGone`.
         """
+        is_initialize = type(body) is dict and body.get("method") == INITIALIZE
+        revision = self._revision_of(exchange, is_initialize=is_initialize)
+        id = exchange.headers.get(_SESSION)
+        if is_initialize and (id is None or self._stateless):
+            await self._initialize(exchange, body)
+            return None
+        if self._stateless:
+            return self._stand_alone(revision)
+        return await self._find(exchange)
+
+    def _revision_of(self, exchange: Exchange, *, is_initialize: bool) -> Revision:
+        """Return the revision that a request names in its head.
+
+        In a session that is only checked: what was negotiated counts.
+        """
+        version = exchange.headers.get(_VERSION)
+        if version is None:
+            return ASSUMED
+        revision = self._revisions.get(version)
+        if revision is not None:
+            return revision
+        if is_initialize and find_revision(version) is not None:
+            # The body says what is wanted, and may want what is not spoken here.
+            return ASSUMED
+        raise HttpProblem(
+            400,
+            f"the MCP-Protocol-Version {version[:40]!r} is not among those that have "
+            f"sessions here: {', '.join(self._revisions)}",
+        )
+
+    async def _find(self, exchange: Exchange) -> HttpSession:
+        """Return the session that a request names. Raises `HttpProblem`."""
+        id = exchange.headers.get(_SESSION)
         if id is None:
-            id = secrets.token_urlsafe(ID_BYTES)
-        elif id in self._sessions:
-            raise ValueError("two sessions have one id")
-        session.session.id = id
-        # A third of what a partial takes.
-        session.session.end = MethodType(self._remove, session)
-        self._sessions[id] = session
-        self._pool.add(session, owner)
-        self.touch(session)
-        if self._timer is None:
-            self._arm()
+            raise HttpProblem(400, NO_SESSION)
+        # The id is a secret and may be looked up all the same: the hash of a text is
+        # keyed by chance, and two texts are compared only where all of it is equal.
+        session = self._sessions.get(id)
+        if session is None:
+            return await self._resume(exchange, id)
+        # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
+        if not session.belongs_to(exchange.principal):
+            raise HttpProblem(*UNKNOWN_SESSION)
+        self._touch(session)
+        return session
+
+    def _stand_alone(self, revision: Revision) -> HttpSession:
+        """Return a session for one POST, of which nothing is known but its revision."""
+        session = self._make(Session(revision, {}, {}, is_initialized=True), "")
+        self._alone.add(session)
+        session.finished = self._alone.discard
+        return session
+
+    def _make(self, session: Session, owner: Owner) -> HttpSession:
+        return HttpSession(
+            self._dispatcher,
+            session,
+            owner=owner,
+            store=self._store,
+            start=self._start,
+            retry=self._retry,
+            ask_timeout=self._ask_timeout,
+            is_alone=self._stateless,
+        )
+
+    def _take(self, exchange: Exchange, session: HttpSession, body: Any) -> Answers:
+        """Take in what was posted; return its answers. Raises `HttpProblem`."""
+        answers = session.post(is_batch=type(body) is list)
+        try:
+            messages = self._read(session, body)
+            size = exchange.size // max(1, len(messages))
+            for message in messages:
+                session.take(message, answers, exchange, size)
+        finally:
+            answers.seal()
+        if not answers.expects_any:
+            malformed = [m for m in messages if isinstance(m, Malformed)]
+            if len(malformed) == len(messages):
+                raise HttpProblem(400, malformed[0].refusal)
+        return answers
+
+    def _read(self, session: HttpSession, body: Any) -> list[Posted]:
+        if type(body) is not list:
+            message = _read_message(body)
+            if isinstance(message, Malformed) and message.is_request:
+                raise HttpProblem(400, message.refusal)
+            return [message]
+        limit = self._dispatcher.limits.batch
+        if not session.session.revision.receives_batches:
+            # 2025-06-18 changelog: batches were removed again.
+            raise HttpProblem(400, "batches belong to revision 2025-03-26 only")
+        if not body:
+            raise HttpProblem(400, "a batch must not be empty")
+        if len(body) > limit:
+            raise HttpProblem(400, f"a batch must not be longer than {limit} messages")
+        return [_read_message(item) for item in body]
+
+    # The beginning of a session...
+
+    async def _initialize(self, exchange: Exchange, body: dict[str, Any]) -> None:
+        message = _read_message(body)
+        if not isinstance(message, jsonrpc.Request):
+            raise HttpProblem(400, "initialize must be a request")
+        fields: Fields = ()
+        dispatcher = self._dispatcher
+        try:
+            if dispatcher.opens_later and not self._stateless:
+                opened, result = await self._open_later(exchange, message.params)
+            else:
+                opened, result = dispatcher.initialize(
+                    message.params, None, exchange.facts
+                )
+            if not self._stateless:
+                fields = ((SESSION_ID, self._add_new(opened, exchange)),)
+        except RPCError as error:
+            raise _problem(error) from None
+        await exchange.reply(200, jsonrpc.success(message.id, result), fields)
+
+    async def _open_later(
+        self, exchange: Exchange, params: dict[str, Any] | None
+    ) -> tuple[Session, dict[str, Any]]:
+        """Open a session that takes its time; nothing is left if the client goes away.
+
+        Raises `RPCError`, `HttpProblem`, `ClientGone`.
+        """
+        if not self._has_room(exchange.owner):
+            raise HttpProblem(*TOO_MANY_SESSIONS)
+        self._opening += 1
+        try:
+            return await _while_there(
+                exchange,
+                self._dispatcher.open_session(params, None, exchange.facts),
+                lambda opened: self._dispatcher.session_left(opened[0]),
+            )
+        finally:
+            self._opening -= 1
+
+    def _add_new(self, opened: Session, exchange: Exchange) -> str:
+        """Take in a session; return its id. Raises `RPCError` and `HttpProblem`."""
+        opened.principal = exchange.principal
+        owner = exchange.owner
+        if not self._has_room(owner):
+            self._dispatcher.session_left(opened)
+            raise HttpProblem(*TOO_MANY_SESSIONS)
+        try:
+            # 2025-11-25 basic/transports, "Session Management": globally unique,
+            # visible ASCII; security best practices: not to be guessed.
+            id = self._dispatcher.new_session_id(opened)
+        except RPCError:
+            self._dispatcher.session_left(opened)
+            raise
+        self._dispatcher.hub.add(opened)
+        id = id or secrets.token_urlsafe(ID_BYTES)
+        self._add(self._make(opened, owner), owner, id)
         return id
 
-    def find(self, id: str) -> HttpSession | None:
-        """Return the session with that id.
+    def _has_room(self, owner: Owner) -> bool:
+        """Tell whether there may be one more session, for which another may have to go.
 
-        The id is a secret and may be looked up all the same: the hash of a text is
-        keyed by chance, and two texts are compared only where all of it is equal.
+        An owner with more than this owner loses an idle one, else a busy one: an open
+        request to the client keeps a session busy, too. Else this owner loses an idle
+        one.
         """
-        return self._sessions.get(id)
+        if len(self._sessions) + self._opening < self._maximum:
+            return True
+        found = self._pool.to_displace(owner, HttpSession.is_idle)
+        if found is not None:
+            self._remove(found)
+        return found is not None
 
-    def touch(self, session: HttpSession) -> None:
-        """Take note that a session is used, if it is still here."""
+    def _add(self, session: HttpSession, owner: Owner, id: str) -> None:
+        if id in self._sessions:
+            raise ValueError("two sessions have one id")
+        session.session.id = id
+        session.session.end = partial(self._remove, session)
+        self._sessions[id] = session
+        self._pool.add(session, owner)
+        self._touch(session)
+        if self._timer is None:
+            self._arm()
+
+    def _touch(self, session: HttpSession) -> None:
+        """Note that a session is used, if it is still here."""
         id = session.session.id
         if id is not None and self._sessions.get(id) is session:
             session.used_at = asyncio.get_running_loop().time()
-            self._sessions.move_to_end(id)
+            self._sessions[id] = self._sessions.pop(id)
             self._pool.touch(session)
 
-    def remove(self, session: HttpSession) -> None:
-        """End a session, if it is still here."""
-        id = session.session.id
-        if id is not None and self._sessions.get(id) is session:
-            del self._sessions[id]
-            self._pool.discard(session)
-            session.session.end = None
-            self._end(session)
+    # Sessions that are opened again...
 
-    def close(self) -> None:
-        """End all of them."""
-        for session in list(self._sessions.values()):
-            self.remove(session)
-        # Not with the last that ends by itself: where sessions come and go one by one,
-        # the loop would be left with a cancelled timer of each.
-        self._disarm()
+    async def _resume(self, exchange: Exchange, id: str) -> HttpSession:
+        """Return the session of an id that is not here, if the dispatcher knows it.
 
-    def forget(self) -> list[HttpSession]:
-        """Let go of all of them without ending them: their loop has ended."""
-        forgotten = list(self._sessions.values())
-        for session in forgotten:
-            session.session.end = None
-        self._sessions.clear()
-        self._pool.clear()
-        self._disarm()
-        return forgotten
+        Requests that come meanwhile wait for the first. It goes on also if this is
+        cancelled: the next request finds it. Raises `HttpProblem`.
+        """
+        principal = exchange.principal
+        key = id, principal and principal.key
+        resuming = self._resuming.get(key)
+        if resuming is None:
+            resuming = asyncio.get_running_loop().create_task(
+                self._open_again(id, exchange.facts), name="mcpwire-http-resume"
+            )
+            self._resuming[key] = resuming
+            resuming.add_done_callback(lambda _: self._resuming.pop(key, None))
+        try:
+            session = await asyncio.shield(resuming)
+        except asyncio.CancelledError:
+            if resuming.cancelled():  # the server ends, and cancels none that wait
+                raise HttpProblem(*UNKNOWN_SESSION) from None
+            raise
+        if isinstance(session, RPCError):
+            raise _problem(session)
+        if isinstance(session, HttpProblem):
+            raise HttpProblem(session.status, session.error, session.headers)
+        if not session.belongs_to(principal):
+            raise HttpProblem(*UNKNOWN_SESSION)
+        self._touch(session)
+        return session
 
-    # Idle ones...
+    async def _open_again(
+        self, id: str, facts: Facts
+    ) -> HttpSession | HttpProblem | RPCError:
+        # An id that is unknown takes no session's place, so room is made only after it.
+        self._opening += 1
+        try:
+            resumed = await self._dispatcher.resume_session(id, facts)
+        except RPCError as error:
+            return error
+        finally:
+            self._opening -= 1
+        if resumed is None:
+            return HttpProblem(*UNKNOWN_SESSION)
+        if not self._has_room(facts.owner):
+            self._dispatcher.session_left(resumed)
+            return HttpProblem(*TOO_MANY_SESSIONS)
+        session = self._make(resumed, facts.owner)
+        self._add(session, facts.owner, id)
+        self._dispatcher.hub.add(resumed)
+        # Its client has said so before.
+        self._dispatcher.notified(resumed, INITIALIZED, None)
+        return session
+
+    # GET and DELETE...
+
+    async def serve_get(self, exchange: Exchange) -> None:
+        """Answer a GET: open a session's stream, or resume one.
+
+        Raises `HttpProblem`.
+        """
+        self._check_named(exchange)
+        session = await self._find(exchange)
+        stream, writer = await _open_stream(session, exchange.headers.get(_LAST_EVENT))
+        session.writers += 1
+        try:
+            await writer.run(exchange)
+        finally:
+            stream.detach(writer)
+            session.writers -= 1
+            self._touch(session)
+
+    async def serve_delete(self, exchange: Exchange) -> None:
+        """Answer a DELETE: end a session, and wait until it has ended.
+
+        Raises `HttpProblem` and `ClientGone`.
+        """
+        self._check_named(exchange)
+        dispatcher = self._dispatcher
+        id = exchange.headers.get(_SESSION)
+        if id is None or id in self._sessions:
+            session = await self._find(exchange)
+            assert session.session.id is not None
+            dispatcher.withdraw_session_id(session.session.id)
+            self._remove(session)
+            await dispatcher.session_closed(session.session)
+        elif not await dispatcher.delete_session(id, exchange.facts):
+            raise HttpProblem(*UNKNOWN_SESSION)
+        await exchange.reply(204)
+
+    def _check_named(self, exchange: Exchange) -> None:
+        if self._stateless:
+            raise HttpProblem(405, "there are no sessions here", (("allow", "POST"),))
+        self._revision_of(exchange, is_initialize=False)
+
+    # The end...
 
     def _arm(self) -> None:
+        """Set the timer for the session that was not used for longest."""
         first = next(iter(self._sessions.values()))
         self._timer = asyncio.get_running_loop().call_at(
             first.used_at + self._idle, self._sweep
         )
-
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def _sweep(self) -> None:
         self._timer = None
@@ -1090,133 +1040,106 @@ class Registry:
             if session.used_at + self._idle > now:
                 self._arm()
                 return
-            if session.is_active:
-                self.touch(session)
+            if session.is_idle():
+                self._remove(session)
             else:
-                self.remove(session)
+                self._touch(session)
 
+    def _remove(self, session: HttpSession) -> None:
+        """End a session, if it is still here."""
+        id = session.session.id
+        if id is not None and self._sessions.get(id) is session:
+            del self._sessions[id]
+            self._pool.discard(session)
+            session.session.end = None
+            self._dispatcher.session_left(session.session)
+            self._stop(session)
 
-def _is_idle(session: HttpSession) -> bool:
-    return not session.is_active
+    def _stop(self, session: HttpSession) -> None:
+        for task in session.close():
+            self._own(task)
 
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._own(asyncio.get_running_loop().create_task(work, name="mcpwire-events"))
 
-T = TypeVar("T")
+    def _own(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-INITIALIZED: Final = "notifications/initialized"
+    async def settle(self, seconds: float) -> None:
+        """Wait until all requests are answered, but not longer than that."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        for session in self:
+            await session.settle(deadline - loop.time())
 
-
-END_GRACE_S: Final = 0.5
-"""How long what was opening may take to end once nobody waits for it."""
-
-
-class Opening:
-    """Opens the sessions of one server; see the module's text.
-
-    Args:
-        dispatcher: Who answers.
-        registry: Where they are kept.
-        make: Makes of a session what serves it over HTTP.
-    """
-
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        registry: Registry,
-        make: Callable[[Session, Owner], HttpSession],
-    ) -> None:
-        self._dispatcher = dispatcher
-        self._registry = registry
-        self._make = make
-        self._count = 0
-        self._resuming: dict[
-            tuple[str, object], asyncio.Task[HttpSession | HttpProblem | RPCError]
-        ] = {}
-
-    async def open(
-        self, exchange: Exchange, params: dict[str, Any] | None
-    ) -> tuple[Session, dict[str, Any]]:
-        """Open a session for its `initialize`; return it and the result.
-
-        Raises:
-            RPCError: It is refused.
-            HttpProblem: There are too many.
-            ClientGone: Nobody waits for it; nothing is left of it.
-        """
-        if not self._registry.has_room(exchange.facts.owner, self._count):
-            raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
-        self._count += 1
-        try:
-            return await _while_there(
-                exchange,
-                self._dispatcher.open_session(params, None, exchange.facts),
-                lambda opened: self._dispatcher.session_left(opened[0]),
-            )
-        finally:
-            self._count -= 1
-
-    async def resume(self, exchange: Exchange, id: str) -> HttpSession:
-        """Return the session of an id that is not here, if the dispatcher knows it.
-
-        It goes on also if this is cancelled: whoever asks next finds it.
-
-        Raises:
-            RPCError: It cannot be opened any more.
-            HttpProblem: It is unknown, somebody else's, or there are too many.
-        """
-        principal = exchange.facts.principal
-        key = id, principal and principal.key
-        resuming = self._resuming.get(key)
-        if resuming is None:
-            resuming = asyncio.get_running_loop().create_task(
-                self._resume(id, exchange.facts), name="mcpwire-http-resume"
-            )
-            self._resuming[key] = resuming
-            resuming.add_done_callback(lambda _: self._resuming.pop(key, None))
-        try:
-            session = await asyncio.shield(resuming)
-        except asyncio.CancelledError:
-            if resuming.cancelled():  # the server ends; whoever waits is not cancelled
-                raise HttpProblem(*UNKNOWN_SESSION) from None
-            raise
-        if isinstance(session, Exception):
-            raise session
-        if not session.belongs_to(principal):
-            raise HttpProblem(*UNKNOWN_SESSION)
-        self._registry.touch(session)
-        return session
-
-    async def _resume(
-        self, id: str, facts: Facts
-    ) -> HttpSession | HttpProblem | RPCError:
-        # An id that is unknown takes nobody's place, so there is no look at it before.
-        self._count += 1
-        try:
-            resumed = await self._dispatcher.resume_session(id, facts)
-        except RPCError as error:
-            return error
-        finally:
-            self._count -= 1
-        if resumed is None:
-            return HttpProblem(*UNKNOWN_SESSION)
-        if not self._registry.has_room(facts.owner, self._count):
-            self._dispatcher.session_left(resumed)
-            return HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
-        session = self._make(resumed, facts.owner)
-        self._registry.add(session, facts.owner, id)
-        self._dispatcher.hub.add(resumed)
-        # Its client has said so, to whoever opened it.
-        self._dispatcher.notified(resumed, INITIALIZED, None)
-        return session
-
-    # The end...
+    def forget(self) -> None:
+        """Let go of everything that was on a loop that has ended, on the next one."""
+        self._tasks.clear()
+        self._resuming.clear()
+        self._opening = 0
+        for session in self._sessions.values():
+            session.session.end = None
+            self._dispatcher.session_left(session.session)
+        for session in self:
+            session.forget()
+        self._sessions.clear()
+        self._pool.clear()
+        self._alone.clear()
+        self._timer = None
 
     async def aclose(self) -> None:
-        """Stop what is opening again."""
-        tasks = list(self._resuming.values())
-        for task in tasks:
+        """End all sessions, their requests and streams, and close the store."""
+        resuming = list(self._resuming.values())
+        for task in resuming:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=END_GRACE_S)
+        if resuming:
+            await asyncio.wait(resuming, timeout=CLOSE_GRACE_S)
+        for session in list(self._sessions.values()):
+            self._remove(session)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for session in list(self._alone):
+            self._stop(session)
+        self._alone.clear()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
+            for late_task in late:
+                late_task.cancel()
+        if self._store is not None:
+            await self._store.aclose()
+
+
+def _id_in(body: Any) -> RequestId | None:
+    """Return the id of the request that a body is, if that can be read."""
+    id = body.get("id") if type(body) is dict and "method" in body else None
+    return id if jsonrpc.is_request_id(id) else None
+
+
+def _problem(error: RPCError) -> HttpProblem:
+    """Return the answer to a client that may not open a session."""
+    if isinstance(error, HttpRefusal):
+        return HttpProblem(error.http_status, error, error.http_headers)
+    return HttpProblem(200, error)
+
+
+async def _open_stream(
+    session: HttpSession, last_event_id: str | None
+) -> tuple[Stream, SseWriter]:
+    if last_event_id:
+        place = parse_event_id(last_event_id)
+        if place is None or place[0] != session.mark:
+            raise HttpProblem(400, NOT_KEPT)
+        found = await session.resume(place[1], place[2])
+        if found is None:
+            raise HttpProblem(400, NOT_KEPT)
+        return found
+    writer = session.open_server_stream()
+    if writer is None:
+        # To take it over would be to take it away from the client that has it.
+        raise HttpProblem(409, "the session has its GET stream already")
+    return session.server_stream, writer
 
 
 async def _while_there(
@@ -1224,8 +1147,7 @@ async def _while_there(
 ) -> T:
     """Do something as long as the client waits for it; else undo it.
 
-    Raises:
-        ClientGone: It went away; the work is cancelled.
+    Raises `ClientGone`, with the work cancelled.
     """
     loop = asyncio.get_running_loop()
     working = loop.create_task(work, name="mcpwire-http-open")
@@ -1251,209 +1173,3 @@ def _undo(task: asyncio.Task[T], undo: Callable[[T], object]) -> None:
     """Undo what was done all the same."""
     if not task.cancelled() and task.exception() is None:
         undo(task.result())
-
-
-CANCELLED_NOTIFICATION: Final = "notifications/cancelled"
-
-
-@attrs.define(eq=False)
-class _Question:
-    method: str
-    future: asyncio.Future[dict[str, Any]]
-
-
-class Questions:
-    """The open requests of a server to one client, by id.
-
-    Ids count up from 1 and are never used twice. Only those of this session are looked
-    at, so that an answer from elsewhere finds nothing.
-    """
-
-    __slots__ = ("_last", "_open")
-
-    def __init__(self) -> None:
-        self._last = 0
-        self._open: dict[RequestId, _Question] = {}
-
-    def __len__(self) -> int:
-        """Return how many are open."""
-        return len(self._open)
-
-    async def ask(
-        self, send: Send, method: str, params: dict[str, Any], timeout: float | None
-    ) -> dict[str, Any]:
-        """Send a request and return what the client answers.
-
-        Raises:
-            LocalProtocolError: The params are not JSON; nothing was sent.
-            RPCError: The client refused.
-            RequestTimeout: It did not answer in time, and was told so.
-            ConnectionClosed: The session has ended.
-        """
-        loop = asyncio.get_running_loop()
-        id = self._last + 1
-        data = encode(jsonrpc.request(id, method, params))
-        self._last = id
-        question = self._open[id] = _Question(method, loop.create_future())
-        began = loop.time()
-        try:
-            send(data)
-            async with asyncio.timeout(timeout):
-                return await question.future
-        except TimeoutError as error:
-            # The client's answer may be an error of that kind.
-            if isinstance(error, MCPError):
-                raise
-            self._withdraw(send, id, "timeout")
-            elapsed = loop.time() - began
-            assert timeout is not None
-            raise RequestTimeout(
-                method=method, timeout=timeout, elapsed=elapsed
-            ) from error
-        except asyncio.CancelledError:
-            self._withdraw(send, id, "the request that asked is over")
-            raise
-        finally:
-            self._open.pop(id, None)
-
-    def _withdraw(self, send: Send, id: int, reason: str) -> None:
-        # 2025-11-25 basic/utilities/cancellation. Who awaits a future and is cancelled
-        # has cancelled the future; one that has an answer is left alone.
-        question = self._open.get(id)
-        if question is not None and question.future.cancelled():
-            params = {"requestId": id, "reason": reason}
-            send(encode(jsonrpc.notification(CANCELLED_NOTIFICATION, params)))
-
-    def take(self, message: jsonrpc.Success | jsonrpc.Failure) -> None:
-        """Hand an answer to who asked; what answers nothing is dropped."""
-        question = self._find(message.id)
-        if question is None:
-            return
-        if isinstance(message, jsonrpc.Success):
-            question.future.set_result(message.result)
-        else:
-            message.error.method = question.method
-            question.future.set_exception(message.error)
-
-    def fail(self, id: RequestId | None, error: MCPError) -> None:
-        """End a question whose answer is malformed."""
-        question = self._find(id)
-        if question is not None:
-            question.future.set_exception(error)
-
-    def _find(self, id: RequestId | None) -> _Question | None:
-        # Ids of ours are integers; 1.0 and True were refused before.
-        question = self._open.get(id) if type(id) is int else None
-        # Of two answers the first one counts.
-        return None if question is None or question.future.done() else question
-
-    def close(self) -> None:
-        """End all questions: nobody will answer them."""
-        waiting = list(self._open.values())
-        self._open.clear()
-        for question in waiting:
-            if not question.future.done():
-                question.future.set_exception(
-                    ConnectionClosed(f"{question.method}: the session has ended")
-                )
-
-
-# The status and the error of each refusal. The owner of a session must not show
-# (2025-11-25 security best practices, "Session Hijacking"), so there is one answer to
-# ids that are unknown, ended or another client's.
-UNKNOWN_SESSION: Final = 404, InvalidRequest("the session is unknown or has ended")
-NO_SESSION: Final = (
-    400,
-    InvalidRequest("the request needs an Mcp-Session-Id; initialize gives one"),
-)
-TOO_MANY_SESSIONS: Final = 503, InvalidRequest("too many sessions are in use")
-AMBIGUOUS_STREAM: Final = 409, InvalidRequest("the session has its GET stream already")
-NOT_KEPT: Final = (
-    400,
-    InvalidRequest("the events after this Last-Event-ID are not kept"),
-)
-
-ASSUMED: Final = REVISIONS[1]
-"""The revision of a request that names none."""
-
-_PAUSES_SINCE: Final = REVISIONS[3]
-
-
-def lets_streams_pause(revision: Revision) -> bool:
-    """Tell whether a stream may end before its answer, to be resumed.
-
-    2025-11-25 basic/transports, "Sending Messages to the Server": then it begins with
-    an event that has an id and no data, which older clients would take for a message.
-    """
-    return revision >= _PAUSES_SINCE
-
-
-def check_version(header: str | None, spoken: Iterable[Revision]) -> Revision:
-    """Return the revision that a request names in its head.
-
-    In a session that is only checked: what was negotiated counts.
-
-    Raises:
-        InvalidRequest: It has no sessions, or is not spoken here.
-    """
-    if header is None:
-        return ASSUMED
-    revision = find_revision(header)
-    sessions = [r for r in spoken if r.era is Era.SESSION]
-    if revision is None or revision not in sessions:
-        names = ", ".join(r.name for r in sessions)
-        raise InvalidRequest(
-            f"the MCP-Protocol-Version {header[:40]!r} is not among those that have "
-            f"sessions here: {names}"
-        )
-    return revision
-
-
-# --- batches
-
-
-@attrs.frozen
-class Malformed:
-    """A value that is not a message."""
-
-    error: InvalidMessage
-
-    id: jsonrpc.RequestId | None = None
-    """Its id, if it has one."""
-
-    is_request: bool = False
-    """Whether it expects an answer: it has a method and an id."""
-
-    @property
-    def refusal(self) -> RPCError:
-        """The error to answer."""
-        return InvalidRequest(str(self.error))
-
-
-Posted = jsonrpc.Message | Malformed
-
-
-def read_message(value: Any) -> Posted:
-    """Return the message that a decoded JSON value is, or what is wrong with it."""
-    try:
-        return jsonrpc.parse_message(value)
-    except InvalidMessage as error:
-        id = value.get("id") if type(value) is dict else None
-        if not jsonrpc.is_request_id(id):
-            return Malformed(error)
-        return Malformed(error, id, "method" in value)
-
-
-def check_batch(values: list[Any], revision: Revision, limit: int) -> None:
-    """Check that a batch is allowed.
-
-    Raises:
-        InvalidRequest: The revision has none, or it is empty or too long.
-    """
-    if not revision.receives_batches:
-        # 2025-06-18 changelog: batches were removed again.
-        raise InvalidRequest("batches belong to revision 2025-03-26 only")
-    if not values:
-        raise InvalidRequest("a batch must not be empty")
-    if len(values) > limit:
-        raise InvalidRequest(f"a batch must not be longer than {limit} messages")

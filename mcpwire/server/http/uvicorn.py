@@ -1,10 +1,10 @@
-"""HTTP/1.1 for strangers: a protocol for uvicorn that bounds what a peer can hold.
+"""HTTP/1.1 for strangers: runs a server with uvicorn, and bounds what a peer can hold.
 
 ::
 
     socket ─► HttpConnection ─► httptools ─► HttpRequest ─► ASGI application
                   │                              │
-                  └─ Connections: timeouts, pool ┴─ answer, written with its head
+                  └─ Connections: pool, log      └─ answer, written with its head
 
 What a peer can hold, and what ends it:
 
@@ -14,8 +14,6 @@ What a peer can hold, and what ends it:
 - an answer that it does not read: `Limits.stall_timeout` without progress, and
   `Limits.unwritten_total` for all connections and event streams together;
 - requests that wait for the answers before theirs: `WAITING_MOST`.
-
-Runs a server over HTTP with uvicorn, until it is told to stop, and then gracefully.
 
 uvicorn waits for its connections before it tells the application that it ends, and
 event streams do not end by themselves. So the application is drained first, while new
@@ -43,8 +41,8 @@ import httptools
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.fair_pool import FairPool
-from mcpwire.server.http.app import told_on_stderr
-from mcpwire.server.http.exchange import EXTENSION, TimeoutQueue, Unread
+from mcpwire.server.http.app import access_log_on_stderr
+from mcpwire.server.http.exchange import UNREAD, UnreadAccount
 from mcpwire.server.lifespan import end_soon, leave_threads
 from mcpwire.server.log_limit import LogLimit, place_of
 from mcpwire.wire.urls import address_class, is_loopback, network_of
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.http.exchange import Event, Receive, Scope, Send
 
-
 __all__ = [
     "CannotListen",
     "Connections",
@@ -67,7 +64,6 @@ __all__ = [
     "say_where",
     "serve_http",
 ]
-
 
 logger = logging.getLogger("mcpwire")
 access_logger = logging.getLogger("uvicorn.access")
@@ -84,8 +80,7 @@ COPIED_MOST: Final = 65_536
 """Up to how many bytes a body is copied behind its head, for one system call less."""
 
 STALL_BYTES: Final = 65_536
-"""A peer that does not read so many bytes of an answer within `Limits.stall_timeout` is
-let go."""
+"""The bytes of an answer that a peer must read within `Limits.stall_timeout`."""
 
 LINGER_S: Final = 1.0
 """How long a connection is read after our end of it: a reset could lose the answer."""
@@ -116,29 +111,19 @@ BUSY: Final = (
 class Connections:
     """All connections of one server; the factory of protocols that uvicorn gets.
 
-    Args:
-        limits: Bounds on what one peer can hold.
-        most: How many connections there may be.
-        keep_alive: How long a connection may be idle between requests, in seconds.
-
-    Attributes:
-        is_draining: Whether each connection ends with its answer.
-        log: Bounds the log lines that a peer can cause.
-        extensions: Those of ASGI: the account of what peers have not read.
+    There are at most `most`, each idle between requests for at most `keep_alive`
+    seconds. While `is_draining`, each ends with its answer.
     """
 
     def __init__(self, limits: Limits, *, most: int, keep_alive: float) -> None:
         self.limits = limits
-        self.heads = TimeoutQueue(limits.head_timeout)
-        self.idle = TimeoutQueue(keep_alive)
-        self.stalls = TimeoutQueue(limits.stall_timeout)
-        self.lingers = TimeoutQueue(LINGER_S)
-        self.log = LogLimit()
+        self.keep_alive = keep_alive
+        self.log = LogLimit()  # bounds the log lines that a peer can cause
         self.is_draining = False
+        self.pool: FairPool[HttpConnection] = FairPool()
+        self.unread = UnreadAccount(limits.unwritten_total)
+        self.extensions = {UNREAD: self.unread}  # of ASGI
         self._most = most
-        self._pool: FairPool[HttpConnection] = FairPool()
-        self._unread = Unread(limits.unwritten_total)
-        self.extensions = {EXTENSION: self._unread}
 
     def __call__(
         self,
@@ -147,64 +132,30 @@ class Connections:
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> HttpConnection:
-        """Return the protocol of a new connection, as uvicorn asks for it."""
+        """Return the protocol of a new connection; uvicorn calls this."""
         return HttpConnection(self, config, server_state, app_state)
 
-    def close(self) -> None:
-        """Stop all timeouts."""
-        for line in (self.heads, self.idle, self.stalls, self.lingers):
-            line.close()
-
-    def add(self, connection: HttpConnection, owner: str) -> bool:
-        """Take in a connection; tell whether there is room, for which one may end.
+    def add(self, connection: HttpConnection) -> bool:
+        """Add a connection if there is room, for which another may end.
 
         Which one is the rule of `FairPool.to_displace`.
         """
-        pool = self._pool
+        pool = self.pool
         if len(pool) >= self._most:
-            displaced = pool.to_displace(owner, HttpConnection.is_idle)
+            displaced = pool.to_displace(connection.owner, HttpConnection.is_idle)
             if displaced is None:
                 return False
             pool.discard(displaced)
             displaced.abort()
-        pool.add(connection, owner)
+        pool.add(connection, connection.owner)
         return True
-
-    def touch(self, connection: HttpConnection) -> None:
-        """Take note that a connection has begun a request."""
-        self._pool.touch(connection)
-
-    def discard(self, connection: HttpConnection) -> None:
-        """Take note that a connection has ended."""
-        self._pool.discard(connection)
-        self.note_read(connection)
-        self.heads.discard(connection.expire)
-        self.idle.discard(connection.expire)
-        self.lingers.discard(connection.end_linger)
-
-    def note_unread(self, connection: HttpConnection) -> None:
-        """Bound what a peer, and all peers together, have not read."""
-        self.stalls.add(connection.check_stall)
-        self._unread.note(connection)
-
-    def note_read(self, connection: HttpConnection) -> None:
-        """Take note that a peer reads again, or is gone."""
-        self._unread.discard(connection)
-        self.stalls.discard(connection.check_stall)
 
 
 class HttpConnection(asyncio.Protocol):
     """One connection: reads requests, and has them answered one after the other.
 
-    Args:
-        shared: All connections of the server.
-        config: uvicorn's.
-        state: uvicorn's: its connections, tasks and default header fields.
-        app_state: What the lifespan left for requests.
-
-    Attributes:
-        owner: The network of the peer's address.
-        writable: Is done when the peer has read enough; ``None``: it has.
+    `owner` is the network of the peer's address. `writable` is done when the peer has
+    read enough; ``None``: it has.
     """
 
     _transport: asyncio.Transport
@@ -215,7 +166,8 @@ class HttpConnection(asyncio.Protocol):
         self.owner = ""
         self.shared = shared
         self.config = config
-        self.state = state
+        self.state = state  # uvicorn's: connections, tasks, default header fields
+        self.writable: asyncio.Future[None] | None = None
         self._app_state = app_state
         self._loop = asyncio.get_running_loop()
         self._parser = self._new_parser()
@@ -232,12 +184,15 @@ class HttpConnection(asyncio.Protocol):
         # Bytes of the target and the fields, and those since the last part of a body.
         self._field_size = 0
         self._framing = 0
+        # When it ends unless something comes; `_is_timed`: a head or a body must.
+        self._deadline: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._stall_size = 0
         self._is_timed = False
         self._is_ended = False
         self._discarded = 0
         self._is_read_paused = False
-        self._stall_size = 0
-        self.writable: asyncio.Future[None] | None = None
 
     # The transport...
 
@@ -254,7 +209,7 @@ class HttpConnection(asyncio.Protocol):
         self._server = (here[0], here[1]) if isinstance(here, tuple) else (here, None)
         if transport.get_extra_info("sslcontext"):
             self._scheme = "https"
-        if not self.shared.add(self, self.owner):
+        if not self.shared.add(self):
             self.shared.log.log(logger.warning, "too many connections: refused one")
             self._is_ended = True
             self._transport.write(BUSY)
@@ -267,15 +222,18 @@ class HttpConnection(asyncio.Protocol):
         """Let go of the connection, and tell its requests."""
         self._is_ended = True
         self.state.connections.discard(self)
-        self.shared.discard(self)
+        self.shared.pool.discard(self)
         self.resume_writing()
+        self._stop_stall_timer()
+        if self._timer is not None:
+            self._timer.cancel()
         self._waiting.clear()
         for request in (self._request, self._reading):
             if request is not None:
                 request.lose()
         # These refer to this in turn: heads and bodies would stay until the garbage
         # collector comes.
-        self._request = self._reading = None
+        self._request = self._reading = self._timer = None
         del self._parser
 
     def pause_writing(self) -> None:
@@ -287,7 +245,7 @@ class HttpConnection(asyncio.Protocol):
         """Have answers go on."""
         writable, self.writable = self.writable, None
         if writable is not None:
-            self.shared.note_read(self)
+            self._stop_stall_timer()
             writable.set_result(None)
 
     @property
@@ -296,13 +254,23 @@ class HttpConnection(asyncio.Protocol):
         return self._transport.get_write_buffer_size()
 
     def _note_unread(self) -> None:
+        """Bound what the peer, and all peers together, have not read."""
         self._stall_size = self.unread
-        self.shared.note_unread(self)
+        self._stop_stall_timer()
+        self._stall_timer = self._loop.call_later(
+            self.shared.limits.stall_timeout, self._check_stall
+        )
+        self.shared.unread.count(self)
 
-    def check_stall(self) -> None:
+    def _stop_stall_timer(self) -> None:
+        self.shared.unread.discard(self)
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
+
+    def _check_stall(self) -> None:
         """End the connection, unless the peer has read enough since the last time."""
-        unread = self.unread
-        if unread > self._stall_size - STALL_BYTES:
+        if self.unread > self._stall_size - STALL_BYTES:
             self.abort()
         else:
             self._note_unread()
@@ -358,25 +326,44 @@ class HttpConnection(asyncio.Protocol):
         if self.unread and self.writable is None:
             self._note_unread()
 
+    # Its end by time...
+
     def _await_more(self) -> None:
-        """Set the clock for a head, or for the rest of a body that nothing needs."""
+        """Limit the time for a head, or for the rest of a body that nothing needs."""
         if not self._is_timed:
             self._is_timed = True
-            self.shared.idle.discard(self.expire)
-            self.shared.heads.add(self.expire)
+            self._expire_in(self.shared.limits.head_timeout)
 
     def _has_come(self) -> None:
         if self._is_timed:
             self._is_timed = False
-            self.shared.heads.discard(self.expire)
+            self._deadline = None
 
-    def expire(self) -> None:
-        """End the connection: its time is up."""
-        self._is_timed = False
-        if self.unread:
-            self.abort()
+    def _expire_in(self, seconds: float) -> None:
+        # A timer that is set already stays and looks again: most requests set none.
+        self._deadline = deadline = self._loop.time() + seconds
+        if self._timer is not None and self._timer.when() > deadline:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self._loop.call_at(deadline, self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        if self._deadline is None:
+            return
+        if self._loop.time() < self._deadline:
+            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
+        elif not self._is_ended:
+            self._is_timed = False
+            if self.unread:
+                self.abort()
+            else:
+                self._transport.close()
+        elif self.unread:
+            self._expire_in(LINGER_S)  # `_check_stall` bounds this
         else:
-            self._transport.close()
+            self.abort()
 
     # The parser...
 
@@ -435,11 +422,12 @@ class HttpConnection(asyncio.Protocol):
             "extensions": self.shared.extensions,
         }
         is_1_1 = version == "1.1"
+        expect = dict(self._fields).get(b"expect", b"")
         request = HttpRequest(
             self,
             scope,
             keep_alive=is_1_1 and parser.should_keep_alive(),
-            expects_continue=is_1_1 and self._expects_continue(),
+            expects_continue=is_1_1 and expect.lower() == b"100-continue",
         )
         self._reading = request
         if self._request is None:
@@ -449,9 +437,6 @@ class HttpConnection(asyncio.Protocol):
             raise httptools.HttpParserError("too many requests wait for answers")
         self._waiting.append(request)
         self.pause_reading()
-
-    def _expects_continue(self) -> bool:
-        return dict(self._fields).get(b"expect", b"").lower() == b"100-continue"
 
     def on_body(self, body: bytes) -> None:
         """Pass a part of the body on."""
@@ -470,14 +455,15 @@ class HttpConnection(asyncio.Protocol):
         if not request.keep_alive:
             self._is_ended = True  # nothing that follows is a request
         elif self._request is None and not self._is_ended:
-            self.shared.idle.add(self.expire)
+            self._expire_in(self.shared.keep_alive)
 
     # The answers...
 
     def _begin(self, request: HttpRequest) -> None:
         self._request = request
-        self.shared.idle.discard(self.expire)
-        self.shared.touch(self)
+        if not self._is_timed:
+            self._deadline = None
+        self.shared.pool.touch(self)
         config, state = self.config, self.state
         limit = config.limit_concurrency
         app = config.loaded_app
@@ -502,9 +488,8 @@ class HttpConnection(asyncio.Protocol):
         elif self._reading is request:
             self._await_more()
         elif not self._is_in_head:
-            self.shared.idle.add(self.expire)
-        if not self._waiting:
-            self.resume_reading()
+            self._expire_in(self.shared.keep_alive)
+        self.resume_reading()
 
     def _refuse(self, reason: str) -> None:
         """Answer with 400, unless the answer to another request is still to be sent."""
@@ -537,11 +522,11 @@ class HttpConnection(asyncio.Protocol):
     def _end(self, *, is_read: bool) -> None:
         """End the connection when everything is written.
 
-        Args:
-            is_read: Whether nothing of the peer is left unread: else closing would
-                reset the connection, and the peer could lose the answer.
+        `is_read` tells whether nothing of the peer is left unread: else closing would
+        reset the connection, and the peer could lose the answer.
         """
         self._is_ended = True
+        self._waiting.clear()
         if (is_read and not self.shared.is_draining) or not (
             self._transport.can_write_eof()
         ):
@@ -549,16 +534,9 @@ class HttpConnection(asyncio.Protocol):
         elif not self._transport.is_closing():
             self._transport.write_eof()
             self.resume_reading()
-            self.shared.lingers.add(self.end_linger)
+            self._expire_in(LINGER_S)
         if self.unread and self.writable is None:
             self._note_unread()
-
-    def end_linger(self) -> None:
-        """End the connection, unless the peer has still to read an answer."""
-        if self.unread:
-            self.shared.lingers.add(self.end_linger)  # `check_stall` bounds this
-        else:
-            self.abort()
 
     def shutdown(self) -> None:
         """End the connection gracefully; uvicorn calls it when the server ends."""
@@ -594,13 +572,10 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_reading(self) -> None:
         """Read on, if no request waits for another's answer."""
-        if self._is_read_paused and not self._transport.is_closing():
+        is_paused = self._is_read_paused and not self._waiting
+        if is_paused and not self._transport.is_closing():
             self._is_read_paused = False
             self._transport.resume_reading()
-
-    def has_waiting(self) -> bool:
-        """Tell whether requests wait for the answer to another."""
-        return bool(self._waiting)
 
 
 class HttpRequest:
@@ -669,12 +644,12 @@ class HttpRequest:
         self._notify()
 
     def complete(self) -> None:
-        """Take note of the end of the body."""
+        """Take the end of the body."""
         self.is_whole = True
         self._notify()
 
     def lose(self) -> None:
-        """Take note that the peer is gone."""
+        """Take it that the peer is gone."""
         self._is_gone = True
         self._notify()
 
@@ -718,8 +693,7 @@ class HttpRequest:
             self._expects_continue = False
             connection.write(CONTINUE)
         while not self._has_event():
-            if not connection.has_waiting():
-                connection.resume_reading()
+            connection.resume_reading()
             self._wake = asyncio.get_running_loop().create_future()
             try:
                 await self._wake
@@ -741,8 +715,7 @@ class HttpRequest:
     async def send(self, event: Event) -> None:
         """Send the head of the answer, or a part of its body.
 
-        Raises:
-            RuntimeError: The application sends what does not belong here.
+        Raises `RuntimeError` if the event does not belong here.
         """
         connection = self._connection
         while connection.writable is not None:
@@ -763,7 +736,7 @@ class HttpRequest:
         given = [*connection.state.default_headers, *event.get("headers", ())]
         fields = [(name.lower(), value) for name, value in given]
         lines = [b"%b: %b\r\n" % field for field in fields]
-        is_closing = self._read_fields(fields)
+        is_closing = self._read_framing(fields)
         # RFC 9110, 10.1.1: a client that waits for 100 may leave the body out; what it
         # sends next would be read as the body.
         waits = self._expects_continue and not self.is_whole
@@ -788,8 +761,8 @@ class HttpRequest:
         if connection.config.access_log and access_logger.hasHandlers():
             self._log_access(status)
 
-    def _read_fields(self, fields: list[tuple[bytes, bytes]]) -> bool:
-        """Take note of what frames the body; tell whether the connection is to end."""
+    def _read_framing(self, fields: list[tuple[bytes, bytes]]) -> bool:
+        """Keep what frames the body; return whether the connection is to end."""
         is_closing = False
         for name, value in fields:
             if name == b"content-length":
@@ -845,6 +818,8 @@ async def unavailable(_scope: Scope, _receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 503, "headers": headers})
     await send({"type": "http.response.body"})
 
+
+# Serving
 
 LOCAL: Final = "127.0.0.1"
 """2026-07-28 streamable-http, "Security Endpoint": local servers listen here only."""
@@ -942,7 +917,7 @@ def run_http(
     known = threading.enumerate()
     if quiet:
         options.setdefault("announce", bool)  # which says nothing
-    told = contextlib.nullcontext if quiet else told_on_stderr
+    told = contextlib.nullcontext if quiet else access_log_on_stderr
 
     async def serve() -> list[threading.Timer]:
         async with around():
@@ -1011,7 +986,6 @@ async def serve_http(
     finally:
         listening.close()
         await app.aclose()
-        connections.close()
 
 
 async def _run(runner: Any, listening: socket.socket) -> None:
@@ -1152,11 +1126,7 @@ def _signals(stop: Callable[[], None] | None) -> Iterator[None]:
 
 
 def read_address(address: str) -> tuple[str, int]:
-    """Return the host and the port of an address.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Return the host and the port of an address."""
     if not isinstance(address, str):
         raise ValueError(f"the address must be a text, HOST:PORT, got {address!r}")
     host, colon, digits = address.rpartition(":")
@@ -1177,38 +1147,30 @@ def _name(host: str) -> str | None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens there.
-
-    Raises:
-        CannotListen: Nothing can.
-    """
+    """Return a socket that listens there. Raises `CannotListen`."""
+    listening: socket.socket | None = None
     try:
-        return _listening(host, port)
-    except OSError as error:
-        raise CannotListen(
-            error.errno, f"cannot listen on {host!r}, port {port}: {error.strerror}"
-        ) from error
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    found = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
-    )
-    # Where a name has both, most clients try IPv4 sooner or later.
-    family, kind, protocol, _, place = min(
-        found, key=lambda each: each[0] != socket.AF_INET
-    )
-    # With the protocol named, asyncio switches Nagle's algorithm off on what it
-    # accepts: else each answer of a head and a body would wait for an acknowledgement.
-    listening = socket.socket(family, kind, protocol)
-    try:
+        found = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+        )
+        # Where a name has both, most clients try IPv4 sooner or later.
+        family, kind, protocol, _, place = min(
+            found, key=lambda each: each[0] != socket.AF_INET
+        )
+        # With the protocol named, asyncio switches Nagle's algorithm off on what it
+        # accepts: else each answer of a head and a body would wait for an
+        # acknowledgement.
+        listening = socket.socket(family, kind, protocol)
         if os.name == "posix":  # elsewhere it means that others may listen there, too
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(place)
         listening.listen(BACKLOG)
-    except OSError:
-        listening.close()
-        raise
+    except OSError as error:
+        if listening is not None:
+            listening.close()
+        raise CannotListen(
+            error.errno, f"cannot listen on {host!r}, port {port}: {error.strerror}"
+        ) from error
     return listening
 
 

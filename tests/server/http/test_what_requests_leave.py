@@ -4,8 +4,8 @@ import asyncio
 import gc
 
 import pytest
-from test_http1 import connected, port_of, rest
-from test_serving import served
+from test_uvicorn import connected, port_of, rest
+from test_uvicorn_serving import served
 from turns import until
 from wired import PATIENCE, raw
 

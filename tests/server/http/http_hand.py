@@ -7,9 +7,9 @@ import json
 from by_hand import notice, request, server, session
 
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.server.http.exchange import ClientGone, Exchange, Timeouts
+from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem, Timeouts
 from mcpwire.server.http.sessions import Sessions
-from mcpwire.server.request import Facts
+from mcpwire.wire.jsonrpc import failure
 from mcpwire.wire.sse import SSEDecoder
 
 PATIENCE = 30.0
@@ -33,7 +33,7 @@ class Visit:
         scope.update(path=path, query_string=query.encode())
         limits = DEFAULT_LIMITS
         self.exchange = Exchange(scope, self._receive, self._send, limits, timeouts)
-        self.exchange.facts = Facts(transport="http", principal=principal)
+        self.exchange.principal = principal
         self.status = None
         self.headers = {}
         self.body = b""
@@ -68,7 +68,11 @@ class Visit:
     def begin(self, serving):
         async def run():
             with contextlib.suppress(ClientGone):
-                await serving
+                try:
+                    await serving
+                except HttpProblem as problem:
+                    message = failure(problem.id, problem.error)
+                    await self.exchange.reply(problem.status, message, problem.headers)
             self._news.set()
 
         self.task = asyncio.get_running_loop().create_task(run())
@@ -124,7 +128,7 @@ class Hand:
         self.sessions = sessions
         self.version = version
         self.principal = principal
-        self.timeouts = timeouts or Timeouts(reading=30, upgrade=30)
+        self.timeouts = timeouts or Timeouts(body=30, stream_after=30)
         self.id = None
 
     def visit(self, verb, **headers):
@@ -261,3 +265,8 @@ class Steps:
 
 def data_of(visit):
     return [m["params"]["data"] if "params" in m else m for m in visit.messages]
+
+
+def running(sessions):
+    """Return how many requests are being answered."""
+    return sum(map(len, sessions))

@@ -27,7 +27,7 @@ class Line:
         self.legacy = legacy
         self.principal = principal
         self.path = path
-        self.timeouts = Timeouts(reading=30)
+        self.timeouts = Timeouts(body=30)
         self.stream = None
         self.place = None
 

@@ -136,9 +136,9 @@ async def test_a_question_that_is_answered_is_not_withdrawn_whatever_comes_then(
         for told in (answer, cancel, visit):
             await told.done()
         assert isinstance(outcome[0], asyncio.CancelledError)
-        (session,) = bench.sessions._registry
+        (session,) = bench.sessions
         assert session.server_stream.last == 0
-        assert len(session._questions) == 0
+        assert len(session._server_requests) == 0
 
 
 async def test_a_question_that_is_no_json_is_not_sent():

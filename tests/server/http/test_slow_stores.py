@@ -168,7 +168,7 @@ async def test_who_gives_up_while_a_stream_is_looked_for_takes_nobodys_place():
     store = SlowStore()
     async with Bench(event_store=store) as bench:
         hand = await bench.open()
-        (session,) = bench.sessions._registry
+        (session,) = bench.sessions
         session.send("notifications/a", {})
         stream = hand.get()
         await stream.next()

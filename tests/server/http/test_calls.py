@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from by_hand import failure, notice, request, success
-from http_hand import QUICK, Bench, Work, call, content, progress, turns
+from http_hand import QUICK, Bench, Work, call, content, progress, running, turns
 
 from mcpwire.server.http.exchange import Timeouts
 
@@ -57,7 +57,7 @@ async def test_what_is_said_before_the_answer_makes_it_a_stream_that_ends():
 async def test_a_slow_answer_is_a_stream():
     work = Work()
     async with Bench(work) as bench:
-        hand = await bench.open(timeouts=Timeouts(reading=30, upgrade=QUICK))
+        hand = await bench.open(timeouts=Timeouts(body=30, stream_after=QUICK))
         visit = hand.post(call(1))
         await visit.until(lambda: visit.is_stream and visit.events)
         work.go_on.set()
@@ -89,7 +89,7 @@ async def test_without_a_store_events_have_no_ids():
 async def test_a_silent_stream_says_that_it_is_there():
     work = Work()
     async with Bench(work) as bench:
-        timeouts = Timeouts(reading=30, upgrade=QUICK, beat=QUICK)
+        timeouts = Timeouts(body=30, stream_after=QUICK, heartbeat=QUICK)
         hand = await bench.open(timeouts=timeouts)
         visit = hand.post(call(1))
         await visit.until(lambda: visit.body.count(b"\n: \n") >= 3)
@@ -205,7 +205,7 @@ async def test_a_thousand_calls_at_once_on_one_session_are_all_answered():
         visits = [hand.post(call(id, text=str(id))) for id in range(1_000)]
         for id, visit in enumerate(visits):
             assert (await visit.done()).json == success(id, content(str(id)))
-        assert bench.sessions.running == 0
+        assert running(bench.sessions) == 0
 
 
 async def test_what_waits_in_line_counts_as_running_and_can_be_cancelled():
@@ -214,10 +214,10 @@ async def test_what_waits_in_line_counts_as_running_and_can_be_cancelled():
         hand = await bench.open()
         visits = [hand.post(call(id)) for id in range(20)]
         await turns(10)
-        assert (bench.sessions.running, len(work.requests)) == (20, 16)
+        assert (running(bench.sessions), len(work.requests)) == (20, 16)
         await hand.tell(notice("notifications/cancelled", requestId=19))
         assert (await visits[19].done()).is_stream
-        assert bench.sessions.running == 19
+        assert running(bench.sessions) == 19
         work.go_on.set()
         await bench.sessions.settle(30)
         assert len(work.outcomes) == 19
@@ -246,7 +246,7 @@ async def test_a_cancelled_request_stops_and_is_not_answered():
         assert work.requests[0].is_cancelled
         assert (visit.status, visit.messages, visit.is_complete) == (200, [], True)
         await hand.tell(notice("notifications/cancelled", requestId=1))
-        assert bench.sessions.running == 0
+        assert running(bench.sessions) == 0
 
 
 @pytest.mark.rule("CAN-11")
@@ -271,7 +271,7 @@ async def test_why_a_request_is_cancelled_is_logged(caplog):
 async def test_a_stream_that_was_cancelled_cannot_be_gone_on_with():
     work = Work()
     async with Bench(work) as bench:
-        hand = await bench.open(timeouts=Timeouts(reading=30, upgrade=QUICK))
+        hand = await bench.open(timeouts=Timeouts(body=30, stream_after=QUICK))
         visit = hand.post(call(1))
         await visit.until(lambda: visit.events)
         await hand.tell(notice("notifications/cancelled", requestId=1))
@@ -286,12 +286,12 @@ async def test_a_stream_that_was_cancelled_cannot_be_gone_on_with():
 async def test_a_client_that_goes_away_cancels_nothing():
     work = Work()
     async with Bench(work) as bench:
-        hand = await bench.open(timeouts=Timeouts(reading=30, upgrade=QUICK))
+        hand = await bench.open(timeouts=Timeouts(body=30, stream_after=QUICK))
         visit = hand.post(call(1))
         await visit.until(lambda: visit.events)
         visit.leave()
         await visit.done()
-        assert bench.sessions.running == 1
+        assert running(bench.sessions) == 1
         work.go_on.set()
         await bench.sessions.settle(30)
         assert work.outcomes == ["done"]
@@ -327,9 +327,9 @@ async def test_one_that_gives_up_just_when_a_stream_begins_leaves_none_behind():
         visit.task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await visit.task
-        (session,) = bench.sessions._registry
+        (session,) = bench.sessions
         (stream,) = session._streams.values()
-        assert stream.outlet is None
+        assert stream.writer is None
         work.go_on.set()
         await bench.sessions.settle(30)
 
@@ -439,7 +439,7 @@ async def test_without_sessions_a_call_may_outlive_its_client_and_not_the_server
     async with Bench(work, stateless=True) as bench:
         visit = bench.hand().post(call(1), mcp_session_id="any")
         await work.began.wait()
-        assert bench.sessions.running == 1
+        assert running(bench.sessions) == 1
     assert (await visit.done()).json == failure(1, -32603, ENDED)
     assert work.outcomes == ["cancelled"]
     assert not bench.sessions._alone

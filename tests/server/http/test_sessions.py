@@ -2,6 +2,7 @@
 
 import asyncio
 import tracemalloc
+from types import SimpleNamespace
 
 import pytest
 from by_hand import CLIENT, notice, request, session, success
@@ -175,6 +176,25 @@ async def test_ids_are_long_and_have_nothing_in_common():
     assert min(len({id[place] for id in ids}) for place in range(42)) > 20
 
 
+@pytest.mark.parametrize(
+    ("value", "id"),
+    [
+        (1, None),
+        ({}, None),
+        ({"jsonrpc": "2.0", "id": 1, "method": 2}, 1),
+        ({"jsonrpc": "2.0", "id": "1", "method": "m", "params": []}, "1"),
+        ({"jsonrpc": "2.0", "id": None, "method": "m"}, None),
+        ({"jsonrpc": "2.0", "id": True, "method": "m"}, None),
+        ({"jsonrpc": "2.0", "id": 1.0, "method": "m"}, None),
+        ({"jsonrpc": "2.0", "id": 4, "result": []}, None),
+    ],
+)
+async def test_a_body_that_is_no_message_is_refused(value, id):
+    async with Bench(echo) as bench:
+        hand = await bench.open()
+        assert refusal(await hand.post(value).done()) == (400, -32600, id)
+
+
 @pytest.mark.rule("LHTTP-31")
 @pytest.mark.case("C05")
 @pytest.mark.parametrize("version", ["2026-07-28", "1999-01-01", "", "x"])
@@ -263,8 +283,9 @@ class Clock:
         monkeypatch.setattr(loop, "call_at", self.call_at)
 
     def call_at(self, when, callback, *args, context=None):
-        if callback.__name__ == "_sweep":
-            self.timers.append((when, callback))
+        if callback.__name__ != "_sweep":
+            return SimpleNamespace(cancel=bool, _source_traceback=None)
+        self.timers.append((when, callback))
         return self
 
     def cancel(self):
@@ -291,11 +312,11 @@ async def test_idle_sessions_end_and_others_do_not(monkeypatch):
     bench = Bench(wait, idle=10.0, event_store=False)
     idle, busy, open_, again = [await bench.open() for _ in range(4)]
     with monkeypatch.context() as patch:
-        bench.sessions._registry._disarm()
+        bench.sessions._timer.cancel()
         clock = Clock(patch)
-        for session_ in bench.sessions._registry:
+        for session_ in bench.sessions:
             session_.used_at = 1_000.0
-        bench.sessions._registry._arm()
+        bench.sessions._arm()
         running = busy.post(call(1))
         stream = open_.get()
         await turns()
@@ -326,7 +347,7 @@ async def test_a_session_that_ends_hears_of_nothing_more():
     async with Bench(echo) as bench:
         hand = await bench.open()
         assert len(bench.dispatcher.hub) == 1
-        (session_,) = bench.sessions._registry
+        (session_,) = bench.sessions
         await hand.delete().done()
         assert len(bench.dispatcher.hub) == 0
         assert session_.session.is_closed

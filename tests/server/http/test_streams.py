@@ -69,7 +69,7 @@ async def test_a_second_get_is_refused_and_takes_nothing():
 async def test_what_is_said_before_there_is_a_stream_waits_for_it():
     async with Bench() as bench:
         hand = await bench.open()
-        (session,) = bench.sessions._registry
+        (session,) = bench.sessions
         session.send("notifications/a", {})
         session.send("notifications/b", {})
         stream = hand.get()
@@ -85,7 +85,7 @@ async def test_what_is_said_before_there_is_a_stream_waits_for_it():
 async def test_what_waited_and_was_asked_for_does_not_come_again():
     async with Bench() as bench:
         hand = await bench.open()
-        (session,) = bench.sessions._registry
+        (session,) = bench.sessions
         first = hand.get()
         await first.until(lambda: first.events)
         first.leave()
@@ -104,7 +104,7 @@ async def test_what_waits_is_bounded_and_the_oldest_goes():
     async with Bench() as bench:
         bench.dispatcher.limits = Limits(notifications=3)
         hand = await bench.open()
-        (session,) = bench.sessions._registry
+        (session,) = bench.sessions
         for n in range(5):
             session.send(f"notifications/{n}", {})
         stream = hand.get()
@@ -116,7 +116,7 @@ async def test_what_waits_is_bounded_and_the_oldest_goes():
 async def test_what_was_not_written_goes_to_the_next_stream(store):
     async with Bench(event_store=store) as bench:
         hand = await bench.open("2025-06-18")
-        (session,) = bench.sessions._registry
+        (session,) = bench.sessions
         first = hand.get()
         await first.until(lambda: first.body)
         session.send("notifications/a", {})
@@ -136,7 +136,7 @@ async def test_a_client_that_does_not_read_loses_its_connection_and_no_message()
     async with Bench() as bench:
         bench.dispatcher.limits = Limits(unwritten=2_000)
         hand = await bench.open()
-        (session,) = bench.sessions._registry
+        (session,) = bench.sessions
         stream = hand.get()
         await stream.until(lambda: stream.events)
         for _ in range(3):
@@ -198,7 +198,7 @@ async def test_the_stream_of_a_get_can_be_gone_on_with_beside_others():
     steps = Steps()
     async with Bench(steps) as bench:
         hand = await bench.open()
-        (session,) = bench.sessions._registry
+        (session,) = bench.sessions
         stream = hand.get()
         session.send("notifications/a", {})
         await stream.next()
@@ -246,13 +246,13 @@ async def test_an_id_that_is_unknown_or_of_another_session_is_refused():
         visit = ada.post(call(1))
         steps.log("secret")
         await visit.next()
-        id = parse_event_id(visit.ids[-1])
+        mark, stream, sequence = parse_event_id(visit.ids[-1])
         foreign = [
-            f"{id.mark}.{id.stream}.{id.sequence + 1}",
-            f"{id.mark}.{id.stream + 1}.0",
-            f"{id.mark}.0.1",
-            f"{id.mark}.{id.stream}",
-            f"x{id.mark}.1.0",
+            f"{mark}.{stream}.{sequence + 1}",
+            f"{mark}.{stream + 1}.0",
+            f"{mark}.0.1",
+            f"{mark}.{stream}",
+            f"x{mark}.1.0",
             "0",
             "x" * 5_000,
             "../..",
@@ -291,7 +291,7 @@ async def test_streams_that_ended_long_ago_are_forgotten():
         for _ in range(ENDED_STREAMS_KEPT):
             await hand.post(call(1)).done()
         assert (await hand.get(last_event_id=first.ids[0]).done()).status == 400
-        (session,) = bench.sessions._registry
+        (session,) = bench.sessions
         assert len(session._ended_streams) == ENDED_STREAMS_KEPT
 
 
@@ -400,21 +400,21 @@ async def test_a_thousand_sessions_leave_nothing_behind():
         return hand
 
     hands = [await one() for _ in range(1_000)]
-    alive.update(bench.sessions._registry)
+    alive.update(bench.sessions)
     assert len(alive) == len(bench.sessions) == 1_000
     for n, hand in enumerate(hands):
         if n % 2:
             assert (await hand.delete().done()).status == 204
     streams = [hand.get() for hand in hands[:20:2]]
     await turns()
-    bench.sessions._registry.close()
+    await bench.sessions.aclose()
     for stream in streams:
         assert (await stream.done()).is_complete
     await turns()
     assert len(bench.sessions) == len(bench.dispatcher.hub) == 0
     assert len(bench.sessions._store) == 0
     assert len(bench.sessions._tasks) == 0
-    assert bench.sessions._registry._timer is None
+    assert bench.sessions._timer is None
     assert len(asyncio.all_tasks()) == before
     del hands, streams, hand, stream
     gc.collect()
@@ -424,14 +424,16 @@ async def test_a_thousand_sessions_leave_nothing_behind():
 
 async def test_a_stream_that_is_quiet_for_long_is_watched_and_left(monkeypatch):
     async with Bench() as bench:
-        hand = await bench.open(timeouts=Timeouts(reading=30, upgrade=30, beat=QUICK))
+        hand = await bench.open(
+            timeouts=Timeouts(body=30, stream_after=30, heartbeat=QUICK)
+        )
         stream = hand.get()
         await stream.until(lambda: stream.body.count(b"\n: \n") >= 2)
-        (session,) = bench.sessions._registry
-        assert session.is_active
+        (session,) = bench.sessions
+        assert not session.is_idle()
         stream.leave()
         await stream.done()
-        assert not session.is_active
+        assert session.is_idle()
         await hand.tell(notice("x/y"))
         assert await hand.ask(1, "ping") == success(1, {})
         assert request(1, "ping")
