@@ -22,7 +22,7 @@ import attrs
 from mcpwire._version import __version__
 from mcpwire.errors import InvalidParams, ResourceNotFound, RPCError, ToolError
 from mcpwire.protocol.methods import capability_declared
-from mcpwire.server.arguments import check_arguments
+from mcpwire.server.authoring.signature import check_arguments
 from mcpwire.server.dispatcher import Dispatcher
 from mcpwire.types.lifecycle import Implementation
 from mcpwire.versions import REVISIONS

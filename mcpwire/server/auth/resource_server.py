@@ -54,7 +54,7 @@ from mcpwire.auth.resource_server import (
 )
 from mcpwire.auth.url_policy import parse_identifier
 from mcpwire.errors import AuthError, InvalidRequest
-from mcpwire.server.handlers import HttpRefusal
+from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:

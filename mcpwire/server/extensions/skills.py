@@ -35,8 +35,8 @@ from mcpwire.protocol.skills import (
     read_frontmatter,
     split_document,
 )
-from mcpwire.server.features.directories import Folder, file_of
-from mcpwire.server.features.paging import check_page_size, page_of
+from mcpwire.server.components import check_page_size, page_of
+from mcpwire.server.directories import Folder, file_of
 from mcpwire.types import Skill, decode
 from mcpwire.wire.uri_template import is_uri
 
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
 
-    from mcpwire.server.app import Server
-    from mcpwire.server.authoring.content import File
-    from mcpwire.server.handlers import Handler
+    from mcpwire.server.authoring.results import File
+    from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import RequestContext
+    from mcpwire.server.server import Server
 
 
 __all__ = [
@@ -367,7 +367,7 @@ class Skills:
         return {**result, **self._hints(request)}
 
     def _hints(self, request: RequestContext) -> dict[str, Any]:
-        scope = "public" if request.facts.principal is None else "private"
+        scope = "public" if request.info.principal is None else "private"
         return {"ttlMs": self._ttl_ms, "cacheScope": scope}
 
 

@@ -54,7 +54,7 @@ from mcpwire.protocol.tasks import (
     write_detailed,
     write_legacy_task,
 )
-from mcpwire.server.handlers import run_handler
+from mcpwire.server.dispatcher import run_handler
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.versions import LATEST_SESSION, REVISIONS, Era
 from mcpwire.wire.json import encode, loads
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from mcpwire.server.handlers import Handler
+    from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import NotifyFn, RequestContext
 
     Body = Callable[[RequestContext], Awaitable[dict[str, Any]]]
@@ -458,10 +458,10 @@ _ADDRESS: Final = "address:"
 
 def owner_of(request: RequestContext) -> str:
     """Return the client that a task counts to, as a text that a store can compare."""
-    facts = request.facts
-    if facts.principal is not None:
-        return encode(facts.principal.key).decode()
-    return f"{_ADDRESS}{facts.owner}" if facts.owner else ""
+    info = request.info
+    if info.principal is not None:
+        return encode(info.principal.key).decode()
+    return f"{_ADDRESS}{info.owner}" if info.owner else ""
 
 
 def is_reachable(owner: str, request: RequestContext) -> bool:
@@ -469,7 +469,7 @@ def is_reachable(owner: str, request: RequestContext) -> bool:
 
     Clients without a principal are not told apart: addresses change.
     """
-    if request.facts.principal is not None:
+    if request.info.principal is not None:
         return owner == owner_of(request)
     return not owner or owner.startswith(_ADDRESS)
 
@@ -832,7 +832,7 @@ class Answering:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Answer ``tasks/list``, to who is told apart from others."""
-        if request.facts.principal is None:
+        if request.info.principal is None:
             raise MethodNotFound("tasks are listed only to who is known")
         after = tasks.read_cursor(params)
         page = await self._list_page(owner_of(request), after, PAGE + 1)

@@ -42,7 +42,7 @@ from mcpwire.protocol.request_validation import (
     read_message,
 )
 from mcpwire.server.auth.resource_server import CREDENTIALS, client_address
-from mcpwire.server.handlers import HttpRefusal
+from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.http.exchange import (
     ClientGone,
     Exchange,

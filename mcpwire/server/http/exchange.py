@@ -16,7 +16,7 @@ import attrs
 from mcpwire.errors import InvalidRequest
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.server.auth.resource_server import CREDENTIALS
-from mcpwire.server.request import Facts
+from mcpwire.server.request import RequestInfo
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -215,20 +215,20 @@ class Exchange:
         self._receive = receive
         self._send = send
         self._unread = unread
-        self._facts: Facts | None = None
+        self._request_info: RequestInfo | None = None
         self._reading: asyncio.Timeout | None = None
         self._problem: HttpProblem | None = None
 
     @property
-    def facts(self) -> Facts:
+    def info(self) -> RequestInfo:
         """What handlers may know of the request, once it is authenticated."""
-        if self._facts is None:
-            self._facts = self.facts_with(None)
-        return self._facts
+        if self._request_info is None:
+            self._request_info = self.info_with(None)
+        return self._request_info
 
-    def facts_with(self, close: Callable[[float | None], None] | None) -> Facts:
+    def info_with(self, close: Callable[[float | None], None] | None) -> RequestInfo:
         """Return what handlers may know, with what ends the stream that answers."""
-        return Facts(
+        return RequestInfo(
             transport="http",
             headers=ShownFields(self.headers, self.credentials),
             principal=self.principal,
@@ -239,7 +239,7 @@ class Exchange:
     @property
     def owner(self) -> Owner:
         """The client that this counts to, where clients share a pool."""
-        return self.facts.owner
+        return self.info.owner
 
     @property
     def unread(self) -> UnreadAccount:

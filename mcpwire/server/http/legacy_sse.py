@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange
-    from mcpwire.server.request import Facts
+    from mcpwire.server.request import RequestInfo
 
 __all__ = ["LegacySse"]
 
@@ -48,9 +48,9 @@ It is the name that the official SDKs use, and that some clients look for.
 class _Connection(ServerConnection):
     """A connection of which each message may come with another head."""
 
-    def heard_with(self, facts: Facts) -> None:
-        """Take what comes next as coming with these facts."""
-        self._facts = facts
+    def heard_with(self, info: RequestInfo) -> None:
+        """Take what comes next as coming with these."""
+        self._request_info = info
 
 
 class _Link(Duplex):
@@ -73,9 +73,9 @@ class _Link(Duplex):
         for line in data.splitlines():
             self.writer.put(as_event(line))
 
-    def post(self, line: bytes, facts: Facts) -> None:
+    def post(self, line: bytes, info: RequestInfo) -> None:
         """Take in one message."""
-        self.connection.heard_with(facts)
+        self.connection.heard_with(info)
         self.receive(line)
 
     def hang_up(self) -> None:
@@ -136,7 +136,7 @@ class LegacySse:
             raise HttpProblem(400, InvalidRequest("the body is no message"))
         # It may have been written on several lines, and in JSON these are mere space.
         line = body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
-        link.post(line, exchange.facts)
+        link.post(line, exchange.info)
         # 2024-11-05 basic/transports: what there is to say comes on the stream.
         await exchange.reply_bytes(202, b"Accepted", "text/plain")
 

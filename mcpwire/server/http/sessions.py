@@ -31,8 +31,8 @@ from mcpwire.errors import (
     RequestTimeout,
     RPCError,
 )
+from mcpwire.server.dispatcher import INITIALIZE, HttpRefusal
 from mcpwire.server.fair_pool import FairPool, client_key
-from mcpwire.server.handlers import HttpRefusal
 from mcpwire.server.http.event_store import (
     Journal,
     MemoryEventStore,
@@ -50,7 +50,6 @@ from mcpwire.server.http.streams import (
 )
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import Session
-from mcpwire.server.routes import INITIALIZE
 from mcpwire.transports.handlers import InboundTasks
 from mcpwire.versions import REVISIONS, Era, find_revision
 from mcpwire.wire import jsonrpc
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.event_store import EventStore, StartTask
     from mcpwire.server.http.exchange import Exchange, Fields
-    from mcpwire.server.request import Facts, Owner, RequestContext
+    from mcpwire.server.request import Owner, RequestContext, RequestInfo
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -458,7 +457,7 @@ class HttpSession:
             if id in self._open:
                 raise InvalidRequest("a request with this id is being answered")
             if message.method == INITIALIZE:
-                again = dispatcher.initialize(params, self.session, exchange.facts)
+                again = dispatcher.initialize(params, self.session, exchange.info)
                 self._reply(answers, id, again[1])
                 return
             if answers.is_batch and dispatcher.opens_alone(params):
@@ -470,10 +469,10 @@ class HttpSession:
                 self.session,
                 partial(self._notify, answers),
                 ask=None if self.is_alone else partial(self._ask, answers),
-                facts=(
-                    exchange.facts_with(answers.pause)
+                info=(
+                    exchange.info_with(answers.pause)
                     if self._can_pause
-                    else exchange.facts
+                    else exchange.info
                 ),
             )
             result = dispatcher.answer_now(request, params)
@@ -848,7 +847,7 @@ class Sessions:
                 opened, result = await self._open_later(exchange, message.params)
             else:
                 opened, result = dispatcher.initialize(
-                    message.params, None, exchange.facts
+                    message.params, None, exchange.info
                 )
             if not self._stateless:
                 fields = ((SESSION_ID, self._add_new(opened, exchange)),)
@@ -869,7 +868,7 @@ class Sessions:
         try:
             return await _while_there(
                 exchange,
-                self._dispatcher.open_session(params, None, exchange.facts),
+                self._dispatcher.open_session(params, None, exchange.info),
                 lambda opened: self._dispatcher.session_left(opened[0]),
             )
         finally:
@@ -940,7 +939,7 @@ class Sessions:
         resuming = self._resuming.get(key)
         if resuming is None:
             resuming = asyncio.get_running_loop().create_task(
-                self._open_again(id, exchange.facts), name="mcpwire-http-resume"
+                self._open_again(id, exchange.info), name="mcpwire-http-resume"
             )
             self._resuming[key] = resuming
             resuming.add_done_callback(lambda _: self._resuming.pop(key, None))
@@ -960,23 +959,23 @@ class Sessions:
         return session
 
     async def _open_again(
-        self, id: str, facts: Facts
+        self, id: str, info: RequestInfo
     ) -> HttpSession | HttpProblem | RPCError:
         # An id that is unknown takes no session's place, so room is made only after it.
         self._opening += 1
         try:
-            resumed = await self._dispatcher.resume_session(id, facts)
+            resumed = await self._dispatcher.resume_session(id, info)
         except RPCError as error:
             return error
         finally:
             self._opening -= 1
         if resumed is None:
             return HttpProblem(*UNKNOWN_SESSION)
-        if not self._has_room(facts.owner):
+        if not self._has_room(info.owner):
             self._dispatcher.session_left(resumed)
             return HttpProblem(*TOO_MANY_SESSIONS)
-        session = self._make(resumed, facts.owner)
-        self._add(session, facts.owner, id)
+        session = self._make(resumed, info.owner)
+        self._add(session, info.owner, id)
         self._dispatcher.hub.add(resumed)
         # Its client has said so before.
         self._dispatcher.notified(resumed, INITIALIZED, None)
@@ -1014,7 +1013,7 @@ class Sessions:
             dispatcher.withdraw_session_id(session.session.id)
             self._remove(session)
             await dispatcher.session_closed(session.session)
-        elif not await dispatcher.delete_session(id, exchange.facts):
+        elif not await dispatcher.delete_session(id, exchange.info):
             raise HttpProblem(*UNKNOWN_SESSION)
         await exchange.reply(204)
 

@@ -28,11 +28,10 @@ from mcpwire.protocol.request_validation import (
     check_mirrored,
     http_status,
 )
-from mcpwire.server.handlers import HttpRefusal
+from mcpwire.server.dispatcher import INITIALIZE, HttpRefusal
 from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem
 from mcpwire.server.http.streams import DROPPABLE, SseWriter, as_event
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.server.routes import INITIALIZE
 from mcpwire.versions import Era
 from mcpwire.wire.headers import METHOD
 from mcpwire.wire.json import encode
@@ -112,10 +111,10 @@ class Stateless:
             and not dispatcher.opens_alone(params)
         ):
             # 2026-07-28 basic/versioning: it SHOULD be told the versions.
-            dispatcher.initialize(params, None, exchange.facts)
+            dispatcher.initialize(params, None, exchange.info)
         check_head(exchange.headers, method, params)
         request = dispatcher.admit(
-            message.id, method, params, None, call.notify, facts=exchange.facts
+            message.id, method, params, None, call.notify, info=exchange.info
         )
         check_mirrored(
             exchange.headers, method, params, dispatcher.param_headers(request, params)

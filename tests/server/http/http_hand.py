@@ -257,7 +257,7 @@ class Steps:
             self.todo.put_nowait(lambda r, v=value: r.log("info", v))
 
     def pause(self, retry=None):
-        self.todo.put_nowait(lambda r: r.facts.close_stream(retry))
+        self.todo.put_nowait(lambda r: r.info.close_stream(retry))
 
     def end(self):
         self.todo.put_nowait(None)
