@@ -83,8 +83,6 @@ class SSEDecoder:
     def feed(self, data: bytes) -> list[SSEEvent]:
         """Take the next bytes and return the events that they complete."""
         events: list[SSEEvent] = []
-        if self._lines.overflow:
-            return events
         if self._after_return or _CARRIAGE_RETURN in data:
             data = self._unify_newlines(data)
         for line in self._lines.feed(data):
