@@ -150,9 +150,7 @@ _KINDS: Final[dict[bytes, BodyKind]] = {
     b"text/event-stream": "stream",
 }
 
-_LONE_MESSAGE: Final = re.compile(
-    rb"(?:event: message\r?\n)?data: (\{.*\})(?:\n\n|\r\n\r\n)"
-)
+_EVENT_START: Final = re.compile(rb"(?:event: message\r?\n)?data: (?=\{)")
 
 
 def body_kind(fields: Fields) -> BodyKind:
@@ -169,8 +167,13 @@ def lone_message(chunk: bytes) -> bytes | None:
     ``None``: it needs a decoder. An event may begin where the chunk begins, and no id
     came before it. Saves 3 of 25 µs of a call over SSE.
     """
-    found = _LONE_MESSAGE.fullmatch(chunk)
-    return found[1] if found is not None and b"\r" not in found[1] else None
+    start = _EVENT_START.match(chunk)
+    end = 2 if chunk.endswith(b"}\n\n") else 4 if chunk.endswith(b"}\r\n\r\n") else 0
+    if start is None or not end:
+        return None
+    data = chunk[start.end() : -end]
+    # Bytes look for a number far faster than for bytes.
+    return None if 0x0A in data or 0x0D in data else data
 
 
 def is_success(status: int) -> bool:
