@@ -35,10 +35,10 @@ from mcpwire.protocol.methods import find
 from mcpwire.protocol.multistep import pages
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.server import Server
-from mcpwire.tools.extras import EXTRAS
+from mcpwire.tools.results import EXTRAS
 from mcpwire.transports.http.target import Http
 from mcpwire.types import encode
-from mcpwire.types.meta import TRACE_KEYS
+from mcpwire.types._base import TRACE_KEYS
 from mcpwire.wire.json import encode as encode_json
 from mcpwire.wire.uri_template import (
     TemplateError,

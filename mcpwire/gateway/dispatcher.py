@@ -25,7 +25,7 @@ from mcpwire.protocol.methods import available, declared_extensions
 from mcpwire.protocol.request_state import ANONYMOUS
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher, capabilities_at
 from mcpwire.server.request import IN_MEMORY, RequestInfo, check_retained
-from mcpwire.types.meta import TRACE_KEYS
+from mcpwire.types._base import TRACE_KEYS
 from mcpwire.versions import LATEST
 from mcpwire.wire.json import encode
 

@@ -43,7 +43,7 @@ from mcpwire.errors import (
     UnsupportedVersion,
 )
 from mcpwire.protocol.methods import METHODS
-from mcpwire.types.meta import PROTOCOL_VERSION
+from mcpwire.types._base import PROTOCOL_VERSION
 from mcpwire.versions import Era, find_revision
 from mcpwire.wire import headers as names
 from mcpwire.wire.json import (

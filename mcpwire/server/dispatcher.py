@@ -78,7 +78,7 @@ from mcpwire.server.request import (
     check_retained,
 )
 from mcpwire.types import encode
-from mcpwire.types.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
+from mcpwire.types._base import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
 from mcpwire.versions import REVISIONS, Era, find_revision
 from mcpwire.wire.json import Fragment
 from mcpwire.wire.json import encode as encode_json

@@ -39,6 +39,7 @@ __all__ = [
     "check_values",
     "encode",
     "encode_line",
+    "encode_sorted",
     "loads",
     "outline",
 ]
@@ -73,6 +74,9 @@ encode: Final = _encoder(_PLAIN)
 Raises:
     LocalProtocolError: Something in the value has no JSON form; names its path.
 """
+
+encode_sorted: Final = _encoder(_PLAIN | orjson.OPT_SORT_KEYS)
+"""Return the one JSON text of a value, whatever the order of its objects' members."""
 
 encode_line: Final = _encoder(_PLAIN | orjson.OPT_APPEND_NEWLINE)
 """As `encode`, with a newline at the end; the text itself contains none."""
