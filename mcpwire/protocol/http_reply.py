@@ -878,12 +878,12 @@ class Reply:
         self, message: jsonrpc.Success | jsonrpc.Failure, data: Line
     ) -> None:
         id = message.id
-        twin = None if id is None else jsonrpc.id_twin(id)
+        intended = jsonrpc.intended_id(id)
         is_ours = type(id) is int and id == self.id
         if type(message) is jsonrpc.Failure and type(id) is not int:
             # An error without id answers what its sender could not read, which is this;
             # so does one with an id that no request of ours can have ("server-error").
-            is_ours = twin is None
+            is_ours = intended is None
         if self.kind == "call" and is_ours and not self.is_over:
             if type(message) is jsonrpc.Success:
                 self.result = message.result
@@ -896,7 +896,7 @@ class Reply:
         self._owner.stats.unknown += 1
         # 2025-11-25 basic/transports, "Multiple Connections": each message belongs on
         # one stream; a replay may hold answers of other streams.
-        is_retyped = type(id) is str and twin == self.id
+        is_retyped = intended is not None and intended == self.id
         if self.kind == "call" and (is_retyped or not self.is_resumed):
             self._settle(
                 InvalidMessage(
