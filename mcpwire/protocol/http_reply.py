@@ -185,7 +185,7 @@ def is_success(status: int) -> bool:
 
 
 def error_in(body: bytes) -> RPCError | None:
-    """Return the JSON-RPC error that a body is, whatever the rest of its envelope."""
+    """Return the JSON-RPC error that a body is, with any envelope."""
     try:
         message = loads(body)
     except JSONDecodeError:
@@ -302,7 +302,7 @@ def is_expired(error: MCPError, *, has_session: bool) -> bool:
 
     2025-11-25 basic/transports, "Session Management": 404 to a request with a session
     id. Widespread servers answer 400 or 401 with a sentence about sessions instead;
-    some answer 404 to whatever is not found.
+    some answer 404 to anything that they do not find.
     """
     if not has_session:
         return False
@@ -587,7 +587,7 @@ class Reply:
                 self.redirect = there
         elif self.kind == "stream":
             # 2025-11-25 basic/transports, "Listening for Messages from the Server": a
-            # stream or 405; whatever else comes is no stream either.
+            # stream or 405; any other answer means that there is none.
             self._settle(self._fault(b"", ": no stream"))
         elif self.kind == "notification":
             self.is_over = is_success(self.status)

@@ -95,7 +95,7 @@ MODERN_ERRORS: Final = frozenset({-32020, -32021, -32022})
 METHOD_NOT_FOUND: Final = -32601
 
 REFUSING_STATUSES: Final = frozenset(range(400, 500)) - {401, 403, 407, 408, 425, 429}
-"""What may mean that a server does not know the era; the others say nothing of it."""
+"""Statuses that may mean that a server does not know the era."""
 
 ENDPOINT_EVENT: Final = "'endpoint'"
 """How an error tells that an event came with which HTTP+SSE begins."""
@@ -106,9 +106,9 @@ TEXT_SHOWN: Final = 200
 def _is_refusal(error: MCPError) -> bool:
     """Tell whether an error of the handshake may mean that the era is another one.
 
-    A lost connection does not, and over HTTP neither does a status that speaks of
-    authorization, of rate, or of trouble that will pass, whatever the body says beside
-    it; but a server that knows its methods has read the request.
+    A lost connection does not, and over HTTP neither does a status of authorization, of
+    rate limits or of temporary trouble, with any body; but a server that rejects a
+    method has read the request.
     """
     if isinstance(error, RPCError):
         return (

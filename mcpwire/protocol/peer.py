@@ -152,7 +152,7 @@ SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 ANSWER_KEYS: Final = frozenset({"result", "error"})
 
 MESSAGE_KEYS: Final = frozenset({"jsonrpc", "method"}) | ANSWER_KEYS
-"""An object with none of them is a line of some log, whatever its `id`."""
+"""An object with none of them is a line of some log, with any `id`."""
 
 C = TypeVar("C", bound=Call)
 

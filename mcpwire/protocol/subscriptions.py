@@ -44,7 +44,7 @@ __all__ = [
 
 @attrs.frozen
 class Notification:
-    """Something the peer told us without being asked."""
+    """A notification of the peer."""
 
     method: str
     """Its name on the wire, such as ``notifications/message``."""
@@ -119,7 +119,7 @@ class Filter:
     """That one of these resources changed."""
 
     task_ids: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
-    """How one of these tasks stands; of the tasks extension."""
+    """That the status of one of these tasks changed; of the tasks extension."""
 
     @classmethod
     def of(cls, raw: object) -> Filter:
@@ -276,10 +276,10 @@ _SMALL: Final = 4_096
 class EventBuffer:
     """Notifications in the order they came, at most `limit` ordinary ones of them.
 
-    `is_kept` says of which resources no update may get lost. It must hold for finitely
-    many URIs (those subscribed to, not all that begin like one), as each of them may
-    wait beside the ordinary ones. `size` returns how many bytes the notification that
-    is being put in had on the wire; all ordinary ones have `room` bytes together.
+    `is_kept` tells of which resources no update may get lost. It must hold for finitely
+    many URIs (those subscribed to, not all with a prefix), as each of them may wait in
+    addition to the ordinary ones. `size` returns the size on the wire of the
+    notification that is being put in; all ordinary ones have `room` bytes together.
     Every operation takes constant time.
 
     Attributes:

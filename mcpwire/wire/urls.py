@@ -114,7 +114,7 @@ class Url:
 
     @property
     def is_secure(self) -> bool:
-        """Whether nobody between can read along: https, or this machine itself."""
+        """Whether it is encrypted or stays on this machine."""
         return self.scheme == "https" or is_loopback(self.host)
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ def parse_url(text: str, *, allow_userinfo: bool = False) -> Url:
     """Return the parts of an absolute http or https URL.
 
     Raises:
-        ValueError: It is none, or one that not everybody reads alike; says why without
+        ValueError: It is not a URL, or programs read it differently; says why without
             showing its secrets.
     """
     foreign = _FOREIGN.search(text)
@@ -225,7 +225,7 @@ def mask_url(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether the host is this machine, in whatever spelling."""
+    """Tell whether the host is this machine, in any spelling."""
     return address_class(host) == "loopback"
 
 
@@ -240,7 +240,7 @@ def network_of(address: str) -> str:
 
 
 def address_class(host: str) -> AddressClass:
-    """Return what kind of host this is, whatever its spelling.
+    """Return what kind of host this is, in any spelling.
 
     Reads what connecting would read: decimal, octal, hexadecimal and shortened IPv4,
     brackets, zones, a trailing dot, IPv4 inside IPv6. Never raises.
