@@ -208,8 +208,8 @@ def _as_elicitation(given: FormHandler | Elicitation | None) -> Elicitation | No
 class ServerRequest:
     """A checked request of a server: call the handler, await its value, finish."""
 
-    handler: Callable[[Any], Any] | None
-    """Takes `params`; plain or async. ``None``: `finish` needs no value."""
+    handler: Callable[[Any], Any]
+    """Takes `params`; plain or async."""
 
     params: Any = attrs.field(repr=False)
     """The typed params; what was asked belongs in no log."""
@@ -532,9 +532,8 @@ def _prepare_roots(
     request = decode_params(
         ListRootsRequestParams, {} if params is None else params, ROOTS
     )
-    if callable(source):
-        return ServerRequest(lambda _: source(), request, finish)
-    return ServerRequest(None, request, lambda _: finish(source))
+    find = source if callable(source) else lambda: source
+    return ServerRequest(lambda _: find(), request, finish)
 
 
 # --- sampling: the rules for the conversation and for the handler's answer
@@ -735,6 +734,7 @@ def _prepare_form(
     from mcpwire.protocol.elicitation import fill_form
     from mcpwire.types import ElicitRequestFormParams, ElicitResult
 
+    assert handlers.form is not None  # its mode is declared
     request = decode_params(ElicitRequestFormParams, params, ELICIT)
 
     def finish(value: Any) -> JsonObject:
@@ -759,6 +759,7 @@ def _prepare_url(
     from mcpwire.protocol.elicitation import url_problem
     from mcpwire.types import ElicitRequestURLParams
 
+    assert handlers.url is not None  # its mode is declared
     request = decode_params(ElicitRequestURLParams, params, ELICIT)
     id = request.elicitation_id
     # An elicitation has an id only where its completion is notified.
