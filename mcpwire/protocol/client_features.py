@@ -30,7 +30,14 @@ from mcpwire.errors import (
     LocalProtocolError,
     MethodNotFound,
 )
-from mcpwire.protocol.methods import available, capability_declared, is_declared
+from mcpwire.protocol.methods import (
+    ELICIT,
+    ROOTS,
+    SAMPLE,
+    available,
+    capability_declared,
+    is_declared,
+)
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
@@ -53,9 +60,6 @@ if TYPE_CHECKING:
     Message = TypeVar("Message", SamplingMessage, CreateMessageResult)
 
 __all__ = [
-    "ELICIT",
-    "ROOTS",
-    "SAMPLE",
     "USER_REJECTED",
     "ClientFeatures",
     "Elicitation",
@@ -79,11 +83,6 @@ __all__ = [
 ]
 
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, *_ = REVISIONS
-
-SAMPLE: Final = "sampling/createMessage"
-ELICIT: Final = "elicitation/create"
-ROOTS: Final = "roots/list"
-
 
 # --- what handlers are given as
 
