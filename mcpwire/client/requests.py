@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import attrs
 
+from mcpwire.client.connection import has_served
 from mcpwire.errors import (
     CallCancelled,
     ConnectError,
@@ -496,16 +497,11 @@ class Requests:
     def _allows_session_after(self, channel: Any, attempt: int) -> bool:
         """Tell whether yet another session is opened for one request.
 
-        What a new session answers so that has answered nothing else is the server's
-        last word. One that has was forgotten, as the first one was: nothing ran.
+        If a new session's only answer is that it has expired, that is the server's
+        last word. If it has served, it was forgotten like the first: nothing ran.
         """
-        if channel is None or attempt > self._connection.settings.recovery.attempts:
-            return False
-        counted = channel.stats
-        has_served: bool = (
-            channel.requests_sent - counted.unanswered > counted.before_open
-        )
-        return has_served
+        attempts = self._connection.settings.recovery.attempts
+        return channel is not None and attempt <= attempts and has_served(channel)
 
     def _last_word(self, error: TransportError) -> MCPError:
         """Return what the server said, where it speaks no other era after all."""

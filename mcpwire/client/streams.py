@@ -53,7 +53,7 @@ class EventStream:
         self._is_closed = False
         self._has_begun = connection.is_wanted
         connection.inbound.listeners.add(self)
-        connection.hear()
+        connection.open_server_stream()
 
     @property
     def dropped(self) -> int:

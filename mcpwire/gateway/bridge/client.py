@@ -173,7 +173,7 @@ class RelayClient(Client):
         connection = self._connection
         heard: Any = connection.inbound
         heard.relay = relay
-        connection.renewed.append(self._renewed)
+        heard.renewed.append(self._renewed)
         self._subscriptions.hear_lists()
 
     def _client_features(self, **_: Any) -> ClientFeatures:
