@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mcpwire.client.connection import Connection
     from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.multistep import Step, Steps
+    from mcpwire.transports.targets import OpenChannel
     from mcpwire.types import Unset
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -138,17 +139,19 @@ class Requests:
         headers: Mapping[str, str] | None = None,
         handle: CallHandle | None = None,
     ) -> Coroutine[Any, Any, dict[str, Any]]:
-        """Prepare one request and return what performs it.
+        """Prepare one request and return the coroutine that performs it.
 
         A plain function, so that an ordinary call costs one coroutine and not two.
         `params` is the caller's own dict and may be changed.
+
+        Raises:
+            ConnectionClosed: The connection is lost; `perform_again` opens it again.
+            LocalProtocolError: It was never opened, or is closed.
         """
         connection = self._connection
         channel = connection.channel
         if channel is None:
-            return self._begin_later(
-                method, params, deadline, meta, on_progress, headers, handle
-            )
+            raise connection.not_connected()
         profile = connection.profile
         if meta is not None or on_progress is not None:
             fields = {**(profile.stamp_fields or {}), **(meta or {})}
@@ -162,11 +165,12 @@ class Requests:
                 method, params, deadline=deadline, handle=handle, headers=headers
             )
         return self._begin_with_progress(
-            method, params, deadline, on_progress, headers, handle
+            channel, method, params, deadline, on_progress, headers, handle
         )
 
     async def _begin_with_progress(  # noqa: PLR0917 - all of `begin`'s
         self,
+        channel: OpenChannel,
         method: str,
         params: dict[str, Any] | None,
         deadline: Deadline | None,
@@ -176,9 +180,6 @@ class Requests:
     ) -> dict[str, Any]:
         from mcpwire.transports.handlers import ProgressSink
 
-        channel = self._connection.channel
-        if channel is None:
-            raise self._connection.not_connected()
         sink = ProgressSink(on_progress, self._limits)
         try:
             result = await channel.call(
@@ -193,17 +194,6 @@ class Requests:
         finally:
             sink.close()
         return result
-
-    async def _begin_later(
-        self,
-        method: str,
-        params: dict[str, Any] | None,
-        deadline: Deadline | None,
-        *options: Any,
-    ) -> dict[str, Any]:
-        """Perform a request as soon as the connection is open again."""
-        await self._connection.revive(method, deadline)
-        return await self.begin(method, _unstamped(params), deadline, *options)
 
     def _begin(
         self, method: str, params: dict[str, Any] | None, options: Options

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.negotiation import Profile
     from mcpwire.protocol.subscriptions import Filter
     from mcpwire.transports.base import CallHandle, ReplyFn
+    from mcpwire.transports.targets import OpenChannel
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -118,6 +119,7 @@ class RelayRequests(Requests):
 
     async def _begin_with_progress(  # noqa: PLR0917 - all of `begin`'s
         self,
+        channel: OpenChannel,
         method: str,
         params: dict[str, Any] | None,
         deadline: Deadline | None,
@@ -125,10 +127,7 @@ class RelayRequests(Requests):
         headers: Mapping[str, str] | None,
         handle: CallHandle | None,
     ) -> dict[str, Any]:
-        channel = self._connection.channel
-        if channel is None:
-            raise self._connection.not_connected()
-        result: dict[str, Any] = await channel.call(
+        return await channel.call(
             method,
             params,
             deadline=deadline,
@@ -136,7 +135,6 @@ class RelayRequests(Requests):
             on_notification=on_progress,
             headers=headers,
         )
-        return result
 
 
 class RelayClient(Client):
