@@ -423,7 +423,6 @@ class Connection:
         if opening is not None:
             opening.cancel()
             await asyncio.wait([opening])
-            self.is_wanted = False  # it may have been through before it was cancelled
         channel, self.channel = self._current, None
         self._wake()
         if channel is not None:
@@ -624,7 +623,7 @@ class Connection:
         self.inbound.missed()
         self.channel = channel
         self.serial += 1
-        self.is_wanted = True
+        self.is_wanted = self._closing is None  # else it was ready too late
         self._warn_of_noise(channel)
         self._reconnector.opened(channel)
         if self._trace is not None:
