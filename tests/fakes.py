@@ -55,7 +55,7 @@ class FakeServer:
         return near
 
     def _receive_on(self, channel: MemoryChannel, data: bytes) -> None:
-        """Answer on the connection that the request came on, be it the newest or not."""
+        """Answer on the connection that the request came on, old or new."""
         newest, self.channel = self.channel, channel
         try:
             self.receive(data)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.auth.jwt import check_signing_key
+from mcpwire.auth.jwt import import_signing_key
 from mcpwire.auth.records import check_scope, masked
 from mcpwire.auth.registration import check_document_url
 from mcpwire.auth.url_policy import parse_identifier
@@ -31,7 +31,6 @@ __all__ = [
     "Grant",
     "OAuth",
     "WorkloadIdentity",
-    "is_grant",
 ]
 
 DISCOVERED: Final = "discovered"
@@ -131,7 +130,25 @@ def _seconds(value: Any) -> float | None:
 
 
 @attrs.frozen(kw_only=True)
-class OAuth:
+class _Grant:
+    """The options that all grants share."""
+
+    scopes: tuple[str, ...] | None = attrs.field(default=None, converter=_scopes)
+    """Asked for instead of the scopes that the server names: texts, or one text."""
+
+    storage: Any = attrs.field(default=None, repr=_shown_kind, validator=_store)
+    """Where tokens are kept; ``None``: in memory, with `OAuth` in a `FileStorage` of
+    this user."""
+
+    kept: Any = attrs.field(init=False, default=None, eq=False, repr=False)
+    """Where they are kept in place of ``None``, once that is known."""
+
+    profile: str = attrs.field(default="default", validator=_text)
+    """Tells several accounts with one server apart."""
+
+
+@attrs.frozen(kw_only=True)
+class OAuth(_Grant):
     """A user logs in with a browser, once; afterwards the stored tokens are used.
 
     ``auth="oauth"`` is ``auth=OAuth()``.
@@ -159,9 +176,6 @@ class OAuth:
     """Where a client-id metadata document of ours can be read: it is the client id of
     servers that support it."""
 
-    scopes: tuple[str, ...] | None = attrs.field(default=None, converter=_scopes)
-    """Asked for instead of the scopes that the server names: texts, or one text."""
-
     redirect_uri: str | None = attrs.field(
         default=None, repr=_shown_url, validator=_optional_text
     )
@@ -169,15 +183,6 @@ class OAuth:
 
     callback_port: int | None = attrs.field(default=None)
     """The port of this machine to come back to; otherwise any that is free."""
-
-    storage: Any = attrs.field(default=None, repr=_shown_kind, validator=_store)
-    """Where tokens are kept; ``None``: a `FileStorage` of this user."""
-
-    kept: Any = attrs.field(init=False, default=None, eq=False, repr=False)
-    """Where they are kept in place of ``None``, once that is known."""
-
-    profile: str = attrs.field(default="default", validator=_text)
-    """Tells several accounts with one server apart."""
 
     interactive: bool = attrs.field(default=True, validator=_switch)
     """Whether a user may be asked. If not, `AuthRequired` says where to log in."""
@@ -248,24 +253,12 @@ def _check_redirect_uri(text: str) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class _Unattended:
+class _Unattended(_Grant):
     """The options that all ways to log in without a user share."""
 
     issuer: str = attrs.field(default="", validator=_needed_issuer)
     """The authorization server that knows the client, as its metadata spells it;
     ``"discovered"`` trusts whichever the MCP server names."""
-
-    scopes: tuple[str, ...] | None = attrs.field(default=None, converter=_scopes)
-    """Asked for instead of the scopes that the server names."""
-
-    storage: Any = attrs.field(default=None, repr=_shown_kind, validator=_store)
-    """Where tokens are kept; ``None``: in memory."""
-
-    kept: Any = attrs.field(init=False, default=None, eq=False, repr=False)
-    """Where they are kept in place of ``None``, once that is known."""
-
-    profile: str = attrs.field(default="default", validator=_text)
-    """Tells several accounts with one server apart."""
 
 
 @attrs.frozen(kw_only=True)
@@ -293,7 +286,7 @@ class ClientCredentials(_Unattended):
         if (self.client_secret is None) == (self.private_key_pem is None):
             raise ValueError("give either client_secret or private_key_pem")
         if self.private_key_pem is not None:
-            check_signing_key(self.private_key_pem, self.signing_algorithm)
+            import_signing_key(self.private_key_pem, self.signing_algorithm)
 
 
 @attrs.frozen(kw_only=True)
@@ -355,8 +348,3 @@ class EnterpriseManaged(_Unattended):
 
 Grant: TypeAlias = OAuth | ClientCredentials | WorkloadIdentity | EnterpriseManaged
 """A value that `Http` takes as ``auth``, beside ``"oauth"`` and a token."""
-
-
-def is_grant(value: object) -> bool:
-    """Tell whether a value of ``auth`` says how to get tokens."""
-    return isinstance(value, Grant)

@@ -42,7 +42,6 @@ from mcpwire.protocol.retry import tool_allows_repeat
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.transports.targets import opener
 from mcpwire.types import UNSET, decode, decoder, encode
-from mcpwire.types._codec import decode_repaired
 from mcpwire.types.tools import CallToolResult
 from mcpwire.versions import Era
 
@@ -832,7 +831,8 @@ class Client:
 
         spec = find(method)
         assert spec is not None and spec.result is not None  # noqa: PT018 - no test
-        result, lost = decode_repaired(getattr(types, spec.result), raw)
+        lost: list[str] = []
+        result = decode(getattr(types, spec.result), raw, lost)
         self._connection.malformed_members += len(lost)
         if method == "tools/list":
             self._known_tools.learn(result.tools)

@@ -795,9 +795,8 @@ class Reconnector:
     def lost(self, channel: OpenChannel) -> None:
         """Count a loss, by whether the connection has answered anything."""
         # What a server says unasked does not prove that it works.
-        if has_served(channel):
-            self._restarts.answered()
-        self._restarts.lost(self._connection.time())
+        answered = has_served(channel)
+        self._restarts.lost(self._connection.time(), answered=answered)
 
     def close(self) -> list[asyncio.Task[None]]:
         """Stop trying; return the task that has yet to end."""

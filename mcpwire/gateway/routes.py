@@ -1,4 +1,4 @@
-"""What the gateway answers, by method: whose it is, and what is to be sent there.
+"""The routes of the gateway: by method, the server of a request and its params there.
 
 Requests and results stay plain dicts: of a request only the name or the URI is another,
 and what a server answers goes back as it came.
@@ -9,26 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams, LocalProtocolError, ResourceNotFound, RPCError
-from mcpwire.gateway.bridge import (
-    TASK_CAPABILITIES,
-    forward,
-    listen,
-    set_level,
-    subscribe,
-    task_methods,
-    unsubscribe,
-)
-from mcpwire.gateway.lists.extras import call_extra
+from mcpwire.gateway.catalog import call_extra
+from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.merging import has_links, page_of, with_links, with_uris
+from mcpwire.gateway.subscriptions import listen, set_level, subscribe, unsubscribe
+from mcpwire.gateway.tasks import TASK_CAPABILITIES, task_methods
 from mcpwire.tools.transforms import check_arguments, without
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from mcpwire.gateway.app import Gateway
+    from mcpwire.gateway.gateway import Gateway
     from mcpwire.gateway.merging import Merged
-    from mcpwire.gateway.upstream import Upstream
-    from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.gateway.upstreams import Upstream, Upstreams
     from mcpwire.server.request import RequestContext
     from mcpwire.tools.transforms import ToolTransform
 
@@ -254,7 +247,7 @@ class Routes:
     async def _owner_of_reference(
         self, uri: str, upstreams: Upstreams
     ) -> tuple[Upstream, str]:
-        """Return whose template, or resource, is to be completed."""
+        """Return the server of the template or resource to complete."""
         templates = await upstreams.catalog.get("templates")
         owner = templates.owners.get(uri)
         if owner is not None:
@@ -298,7 +291,7 @@ def _wanted(
 ) -> Merged:
     """Return what a request wants of a list: all, or what one server has."""
     listing = getattr(upstreams.gateway.source, "listing", None)
-    wanted = None if listing is None else listing(request.facts)
+    wanted = None if listing is None else listing(request.info)
     if wanted is None:
         return merged
     servers = {

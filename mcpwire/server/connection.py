@@ -1,7 +1,9 @@
 """One client on a duplex stream: its session, and the handlers that run for it.
 
 It is the stream's `Inbound`. What the protocol says stands in `dispatcher`; here
-requests become tasks, and cancelling them ends the tasks.
+requests become tasks, and cancelling them ends the tasks. `serve_stream` and
+`serve_messages` serve a client over what the user opened: the protocol does not care
+which side opened the connection.
 
 A client may initialize again, as a bridge does that serves several clients with one
 child process. The calls under way keep the session before until they have ended.
@@ -11,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
@@ -21,9 +22,10 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.protocol.deadline import Deadline
+from mcpwire.server.dispatcher import INITIALIZE
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.server.request import IN_MEMORY, Facts
-from mcpwire.server.routes import INITIALIZE
+from mcpwire.server.request import IN_MEMORY, RequestInfo
+from mcpwire.transports.custom import Custom, LinkChannel, Messages, Stream
 from mcpwire.transports.handlers import InboundTasks
 
 if TYPE_CHECKING:
@@ -32,12 +34,18 @@ if TYPE_CHECKING:
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.transports.base import CallHandle, ReplyFn
+    from mcpwire.transports.custom import CloseFn, ReceiveFn, SendFn
     from mcpwire.transports.duplex import Duplex
     from mcpwire.wire.jsonrpc import RequestId
 
     _Early = tuple[RequestId, str, dict[str, Any] | None, ReplyFn, CallHandle | None]
 
-__all__ = ["ServerConnection"]
+__all__ = [
+    "ServerConnection",
+    "serve",
+    "serve_messages",
+    "serve_stream",
+]
 
 END_GRACE_S: Final = 0.5
 """How long handlers may take to end once their client is gone."""
@@ -49,12 +57,7 @@ logger = LimitedLogger("mcpwire")
 
 
 class ServerConnection:
-    """Serves one client until the stream ends; see the module's text.
-
-    Attributes:
-        session: What the last `initialize` fixed; ``None`` until then.
-        ended: Set when the stream is gone.
-    """
+    """Serves one client until the stream ends; see the module's text."""
 
     def __init__(
         self,
@@ -70,8 +73,8 @@ class ServerConnection:
         self._listens = InboundTasks(limit=limits.listens, backlog=0)
         self._channel: Duplex | None = None
         self._is_stopped = False
-        home = get_ident(), asyncio.get_running_loop()
-        self._facts = Facts(transport=transport, home=home, contained=contained)
+
+        self._request_info = RequestInfo(transport=transport, contained=contained)
         self._started: asyncio.Task[None] | None = None
         self._opening: list[_Early] | None = None
         self._opening_id: RequestId | None = None
@@ -116,7 +119,7 @@ class ServerConnection:
                 self.session,
                 self._notify,
                 ask=self._ask,
-                facts=self._facts,
+                info=self._request_info,
             )
             params = params or {}
             route = request.route
@@ -148,7 +151,7 @@ class ServerConnection:
             self._notify("notifications/cancelled", {"requestId": id})
 
     def _initialize(self, params: dict[str, Any] | None) -> dict[str, Any]:
-        session, result = self._dispatcher.initialize(params, None, self._facts)
+        session, result = self._dispatcher.initialize(params, None, self._request_info)
         self._take(session)
         return result
 
@@ -187,7 +190,9 @@ class ServerConnection:
 
     async def _open(self, params: dict[str, Any] | None) -> dict[str, Any]:
         dispatcher = self._dispatcher
-        session, result = await dispatcher.open_session(params, None, self._facts)
+        session, result = await dispatcher.open_session(
+            params, None, self._request_info
+        )
         if self._is_stopped:
             dispatcher.session_left(session)
         else:
@@ -225,7 +230,7 @@ class ServerConnection:
         return await self._dispatcher.perform(request, params)
 
     async def _start(self) -> None:
-        """Begin what handlers need, once, whoever comes first."""
+        """Enter the lifespan, once."""
         if self._started is None:
             self._started = asyncio.get_running_loop().create_task(
                 self._dispatcher.start(), name="mcpwire-server-start"
@@ -292,15 +297,7 @@ class ServerConnection:
         await self._tasks.settle(seconds)
 
     async def aclose(self, seconds: float = 0.5, *, by: float | None = None) -> None:
-        """Stop the handlers, wait for their end as long as that, close the stream.
-
-        Args:
-            seconds: How long handlers may take to end.
-            by: When the lifespan must have ended, on the loop's clock; ``None``: never.
-
-        Raises:
-            TimeoutError: It had not, and is cancelled.
-        """
+        """Stop the handlers, wait for their end as long as that, close the stream."""
         tasks = self._stop()
         try:
             if tasks:
@@ -346,3 +343,69 @@ class ServerConnection:
 def _session_of(request: RequestContext | None) -> Session | None:
     """Return the session of a request; the one that opens a session has none."""
     return request.session if request is not None else None
+
+
+ANSWER_GRACE_S: Final = 0.2
+"""How long handlers may go on after the end of what comes."""
+
+CANCEL_GRACE_S: Final = 0.2
+"""How long they may take to end once they are cancelled."""
+
+
+async def serve_stream(
+    dispatcher: Dispatcher, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Serve one client over a byte stream until it closes that.
+
+    The framing is that of stdio: one JSON text per line. What was asked before the end
+    is still answered, if that takes a moment only. Cancelling it cancels the handlers
+    and closes the stream, in bounded time.
+    """
+    await serve(dispatcher, Stream((reader, writer), name="a stream"))
+
+
+async def serve_messages(
+    dispatcher: Dispatcher,
+    send: SendFn,
+    receive: ReceiveFn,
+    *,
+    close: CloseFn | None = None,
+    form: str = "bytes",
+) -> None:
+    """Serve one client over single messages.
+
+    It returns when `receive` comes to the end, or either function raises. Cancelling it
+    cancels the handlers and closes, in bounded time.
+
+    Args:
+        dispatcher: Answers the requests.
+        send: Takes one message; plain or async.
+        receive: An async function that returns one message: a ``dict``, ``str`` or
+            bytes. ``None``, `EOFError` and `StopAsyncIteration` are the end.
+        close: Called once when it is over; plain or async.
+        form: What `send` takes: ``"bytes"``, ``"text"`` or ``"dict"``.
+
+    Raises:
+        ValueError: One of them is wrong.
+    """
+    await serve(dispatcher, Messages(send, receive, close=close, form=form))
+
+
+async def serve(dispatcher: Dispatcher, target: Custom) -> None:
+    """Serve one client over the connection of a target until that ends."""
+    kind = type(target).__name__.lower()
+    connection = ServerConnection(dispatcher, transport=kind)
+    channel = LinkChannel(
+        connection,
+        target.open_link,
+        role="server",
+        limits=dispatcher.limits,
+        target=target.name,
+    )
+    channel.at_end = connection.ended.set
+    connection.attach(channel)
+    try:
+        await connection.ended.wait()
+        await connection.settle(ANSWER_GRACE_S)
+    finally:
+        await connection.aclose(CANCEL_GRACE_S)

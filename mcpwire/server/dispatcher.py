@@ -8,79 +8,354 @@ How a request opens decides its era, never its method (2026-07-28 basic/versioni
 
 Both may be used on one connection. It knows no transport: a connection asks it to
 `admit` a request and to `perform` it.
+
+2025-11-25 server/tools, "Error Handling": what goes wrong inside a tool is a result
+that says so, which a model can read; everything else is a JSON-RPC error. The text of
+an unforeseen exception may hold what the client must not see, so it stays in the log.
 """
 
 from __future__ import annotations
 
+import asyncio
 from inspect import isawaitable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from mcpwire.errors import (
+    InternalError,
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
     MissingCapability,
     RPCError,
+    ToolError,
     UnsupportedVersion,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.methods import declared_extensions
-from mcpwire.server.handlers import TOOLS_CALL, answer_for, check_result
+from mcpwire.protocol.methods import (
+    TASKS,
+    Kind,
+    available,
+    declared_extensions,
+    find,
+    is_declared,
+)
+from mcpwire.server.input_rounds import InputNeeded, deciding, finish
 from mcpwire.server.lifespan import Lifespan
+from mcpwire.server.log_limit import LimitedLogger, place_of
+from mcpwire.server.notifications import Hub
 from mcpwire.server.request import (
     IN_MEMORY,
-    Facts,
     RequestContext,
+    RequestInfo,
     Session,
-    check_kept,
     check_level,
+    check_retained,
 )
-from mcpwire.server.routes import Route, capabilities_at, check_handlers, routes_at
-from mcpwire.server.telling.hub import Hub
 from mcpwire.types import encode
-from mcpwire.types.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
+from mcpwire.types._base import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
 from mcpwire.versions import REVISIONS, Era, find_revision
 from mcpwire.wire.json import Fragment
 from mcpwire.wire.json import encode as encode_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.auth.resource import ResourceServer
-    from mcpwire.server.handlers import Handler
     from mcpwire.server.request import AskFn, NotifyFn
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.types.lifecycle import Implementation
     from mcpwire.versions import Revision
-    from mcpwire.wire.headers import ParamHeader
     from mcpwire.wire.jsonrpc import RequestId
 
     HeadersFn = Callable[[Mapping[str, Any], RequestContext], tuple[ParamHeader, ...]]
 
-__all__ = ["Dispatcher"]
+    Answer = dict[str, Any] | Awaitable[dict[str, Any]]
+
+    Handler = Callable[[dict[str, Any], RequestContext], Answer]
+
+    """Takes a request's params and context; returns the result, or raises."""
+
+    Json = dict[str, Any]
+
+    CallNext = Callable[[Json, RequestContext], Awaitable[Json]]
+
+    AroundRequest = Callable[[Json, RequestContext, CallNext], Awaitable[Json]]
+
+    """Takes the params, the request and the way on; returns the result."""
+
+__all__ = [
+    "INITIALIZE",
+    "TOOLS_CALL",
+    "Dispatcher",
+    "HttpRefusal",
+    "Middleware",
+    "Route",
+    "capabilities_at",
+    "run_handler",
+    "tool_failure",
+]
+
+INITIALIZE: Final = "initialize"
+"""The one request that has no handler: it makes what handlers run in."""
+
+INITIALIZED: Final = "notifications/initialized"
+
+TOOLS_CALL: Final = "tools/call"
+
+ASK_TIMEOUT_S: Final = 600.0
+"""How long a client may take to answer: a person may have to think."""
+
+RESOURCE_NOT_FOUND: Final = -32002
+
+EXCERPT: Final = 100
+"""How much of a name that the client chose the log and errors repeat."""
+
+logger = LimitedLogger("mcpwire")
+
+_NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, _JUL_2026, *_ = REVISIONS
+
+_SPANS: Final = {
+    "completions": (_MAR_2025, None),
+    "extensions": (_JUL_2026, None),
+    "tasks": (_NOV_2025, _NOV_2025),
+}
+"""Capabilities that not every revision knows: the first and the last that does."""
+
+_MUTUAL: Final = frozenset({TASKS})
+"""Extensions that the client must have declared too, or their requests are refused.
+Skills are not among them: reading them takes nothing of the client (SEP-2640)."""
 
 _STATELESS_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
 """Members of results that no revision before 2026-07-28 has."""
 
 _CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
-"""What a cacheable result says where its handler says nothing: do not keep it."""
+"""The hints of a cacheable result where its handler gives none: do not keep it."""
 
-ASK_TIMEOUT_S: Final = 600.0
-"""How long a client may take to answer: there may be a person who thinks."""
+_STATELESS_CODES: Final = frozenset(
+    {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
+)
+"""What JSON-RPC and 2026-07-28 define of the range that they reserve, -32768 to -32000:
+an application's own codes stand outside of it."""
 
-INITIALIZED: Final = "notifications/initialized"
 
-EXCERPT: Final = 100
-"""How much of a name the peer chose is repeated in an error message."""
+# Routes: which methods are answered at each revision, worked out once...
+
+
+@attrs.frozen
+class Route:
+    """How one method is answered at one revision."""
+
+    handler: Handler
+
+    is_cacheable: bool = False
+    """Whether a complete result says how long it may be kept."""
+
+    extension: str | None = None
+    """The extension that the client must have declared too."""
+
+    is_long_lived: bool = False
+    """Whether its answer comes only when the server or the client ends it."""
+
+    is_immediate: bool = False
+    """Whether it is answered at once, before what waits for authors' handlers."""
+
+
+def capabilities_at(
+    revision: Revision, capabilities: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the capabilities that a revision knows."""
+    known = {}
+    for name, settings in capabilities.items():
+        since, until = _SPANS.get(name, (_NOV_2024, None))
+        if since <= revision and (until is None or revision <= until):
+            known[name] = settings
+    return known
+
+
+def _routes_at(
+    revision: Revision,
+    capabilities: Mapping[str, Any],
+    handlers: Mapping[str, Handler],
+    built_in: Mapping[str, Handler],
+) -> dict[str, Route]:
+    """Return how each method is answered at a revision with these capabilities."""
+    extensions = declared_extensions(capabilities)
+    routes = {}
+    for method, handler in handlers.items():
+        spec = available(method, revision, "client", extensions)
+        if spec is None:
+            if find(method) is None:  # a method of its own, outside the protocol
+                routes[method] = Route(handler)
+        elif spec.kind is Kind.REQUEST and is_declared(spec, capabilities):
+            routes[method] = Route(
+                handler,
+                is_cacheable=spec.cacheable,
+                extension=spec.extension if spec.extension in _MUTUAL else None,
+                is_long_lived=spec.long_lived,
+                is_immediate=built_in.get(method) is handler,
+            )
+    return routes
+
+
+# Handlers: what they return and raise becomes an answer...
+
+
+class HttpRefusal(Exception):
+    """Mixed into errors that HTTP answers with a status of their own.
+
+    Attributes:
+        http_status: The status.
+        http_headers: Fields of the answer: names in lower case, and values.
+    """
+
+    http_status: int
+    http_headers: tuple[tuple[str, str], ...] = ()
+
+
+async def run_handler(
+    handler: Handler, params: dict[str, Any], request: RequestContext
+) -> dict[str, Any]:
+    """Return what a handler returns, or a result that says the tool failed.
+
+    Raises:
+        RPCError: This is the answer.
+    """
+    try:
+        result = handler(params, request)
+        if type(result) is CoroutineType or isawaitable(result):
+            result = await result
+    except BaseException as raised:  # noqa: BLE001 - the boundary of handlers
+        return _answer_for(raised, request)
+    if type(result) is not dict:
+        logger.error(
+            "the handler of %s returned no dict but a %s",
+            _named(request),
+            type(result).__name__,
+            kind=request.method,
+        )
+        raise InternalError("the handler failed")
+    return result
+
+
+def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]:
+    """Return the result that an exception of a handler makes, or raise the answer."""
+    error = deciding(raised) if isinstance(raised, BaseExceptionGroup) else raised
+    try:
+        if isinstance(error, InputNeeded):
+            return finish(request)
+        if isinstance(error, RPCError):
+            raise _in_era(error, request) from raised
+        if isinstance(error, ToolError) and request.method == TOOLS_CALL:
+            return tool_failure(str(error))
+        if isinstance(error, asyncio.CancelledError):
+            # Ours comes through the task. Any other is a failure like the rest, and its
+            # request must not stay without an answer.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise error
+        elif isinstance(error, (GeneratorExit, KeyboardInterrupt)):
+            raise error  # the loop ends, and we with it
+        return _contain(raised, request)
+    finally:
+        # What is raised here leads to this frame: with these it would keep the request
+        # until the garbage collector comes.
+        del raised, error
+
+
+def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
+    """Log an unforeseen error; tell the client no more than that there was one."""
+    raised = request.info.contained
+    if raised is None or not raised(request.id, error):
+        message, kind = "the handler of %s raised", place_of(error)
+        logger.error(message, _named(request), kind=kind, exc_info=error)
+    if request.method == TOOLS_CALL:
+        return tool_failure("the tool failed")
+    raise InternalError("the handler failed") from error
+
+
+def _named(request: RequestContext) -> str:
+    """Return a request's method, with the component that it names."""
+    name = request.params.get("name", request.params.get("uri"))
+    what = f" of {name[:EXCERPT]!r}" if type(name) is str else ""
+    return f"{request.method!r}{what}"
+
+
+def tool_failure(text: str) -> dict[str, Any]:
+    """Return the result of a tool that failed, with a text for the model."""
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def _in_era(error: RPCError, request: RequestContext) -> RPCError:
+    """Return an error with a code that its era lets a server send.
+
+    2026-07-28 basic, "Error Codes": -32002 became -32602, -32042 is gone, and codes of
+    the reserved range that it does not define MUST NOT be sent.
+    """
+    code = error.code
+    if request.session is not None or not -32768 <= code <= -32000:
+        return error
+    if code == RESOURCE_NOT_FOUND:
+        return InvalidParams(error.message, data=error.data)
+    if code in _STATELESS_CODES:
+        return error
+    logger.error("%r: a server must not send the error code %d", request.method, code)
+    return InternalError("the handler failed")
+
+
+class Middleware:
+    """The functions around one server's requests, the first outermost.
+
+    ::
+
+        @server.middleware("tools/call")
+        async def timed(params, request, call_next):
+            begin = time.perf_counter()
+            try:
+                return await call_next(params, request)
+            finally:
+                logger.info("%s: %.3f s", params["name"], time.perf_counter() - begin)
+
+    What a handler raises passes through them. Results are plain dicts, before the
+    members that every result of an era has are added.
+    """
+
+    def __init__(self) -> None:
+        self._chain: list[tuple[str | None, AroundRequest]] = []
+
+    def add(self, method: str | None, around: AroundRequest) -> None:
+        """Add one; without a method it is around every request."""
+        self._chain.append((method, around))
+
+    def wrap(self, methods: Mapping[str, Handler]) -> dict[str, Handler]:
+        """Return the handlers with the functions around them."""
+        wrapped = dict(methods)
+        for wanted, around in reversed(self._chain):
+            for method in wrapped if wanted is None else {wanted} & wrapped.keys():
+                wrapped[method] = _around(around, wrapped[method])
+        return wrapped
+
+
+def _around(around: AroundRequest, handler: Handler) -> Handler:
+    async def call_next(params: Json, request: RequestContext) -> Json:
+        outcome = handler(params, request)
+        return await outcome if isawaitable(outcome) else outcome
+
+    async def handle(params: Json, request: RequestContext) -> Json:
+        return await around(params, request, call_next)
+
+    return handle
 
 
 class Dispatcher:
     """Answers the requests of any number of connections.
 
     Args:
-        info: Who this server says it is.
+        info: The server's name and version.
         capabilities: Its `ServerCapabilities`, as a plain dict.
         methods: Handlers by method. A handler takes the params and a `RequestContext`
             and returns the result as a dict, or a coroutine of it. What it raises: an
@@ -89,15 +364,15 @@ class Dispatcher:
         instructions: How the server wants to be used.
         revisions: What it speaks; all of them by default.
         limits: Bounds on what one client may cost.
-        auth: Who may ask, over HTTP; everybody without it.
+        auth: Protects it over HTTP; ``None``: everybody may use it.
         lifespan: What handlers need while it serves.
         headers_of: Returns which arguments of a ``tools/call`` its header fields
             repeat.
-        hub: Who hears that something changed; one of its own without it.
+        hub: Tells clients of changes; one of its own without it.
         ask_timeout: How long a client may take to answer a question, in seconds.
 
     Attributes:
-        hub: Who hears that something changed.
+        hub: Tells clients of changes.
         limits: As given.
         auth: As given.
         ask_timeout: As given.
@@ -115,7 +390,7 @@ class Dispatcher:
 
     answers_cancelled: bool = False
     """Whether a session's request over HTTP that was cancelled is answered with the
-    error -32800, for the sake of whoever waits for its POST."""
+    error -32800, because its client may wait for the POST's answer."""
 
     def __init__(
         self,
@@ -165,18 +440,41 @@ class Dispatcher:
         declared = {r.name: capabilities_at(r, capabilities) for r in self.revisions}
         handlers = {**self._built_in, **methods}
         routes = {
-            r.name: routes_at(r, declared[r.name], handlers, self._built_in)
+            r.name: _routes_at(r, declared[r.name], handlers, self._built_in)
             for r in self.revisions
         }
-        check_handlers(methods, self.revisions, declared, routes)
+        for method in methods:
+            self._check_reached(method, declared, routes)
         self._capabilities, self._routes = declared, routes
         self._logging = frozenset(
             n for n, each in declared.items() if "logging" in each
         )
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} {self._info['name']!r}>"
+
+    def _check_reached(
+        self,
+        method: str,
+        capabilities: Mapping[str, Mapping[str, Any]],
+        routes: Mapping[str, Mapping[str, Route]],
+    ) -> None:
+        """Refuse a handler that the newest revision with its method would not reach."""
+        spec = find(method)
+        if spec is None:
+            return
+        for revision in self.revisions:
+            extensions = declared_extensions(capabilities[revision.name])
+            if available(method, revision, "client", extensions) is not None:
+                if method in routes[revision.name] and method != INITIALIZE:
+                    return
+                break
+        needed = spec.extension or spec.capability
+        if needed is None or "client" not in spec.senders:
+            raise ValueError(f"{method!r} is no request that a handler could answer")
+        raise ValueError(
+            f"the handler of {method!r} needs the capability {needed!r} to be declared"
+        )
 
     # Requests...
 
@@ -202,7 +500,7 @@ class Dispatcher:
         notify: NotifyFn,
         *,
         ask: AskFn | None = None,
-        facts: Facts = IN_MEMORY,
+        info: RequestInfo = IN_MEMORY,
     ) -> RequestContext:
         """Decide a request's era and whether it can be answered there.
 
@@ -213,7 +511,7 @@ class Dispatcher:
             session: The session that its connection has, if any.
             notify: Sends what belongs to it; called on the loop's thread only.
             ask: Asks the client on its behalf, where there is a session.
-            facts: What the transport knows of it.
+            info: What the transport knows of it.
 
         Raises:
             RPCError: It is refused; this is the answer.
@@ -223,10 +521,7 @@ class Dispatcher:
             meta = {}
         elif type(meta) is not dict:
             raise InvalidParams("params._meta must be an object")
-        # As `opens_alone` tells.
-        if (
-            PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta
-        ) and self.is_stateless_spoken:
+        if self.opens_alone(params):
             version = meta.get(PROTOCOL_VERSION)
             capabilities = meta.get(CLIENT_CAPABILITIES)
             revision = self._alone.get(version) if type(version) is str else None
@@ -250,7 +545,7 @@ class Dispatcher:
             name in self._logging,
             ask,
             params,
-            facts,
+            info,
             route,
         )
         if route is None or route.extension is not None:
@@ -349,19 +644,9 @@ class Dispatcher:
         route = request.route
         assert route is not None  # it is admitted
         try:
-            # As `run_handler` does it; this is for each call.
-            try:
-                result = route.handler(params, request)
-                if type(result) is CoroutineType or isawaitable(result):
-                    result = await result
-            except BaseException as raised:  # noqa: BLE001 - the boundary of handlers
-                result = answer_for(raised, request)
-            if type(result) is not dict:
-                check_result(result, request)
+            result = await run_handler(route.handler, params, request)
         finally:
             request.is_answered = True
-        if request.session is not None and _STATELESS_MEMBERS.isdisjoint(result):
-            return result  # as `_finish`, which has nothing to do
         return self._finish(request, route, result)
 
     def _finish(
@@ -388,11 +673,11 @@ class Dispatcher:
         self,
         params: dict[str, Any] | None,
         session: Session | None,
-        facts: Facts = IN_MEMORY,
+        info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
         """Open a session; return it and the result.
 
-        Whoever owns the connection sets its `send` and adds it to the `hub`.
+        The connection's owner sets its `send` and adds it to the `hub`.
 
         Raises:
             RPCError: It is refused; this is the answer.
@@ -406,7 +691,7 @@ class Dispatcher:
         if not self._sessions:
             # 2026-07-28 basic/versioning: name the versions in the error.
             raise self._unsupported(requested)
-        check_kept(
+        check_retained(
             "params.capabilities and params.clientInfo",
             {"capabilities": capabilities, "clientInfo": client_info},
         )
@@ -424,8 +709,8 @@ class Dispatcher:
             revision,
             client_info,
             capabilities,
-            principal=facts.principal,
-            owner=facts.owner,
+            principal=info.principal,
+            owner=info.owner,
         )
         return session, result
 
@@ -447,7 +732,7 @@ class Dispatcher:
         self,
         params: dict[str, Any] | None,
         session: Session | None,
-        facts: Facts = IN_MEMORY,
+        info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
         """Do what `initialize` does, in its own time; asked where `opens_later`.
 
@@ -456,35 +741,35 @@ class Dispatcher:
         Raises:
             RPCError: It is refused; this is the answer.
         """
-        return self.initialize(params, session, facts)
+        return self.initialize(params, session, info)
 
     def notified(
         self, session: Session, method: str, params: dict[str, Any] | None
     ) -> None:
-        """Take note of what a session's client tells; never waits or raises."""
+        """Take a notification of a session's client; never waits or raises."""
         if method == INITIALIZED:
             session.is_initialized = True
 
     def session_left(self, session: Session) -> None:
-        """Let go of a session, which is told once for each, however it ended."""
+        """Forget a session; called once for each, however it ended."""
         self.hub.remove(session)
 
     async def session_closed(self, session: Session) -> None:
-        """Wait until nothing goes on any more for a session that has left."""
+        """Wait until a session that has left is wound up."""
 
     def new_session_id(self, session: Session) -> str | None:
         """Return the id that a session gets over HTTP; ``None``: a random one."""
         return None
 
-    async def resume_session(self, id: str, facts: Facts) -> Session | None:
-        """Return the session with an id that nobody here knows, or ``None``."""
+    async def resume_session(self, id: str, info: RequestInfo) -> Session | None:
+        """Return a session with an id that is unknown here, or ``None``."""
         return None
 
     def withdraw_session_id(self, id: str) -> None:
-        """Take note that no session is opened again by an id: its client ended it."""
+        """Never resume a session by this id: its client ended it."""
 
-    async def delete_session(self, id: str, facts: Facts) -> bool:
-        """End what a session had whose id nobody here knows; tell whether it had any.
+    async def delete_session(self, id: str, info: RequestInfo) -> bool:
+        """End a session with an id that is unknown here; tell whether there was one.
 
         2025-11-25 basic/transports, "Session Management": DELETE.
         """
@@ -498,7 +783,7 @@ class Dispatcher:
         return self.lifespan.is_needed
 
     async def start(self) -> None:
-        """Be ready to perform, for one more user, who calls `aclose` when done.
+        """Start the lifespan for one more user; it calls `aclose` when done.
 
         Raises:
             Exception: What the lifespan raised; there is no user more then.
@@ -506,7 +791,7 @@ class Dispatcher:
         await self.lifespan.start()
 
     async def aclose(self) -> None:
-        """Let one user go; with the last one the lifespan ends."""
+        """Release one user; with the last one the lifespan ends."""
         await self.lifespan.aclose()
 
     # Connections...

@@ -1,4 +1,7 @@
-"""Elicitation: a server's question to the client's user, in a form or at a URL."""
+"""What a server asks of a client: a form, a URL, its roots; and input requests.
+
+Elicitation asks the client's user, in a form or at a URL.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +10,20 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.types._base import (
+    SHARED,
     BareResult,
     Pick,
     PlainParams,
     WireObject,
     WireType,
-    shared_last,
+    WithMeta,
 )
+from mcpwire.types.sampling import CreateMessageResult
 
 if TYPE_CHECKING:
-    from mcpwire.types._base import JsonObject, Meta, Spec
+    from mcpwire.types._base import JsonObject, Meta, ResultType, Spec
+    from mcpwire.types.sampling import CreateMessageRequestParams
     from mcpwire.types.tasks import TaskMetadata
-
-__all__ = [
-    "BooleanSchema",
-    "ElicitAction",
-    "ElicitRequestFormParams",
-    "ElicitRequestParams",
-    "ElicitRequestURLParams",
-    "ElicitResult",
-    "ElicitationCompleteNotificationParams",
-    "EnumItems",
-    "EnumOption",
-    "LegacyTitledEnumSchema",
-    "NumberSchema",
-    "PrimitiveSchemaDefinition",
-    "RequestedSchema",
-    "StringFormat",
-    "StringSchema",
-    "TitledEnumItems",
-    "TitledMultiSelectEnumSchema",
-    "TitledSingleSelectEnumSchema",
-    "UnknownSchema",
-    "UntitledMultiSelectEnumSchema",
-    "UntitledSingleSelectEnumSchema",
-]
 
 ElicitAction: TypeAlias = Literal["accept", "decline", "cancel"]
 """The decision of the user."""
@@ -53,7 +35,6 @@ StringFormat: TypeAlias = Literal["date", "date-time", "email", "uri"]
 # --- the fields of a form
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class StringSchema(WireObject):
     """A field for text."""
 
@@ -66,7 +47,6 @@ class StringSchema(WireObject):
     default: Annotated[str | None, Spec("2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class NumberSchema(WireObject):
     """A field for a number."""
 
@@ -78,7 +58,6 @@ class NumberSchema(WireObject):
     default: Annotated[float | None, Spec("2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class BooleanSchema(WireObject):
     """A field for yes or no."""
 
@@ -88,7 +67,6 @@ class BooleanSchema(WireObject):
     default: bool | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class EnumOption(WireObject):
     """An option with a title (since 2025-11-25)."""
 
@@ -96,7 +74,6 @@ class EnumOption(WireObject):
     title: str
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UntitledSingleSelectEnumSchema(WireObject):
     """A field for one of several values."""
 
@@ -107,7 +84,6 @@ class UntitledSingleSelectEnumSchema(WireObject):
     default: Annotated[str | None, Spec("2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TitledSingleSelectEnumSchema(WireObject):
     """A field for one of several titled options (since 2025-11-25)."""
 
@@ -118,7 +94,6 @@ class TitledSingleSelectEnumSchema(WireObject):
     default: str | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class LegacyTitledEnumSchema(WireObject):
     """A field for one of several values; their titles stand in a second list."""
 
@@ -130,7 +105,6 @@ class LegacyTitledEnumSchema(WireObject):
     default: Annotated[str | None, Spec("2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class EnumItems(WireObject):
     """The values of a multiple choice."""
 
@@ -138,14 +112,12 @@ class EnumItems(WireObject):
     enum: list[str]
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TitledEnumItems(WireObject):
     """The titled options of a multiple choice."""
 
     any_of: list[EnumOption]
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UntitledMultiSelectEnumSchema(WireObject):
     """A field for any of several values (since 2025-11-25)."""
 
@@ -158,7 +130,6 @@ class UntitledMultiSelectEnumSchema(WireObject):
     default: list[str] | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TitledMultiSelectEnumSchema(WireObject):
     """A field for any of several titled options (since 2025-11-25)."""
 
@@ -171,14 +142,13 @@ class TitledMultiSelectEnumSchema(WireObject):
     default: list[str] | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownSchema(WireType):
     """A field of a kind that no revision knows; a client may decline to show it."""
 
     raw: JsonObject
 
 
-def pick_schema(members: JsonObject) -> type[PrimitiveSchemaDefinition]:
+def _pick_schema(members: JsonObject) -> type[PrimitiveSchemaDefinition]:
     """Choose the class of a form's field; several share their `type`."""
     kind, items = members.get("type"), members.get("items")
     if kind == "string":
@@ -213,12 +183,11 @@ PrimitiveSchemaDefinition: TypeAlias = Annotated[
     | TitledMultiSelectEnumSchema
     | LegacyTitledEnumSchema
     | UnknownSchema,
-    Pick(pick_schema, "a field of a form"),
+    Pick(_pick_schema, "a field of a form"),
 ]
 """One field of a form."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class RequestedSchema(WireObject):
     """The form: a flat object of simple fields."""
 
@@ -231,7 +200,6 @@ class RequestedSchema(WireObject):
 # --- the request and its answer
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitRequestFormParams(WireObject):
     """Parameters of `elicitation/create` for a form."""
 
@@ -244,7 +212,6 @@ class ElicitRequestFormParams(WireObject):
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitRequestURLParams(WireObject):
     """Parameters of `elicitation/create` for a URL (since 2025-11-25)."""
 
@@ -261,7 +228,7 @@ class ElicitRequestURLParams(WireObject):
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
 
 
-def pick_mode(
+def _pick_mode(
     members: JsonObject,
 ) -> type[ElicitRequestFormParams | ElicitRequestURLParams] | None:
     """Choose the class of the parameters; without a mode it is a form."""
@@ -274,12 +241,11 @@ def pick_mode(
 
 ElicitRequestParams: TypeAlias = Annotated[
     ElicitRequestFormParams | ElicitRequestURLParams,
-    Pick(pick_mode, "mode 'form' or 'url'"),
+    Pick(_pick_mode, "mode 'form' or 'url'"),
 ]
 """Parameters of `elicitation/create`."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitResult(BareResult):
     """The user's decision, and the values of the form."""
 
@@ -287,11 +253,118 @@ class ElicitResult(BareResult):
     content: dict[str, str | float | bool | list[str]] | None = None
     """The fields of the form; only when it was accepted."""
 
-    meta: Annotated[Meta, Spec(until="2025-11-25")] = None
+    meta: Annotated[Meta, Spec(until="2025-11-25")] = attrs.field(
+        default=None, kw_only=True, metadata=SHARED
+    )
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitationCompleteNotificationParams(PlainParams):
     """Parameters of `notifications/elicitation/complete` (2025-11-25 only)."""
 
     elicitation_id: str
+
+
+# --- roots
+
+
+class Root(WithMeta):
+    """A folder or file that servers may work in."""
+
+    uri: str
+    """A `file://` URI."""
+
+    name: str | None = None
+
+
+class ListRootsRequestParams(PlainParams):
+    """Parameters of `roots/list`."""
+
+
+class ListRootsResult(BareResult):
+    """The client's roots."""
+
+    roots: list[Root]
+    meta: Annotated[Meta, Spec(until="2025-11-25")] = attrs.field(
+        default=None, kw_only=True, metadata=SHARED
+    )
+
+
+# --- input requests
+#
+# Since 2026-07-28 a server sends no requests; it answers with an `InputRequiredResult`
+# that holds them, and the client asks again with the responses.
+
+
+class CreateMessageRequest(WireObject):
+    """A request for an answer of the client's model."""
+
+    method: ClassVar[Literal["sampling/createMessage"]] = "sampling/createMessage"
+    params: CreateMessageRequestParams
+
+
+class ListRootsRequest(WireObject):
+    """A request for the client's roots."""
+
+    method: ClassVar[Literal["roots/list"]] = "roots/list"
+    params: ListRootsRequestParams | None = None
+
+
+class ElicitRequest(WireObject):
+    """A question to the client's user."""
+
+    method: ClassVar[Literal["elicitation/create"]] = "elicitation/create"
+    params: ElicitRequestParams
+
+
+class UnknownInputRequest(WireType):
+    """A request with a method that this version does not know."""
+
+    method: str
+    raw: JsonObject
+
+
+InputRequest: TypeAlias = (
+    CreateMessageRequest | ListRootsRequest | ElicitRequest | UnknownInputRequest
+)
+"""A request to the client."""
+
+InputRequests: TypeAlias = dict[str, InputRequest]
+"""Requests to the client, each under a key of its own."""
+
+
+class UnknownInputResponse(WireType):
+    """A response of a kind that this version does not know."""
+
+    raw: JsonObject
+
+
+def _pick_response(members: JsonObject) -> type[InputResponse]:
+    """Choose the class of a response by its members; it names no method."""
+    match members:
+        case {"action": _}:
+            return ElicitResult
+        case {"roots": _}:
+            return ListRootsResult
+        case {"model": _} | {"role": _}:
+            return CreateMessageResult
+    return UnknownInputResponse
+
+
+InputResponse: TypeAlias = Annotated[
+    CreateMessageResult | ListRootsResult | ElicitResult | UnknownInputResponse,
+    Pick(_pick_response, "a response to an input request"),
+]
+"""A response of the client."""
+
+InputResponses: TypeAlias = dict[str, InputResponse]
+"""Responses of the client, under the keys of the requests."""
+
+
+class InputRequiredResult(BareResult):
+    """The result of a request that needs input from the client (2026-07-28)."""
+
+    input_requests: InputRequests | None = None
+    request_state: str | None = None
+    """Handed back as it came; its meaning is the server's."""
+
+    result_type: ResultType = "input_required"

@@ -18,11 +18,11 @@ from mcpwire.errors import (
     RequestTimeout,
     RPCError,
 )
-from mcpwire.gateway.task_ids import TaskIds, with_task_id
 from mcpwire.gateway.translation import (
     ELICIT,
     ROOTS,
     SAMPLE,
+    TaskIds,
     answer_across,
     can_be_asked,
     declared_again,
@@ -34,10 +34,11 @@ from mcpwire.gateway.translation import (
     reaches,
     refusal,
     visits_of,
+    with_task_id,
     without_rounds,
 )
 from mcpwire.protocol.methods import LEVELS
-from mcpwire.types.meta import RELATED_TASK
+from mcpwire.types._base import RELATED_TASK
 from mcpwire.versions import REVISIONS, Era
 
 A, B, C, D, E = REVISIONS

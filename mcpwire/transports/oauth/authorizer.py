@@ -19,11 +19,11 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from math import inf
 from time import monotonic
 from time import time as wall_time
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
@@ -40,6 +40,7 @@ from mcpwire.transports.oauth.storage import CredentialStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from mcpwire.auth.config import Grant
     from mcpwire.auth.discovery import Denial
@@ -50,15 +51,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.http.target import Http
 
-__all__ = [
-    "Attempt",
-    "AuthSession",
-    "Authorizer",
-    "Credential",
-    "DeadlinePauser",
-    "PausableDeadline",
-    "PausableScope",
-]
+__all__ = ["Attempt", "AuthSession", "Authorizer", "Credential", "DeadlinePauser"]
 
 SETTLE_S: Final = 2.0  # closing waits for an operation that has posted something
 SKEW_S: Final = 60.0  # before its end a token is renewed
@@ -69,10 +62,7 @@ TRIES: Final = 5  # of one request at most, beside its step-ups
 FUTILE_MAX: Final = 10
 FUTILE_LOGINS: Final = 3
 
-# Steps between an answer and its place in the store, where other processes read it.
-_UNTIL_STORED: Final = frozenset(
-    {steps.RandomBytes, steps.Load, steps.Now, steps.Release, steps.Save}
-)
+_WAITING: Final = (steps.Ask, steps.Lease, steps.Listen, steps.Sleep, steps.Supply)
 
 
 class Authorizer:
@@ -95,17 +85,17 @@ class Authorizer:
         current = session.current
         if session.is_ready or current is None:
             return current
-        if not current.can_refresh and isinstance(self._grant, OAuth):
+        if not current.tokens.refresh_token and isinstance(self._grant, OAuth):
             return session.usable()  # only a user could renew it
-        if session.usable() is None:
-            return await self.obtain(
-                session.token_request(used=current.token, asks_nobody=asks_nobody)
-            )
+        is_usable = session.usable() is not None
+        wanted = session.token_request(
+            used=current.token, asks_nobody=asks_nobody or is_usable
+        )
+        if not is_usable:
+            return await self.obtain(wanted)
         try:
             async with asyncio.timeout(EARLY_S):
-                return await self.obtain(
-                    session.token_request(used=current.token, asks_nobody=True)
-                )
+                return await self.obtain(wanted)
         except (AuthError, TimeoutError):
             current.renew_at = min(monotonic() + RETRY_S, current.expires_at)
             return session.usable()
@@ -116,11 +106,15 @@ class Authorizer:
             good = self.session.find(wanted)
             if good is not None:
                 return good
-            running = self._under_way() or self._start(wanted)
+            running = self._under_way()
+            if running is None:
+                running = self._start(wanted)
+            else:
+                running.waiters += 1
             # The outcome of an operation for another request is not an answer.
-            is_answer = running.wanted.asks_like(wanted)
+            is_answer = running.wanted.question == wanted.question
             try:
-                credential = await running.join()
+                credential = await asyncio.shield(running.task)
             except asyncio.CancelledError:
                 if not running.task.cancelled() or _is_cancelled():
                     raise
@@ -131,6 +125,8 @@ class Authorizer:
             else:
                 if is_answer:
                     return credential
+            finally:
+                running.leave()
 
     async def settle(self) -> None:
         """Wait a moment for an operation without waiters, and then cancel it."""
@@ -169,21 +165,18 @@ class Authorizer:
         running.task = asyncio.get_running_loop().create_task(
             self._obtain(running), name="mcpwire-oauth"
         )
-        running.task.add_done_callback(_retrieve_exception)
+        # If all waiters have gone the error is not missed.
+        running.task.add_done_callback(
+            lambda task: None if task.cancelled() else task.exception()
+        )
         return running
 
     async def _obtain(self, running: _Operation) -> Credential:
         operation = obtain(self._grant, running.wanted)
-        try:
-            obtained = await self._drive(operation, running.may_perform)
-        finally:
-            running.must_finish = False
-        return self.session.use(obtained)
+        return self.session.use(await self._drive(operation, running))
 
     async def _drive(
-        self,
-        operation: Steps[Any],
-        may_perform: Callable[[steps.Step], bool] | None = None,
+        self, operation: Steps[Any], running: _Operation | None = None
     ) -> Any:
         """Perform the steps of an operation and return its result."""
         target, grant = self._target, self._grant
@@ -204,8 +197,8 @@ class Authorizer:
                 except StopIteration as done:
                     return done.value
                 outcome = error = None
-                if may_perform is not None and not may_perform(step):
-                    raise asyncio.CancelledError
+                if running is not None:
+                    running.begin(step)
                 try:
                     outcome = await self._perform(step, store, login, fetcher)
                 except Exception as raised:  # noqa: BLE001 - the operation decides
@@ -275,33 +268,25 @@ class _Operation:
 
     def __init__(self, wanted: TokenRequest) -> None:
         self.wanted = wanted
-        self.is_new = True  # an eager task begins before the first request waits
-        self.waiters = 0
-        self.must_finish = False  # whether it may not be cancelled now
+        self.waiters = 1  # the request that starts it
+        self.may_end = False  # whether its present step may be cancelled
 
-    async def join(self) -> Credential:
-        """Wait for the operation; it is cancelled with its last waiter."""
-        self.is_new = False
-        self.waiters += 1
-        try:
-            return await asyncio.shield(self.task)
-        finally:
-            self.waiters -= 1
-            if not self.waiters and not self.must_finish:
-                self.task.cancel()
+    def leave(self) -> None:
+        """Note that a request waits no more; the last one cancels the operation."""
+        self.waiters -= 1
+        if not self.waiters and self.may_end:
+            self.task.cancel()
 
-    def may_perform(self, step: steps.Step) -> bool:
-        """Return whether to perform a step, if perhaps no request waits any more.
+    def begin(self, step: steps.Step) -> None:
+        """Note the next step; raise `CancelledError` if no request waits for it.
 
         A POST spends something: a refresh token that rotates, a code, a registration.
-        If the operation ended before its answer is stored, that would be lost.
+        It ends, and its answer is stored, even if no request waits any more.
         """
-        before = self.must_finish
-        if type(step) is steps.Fetch:
-            self.must_finish = step.is_post
-        else:
-            self.must_finish = before and type(step) in _UNTIL_STORED
-        return self.waiters > 0 or self.is_new or (before and self.must_finish)
+        is_get = isinstance(step, steps.Fetch) and not step.is_post
+        self.may_end = is_get or isinstance(step, _WAITING)
+        if self.may_end and not self.waiters:
+            raise asyncio.CancelledError
 
 
 def _raise_again(error: Exception) -> NoReturn:
@@ -316,12 +301,6 @@ def _is_cancelled() -> bool:
     return ours is not None and ours.cancelling() > 0
 
 
-def _retrieve_exception(task: asyncio.Task[Any]) -> None:
-    # If all waiters have gone the error is not missed.
-    if not task.cancelled():
-        task.exception()
-
-
 class Credential:
     """A token in use; its times are monotonic ones, because wall clocks jump."""
 
@@ -329,10 +308,9 @@ class Credential:
         tokens = record.tokens
         assert tokens is not None, "no tokens"
         self.record = record
-        self.how = how  # it was obtained; see `TokenResult`
+        self.tokens = tokens
         self.token = tokens.access_token
-        self.granted = tokens.scopes
-        self.can_refresh = tokens.refresh_token is not None
+        self.how = how  # it was obtained; see `TokenResult`
         self.renew_at = self.expires_at = inf
         if tokens.expires_at is not None:
             left = tokens.expires_at - wall_time()
@@ -349,7 +327,7 @@ class Credential:
             assert record.dpop_key is not None, "bound to no key"
             self.prover = Prover(record.dpop_key)
         else:
-            self.line = f"authorization: Bearer {self.token}\r\n".encode("ascii")
+            self.line = f"authorization: Bearer {self.token}\r\n".encode()
 
 
 class Attempt:
@@ -417,12 +395,8 @@ class AuthSession:
     def find(self, wanted: TokenRequest) -> Credential | None:
         """Return the token in use, if it satisfies the request by now."""
         current = self.usable()
-        if current is None or current.token == wanted.used:
+        if current is None or not wanted.accepts(current.tokens):
             return None
-        if wanted.is_step_up:
-            required = wanted.required
-            if not required or not {*required} <= {*(current.granted or ())}:
-                return None
         return current
 
     def use(self, obtained: TokenResult) -> Credential:
@@ -431,7 +405,7 @@ class AuthSession:
         record = obtained.record
         if current is None or current.record != record:
             current = self.current = Credential(record, obtained.how)
-        granted = {*(current.granted or ())}
+        granted = {*(current.tokens.scopes or ())}
         self._useless = {each for each in self._useless if not each <= granted}
         return current
 
@@ -464,8 +438,8 @@ class AuthSession:
                 nonce=self._nonce,
             )
             line = (
-                f"authorization: DPoP {credential.token}\r\ndpop: {proof}\r\n"
-            ).encode("ascii")
+                f"authorization: DPoP {credential.token}\r\ndpop: {proof}\r\n".encode()
+            )
         return Request(request.start + line, request.body)
 
     def note_nonce(self, fields: dict[bytes, bytes]) -> None:
@@ -528,7 +502,7 @@ class AuthSession:
             or self._futile_step_ups >= FUTILE_MAX
             or scopes in self._useless
         ):
-            granted = credential.granted or ()
+            granted = credential.tokens.scopes or ()
             raise insufficient_scope(
                 self.target,
                 required,
@@ -550,16 +524,6 @@ class AuthSession:
 # A call does not count the time that its user takes to log in...
 
 
-class Pausable(Protocol):
-    """A time limit that can be paused."""
-
-    def pause(self) -> None:
-        """Do not count the time that follows."""
-
-    def resume(self) -> None:
-        """Count the time again."""
-
-
 class DeadlinePauser:
     """Pauses the time limits of all calls that wait for one user."""
 
@@ -568,7 +532,7 @@ class DeadlinePauser:
 
     def reset(self) -> None:
         """Forget all limits and users: their event loop is closed."""
-        self._limits: list[Pausable] = []
+        self._limits: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self._users: list[None] = []
 
     @contextmanager
@@ -577,74 +541,69 @@ class DeadlinePauser:
         limits, users = self._limits, self._users
         users.append(None)
         if len(users) == 1:
-            for limit in limits:
-                limit.pause()
+            for pause, _ in limits:
+                pause()
         try:
             yield
         finally:
             users.pop()
             if not users and users is self._users:  # not after `reset`
-                for limit in limits:
-                    limit.resume()
+                for _, resume in limits:
+                    resume()
+
+    def deadline(
+        self,
+        deadline: Deadline | None,
+        rearm: Callable[[float], object] | None = None,
+    ) -> AbstractContextManager[None]:
+        """Pause a deadline inside, whenever a user is asked.
+
+        `rearm` receives its new end.
+        """
+        if deadline is None:
+            return nullcontext()
+        time = asyncio.get_running_loop().time
+
+        def pause() -> None:
+            deadline.pause(time())
+
+        def resume() -> None:
+            deadline.resume(time())
+            if rearm is not None:
+                rearm(deadline.at)
+
+        return self._pausing(pause, resume)
+
+    def timeout(self, scope: asyncio.Timeout) -> AbstractContextManager[None]:
+        """Pause an `asyncio.timeout` inside, whenever a user is asked."""
+        time = asyncio.get_running_loop().time
+        left: float | None = None
+
+        def pause() -> None:
+            nonlocal left
+            when = scope.when()
+            left = None if when is None or scope.expired() else when - time()
+            if left is not None:
+                scope.reschedule(None)
+
+        def resume() -> None:
+            if left is not None:
+                scope.reschedule(time() + left)
+
+        return self._pausing(pause, resume)
 
     @contextmanager
-    def applied(self, limit: Pausable) -> Iterator[None]:
-        """Pause this limit inside, whenever a user is asked."""
+    def _pausing(
+        self, pause: Callable[[], None], resume: Callable[[], None]
+    ) -> Iterator[None]:
         limits, users = self._limits, self._users
-        limits.append(limit)
+        limits.append((pause, resume))
         if users:
-            limit.pause()
+            pause()
         try:
             yield
         finally:
             if limits is self._limits:  # not after `reset`
-                limits.remove(limit)
+                limits.remove((pause, resume))
                 if users:
-                    limit.resume()
-
-
-class PausableDeadline:
-    """Lets a call's deadline be paused; `rearm` receives its new end."""
-
-    def __init__(
-        self,
-        deadline: Deadline | None,
-        now: Callable[[], float],
-        rearm: Callable[[float], object] | None = None,
-    ) -> None:
-        self._deadline = deadline
-        self._now = now
-        self._rearm = rearm
-
-    def pause(self) -> None:
-        """Do not count the time that follows."""
-        if self._deadline is not None:
-            self._deadline.pause(self._now())
-
-    def resume(self) -> None:
-        """Count the time again."""
-        if self._deadline is not None:
-            self._deadline.resume(self._now())
-            if self._rearm is not None:
-                self._rearm(self._deadline.at)
-
-
-class PausableScope:
-    """Lets the deadline of an `asyncio.timeout` be paused."""
-
-    def __init__(self, scope: asyncio.Timeout) -> None:
-        self._scope = scope
-        self._time = asyncio.get_running_loop().time
-        self._left: float | None = None
-
-    def pause(self) -> None:
-        """Do not count the time that follows."""
-        when = self._scope.when()
-        self._left = None if when is None else when - self._time()
-        if self._left is not None and not self._scope.expired():
-            self._scope.reschedule(None)
-
-    def resume(self) -> None:
-        """Count the time again."""
-        if self._left is not None and not self._scope.expired():
-            self._scope.reschedule(self._time() + self._left)
+                    resume()

@@ -1,0 +1,280 @@
+"""Which tokens a command sends to a URL: one of a variable, or those of a login."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.cli.failures import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from mcpwire.cli.grammar import Options
+    from mcpwire.cli.output import Output
+
+__all__ = [
+    "LOGIN_OPTIONS",
+    "add_login_options",
+    "advise_login",
+    "auth_of",
+    "login_options",
+]
+
+LOGIN_OPTIONS: Final = {
+    "auth": "--auth",
+    "auth_env": "--auth-env",
+    "client_id": "--client-id",
+    "client_secret_env": "--client-secret-env",
+    "issuer": "--issuer",
+    "scopes": "--scope",
+    "profile": "--profile",
+}
+"""Options that only servers at a URL have."""
+
+
+LOGIN_S: Final = 300.0
+"""How long a user may take to log in."""
+
+VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+"""What is shown of the name of a variable: anything else may be the secret itself."""
+
+_NAMES: Final = {
+    "client_id": "--client-id",
+    "client_secret": "--client-secret-env",
+    "issuer": "--issuer",
+    "scopes": "--scope",
+    "profile": "--profile",
+}
+"""What the library calls its options, and what they are called here."""
+
+
+def add_login_options(parser: argparse.ArgumentParser, *, is_login: bool) -> None:
+    """Add what is about logging in; commands that do only that need not be told to."""
+    group = parser.add_argument_group("authorization of a server at a URL")
+    if not is_login:
+        group.add_argument(
+            "--auth",
+            action="store_true",
+            help="log in where the server wants that; without it a login is used that "
+            "there is, of `mcpwire auth login` say",
+        )
+        group.add_argument(
+            "--auth-env",
+            metavar="VARIABLE",
+            help="send the token that this variable holds",
+        )
+    group.add_argument(
+        "--client-id", metavar="ID", help="this client, as it is registered there"
+    )
+    group.add_argument(
+        "--client-secret-env",
+        metavar="VARIABLE",
+        help="and the variable that holds its secret; needs --issuer",
+    )
+    group.add_argument(
+        "--issuer", metavar="URL", help="the authorization server that they belong to"
+    )
+    group.add_argument(
+        "--scope",
+        dest="scopes",
+        action="append",
+        metavar="SCOPE",
+        help="ask for this instead of what the server names, as often as needed",
+    )
+    group.add_argument(
+        "--profile", metavar="NAME", help="which of several accounts (default)"
+    )
+
+
+def login_options(options: Options) -> list[str]:
+    """Return which options say how to log in."""
+    return [option for name, option in LOGIN_OPTIONS.items() if getattr(options, name)]
+
+
+def auth_of(options: Options, output: Output | None, configured: Any = None) -> Any:
+    """Return what `Http` is given as ``auth``; ``None``: nothing.
+
+    Whoever says how to log in wants to; else what the configuration says counts, or a
+    login that there is.
+
+    Raises:
+        UsageError: An option makes no sense, or a variable is not set.
+    """
+    given = login_options(options)
+    if options.auth_env is not None:
+        for option in given:
+            if option != "--auth-env":
+                raise UsageError(f"--auth-env and {option} exclude each other")
+        return _token(options.auth_env)
+    if configured is not None and not given:
+        return _attended(configured, options, output)
+    if given or options.verb.startswith("auth ") or _has_login(options):
+        return _oauth(options, output)
+    return None
+
+
+def _has_login(options: Options) -> bool:
+    """Tell whether a login to that URL is stored."""
+    from mcpwire.transports.oauth.storage import default_path
+
+    try:
+        if not default_path().exists():  # most have none, and load nothing for it
+            return False
+    except OSError:  # there is no place for one
+        return False
+    from mcpwire import MCPError, OAuth, login_status
+    from mcpwire.transports.http.target import Http
+
+    try:
+        http = Http(
+            options.command[0].strip(),
+            auth=OAuth(),
+            allow_insecure=options.allow_insecure,
+        )
+        return login_status(http) is not None
+    except (MCPError, ValueError):  # opening it reports the error
+        return False
+
+
+def _attended(configured: Any, options: Options, output: Output | None) -> Any:
+    """Return a configured login, with the prompts of this terminal.
+
+    Raises:
+        UsageError: It needs nobody, and somebody is to log in.
+    """
+    from mcpwire import OAuth
+
+    grant = OAuth() if configured == "oauth" else configured
+    if isinstance(grant, OAuth):
+        import attrs
+
+        attendance = _attendance(options, output)
+        for name in ("interactive", "open_browser"):
+            if not getattr(grant, name):
+                attendance[name] = False
+        return attrs.evolve(grant, **attendance)
+    if options.verb.startswith("auth "):
+        raise UsageError("its configuration says how it logs in, and needs no user")
+    return grant
+
+
+def _attendance(options: Options, output: Output | None) -> dict[str, Any]:
+    """Return how a user takes part in a login."""
+    is_there = output is not None and output.can_ask
+    may_ask = options.may_ask and not (options.no_browser or options.callback_url)
+    return {
+        "interactive": is_there and may_ask,
+        "on_url": None if output is None else _show_with(output),
+        "open_browser": True if output is None else _open_with(output),
+        "timeout": _time_to_log_in(options),
+    }
+
+
+def _oauth(options: Options, output: Output | None) -> Any:
+    from mcpwire import OAuth
+
+    secret = None
+    if options.client_secret_env is not None:
+        secret = _variable("--client-secret-env", options.client_secret_env)
+    try:
+        return OAuth(
+            client_id=options.client_id,
+            client_secret=secret,
+            issuer=options.issuer,
+            scopes=" ".join(options.scopes) if options.scopes else None,
+            profile=options.profile or "default",
+            **_attendance(options, output),
+        )
+    except ValueError as error:
+        raise UsageError(_as_options(str(error))) from error
+
+
+def _time_to_log_in(options: Options) -> float | None:
+    """Return how long the user may take; for a login that is what --timeout says."""
+    if options.verb != "auth login" or options.timeout is None:
+        return LOGIN_S
+    return None if options.timeout == math.inf else options.timeout
+
+
+def _show_with(output: Output) -> Callable[[str], None]:
+    return lambda url: output.tell("login", {"url": url}, f"log in at {url}")
+
+
+def _open_with(output: Output) -> Callable[[str], None]:
+    def open_url(url: str) -> None:
+        from mcpwire.transports.oauth.interactive_login import open_browser
+
+        if not open_browser(url, server=None):  # it was checked against it before
+            output.note(
+                "no browser opens here; where there is one elsewhere, Ctrl-C and "
+                "`mcpwire auth login URL --no-browser`"
+            )
+
+    return open_url
+
+
+def _as_options(text: str) -> str:
+    def option(match: re.Match[str]) -> str:
+        return _NAMES[match[0]]
+
+    return re.sub(rf"(?<!-)\b({'|'.join(_NAMES)})\b", option, text)
+
+
+def _token(name: str) -> str:
+    value = _variable("--auth-env", name)
+    if not (value.isascii() and value.isprintable()) or " " in value:
+        raise UsageError(f"--auth-env: {_shown(name)} holds no token")
+    return value
+
+
+def _variable(option: str, name: str) -> str:
+    value = os.environ.get(name, "").strip()
+    if not value:
+        shown = f" {name}: {name}" if VARIABLE.fullmatch(name) else ": the variable"
+        raise UsageError(f"{option}{shown} is not set")
+    return value
+
+
+def advise_login(error: BaseException, options: Options, *, is_late: bool) -> None:
+    """Say how to log in, where an error says that somebody has to.
+
+    Args:
+        error: What went wrong.
+        options: What was given.
+        is_late: Whether that came after the server had let us in.
+    """
+    from mcpwire import AuthError, AuthRequired, InsufficientScope, ResponseRefused
+
+    # One of a grant has no cause: there the server refused a token of ours.
+    is_without_login = isinstance(error, InsufficientScope) and error.__cause__
+
+    if isinstance(error, AuthRequired) and error.url is not None:
+        import shlex
+
+        # Of what was given, this alone says which login is gone on with.
+        chosen = f"--profile {shlex.quote(options.profile)} " if options.profile else ""
+        error.add_note(
+            f"give `mcpwire auth login URL {chosen}--callback-url -` the URL that this "
+            f"leads to: {error.url}"
+        )
+    elif isinstance(error, ResponseRefused) and error.parameter == "state":
+        error.add_note("log in anew; each login has a URL to come back to of its own")
+    elif isinstance(error, AuthError) and (options.auth_env or not is_without_login):
+        return
+    elif options.auth_env is not None:
+        error.add_note(f"it does not take the token of {_shown(options.auth_env)}")
+    elif is_late:
+        # `auth login` does no more than this command did until then.
+        error.add_note("--auth logs in; --auth-env VARIABLE sends a token")
+    else:
+        error.add_note(
+            "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token"
+        )
+
+
+def _shown(name: str) -> str:
+    return name if VARIABLE.fullmatch(name) else "the variable"

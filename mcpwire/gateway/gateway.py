@@ -1,0 +1,764 @@
+"""`Gateway`: one MCP endpoint in front of many servers."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+import attrs
+
+from mcpwire._version import __version__
+from mcpwire.config.url_deny_list import UrlDenyList
+from mcpwire.errors import InvalidRequest
+from mcpwire.gateway.delegates import splicer_of
+from mcpwire.gateway.plan import Changes, Plan, Planned, Static
+from mcpwire.gateway.relay import make_client
+from mcpwire.gateway.selection import check_forwarded, pick_headers
+from mcpwire.gateway.sessions import HandleIds
+from mcpwire.gateway.suspended import Parking
+from mcpwire.gateway.tasks import task_capabilities
+from mcpwire.gateway.upstreams import Upstream, UpstreamPool
+from mcpwire.limits import Limits, check_timeout
+from mcpwire.protocol.request_state import check_key
+from mcpwire.server.components import check_page_size
+from mcpwire.server.dispatcher import Middleware
+from mcpwire.server.notifications import Listens
+from mcpwire.tools.names import NamePolicy
+from mcpwire.tools.rules import Rules
+from mcpwire.tools.transforms import ToolTransform
+from mcpwire.types.lifecycle import Implementation
+from mcpwire.versions import REVISIONS, Era, read_revisions
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Literal, Self
+
+    from mcpwire.config import Configuration
+    from mcpwire.gateway.dispatcher import GatewayDispatcher
+    from mcpwire.gateway.plan import Source
+    from mcpwire.gateway.serving import Mounts
+    from mcpwire.gateway.sessions import SessionIds
+    from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
+    from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.request import RequestInfo
+    from mcpwire.server.server import Server
+    from mcpwire.transports.base import Inbound
+    from mcpwire.transports.custom import ReceiveFn, SendFn
+    from mcpwire.transports.memory import MemoryChannel
+    from mcpwire.versions import Revision
+
+
+__all__ = [
+    "GATEWAY_LIMITS",
+    "Gateway",
+    "Watched",
+]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+GATEWAY_LIMITS: Final[Limits] = Limits(inbound=1_024)
+"""The bounds of a gateway that is given none, for its clients and its servers."""
+
+LOCAL: Final = "local"
+"""The name of the gateway's own server among the others."""
+
+
+class Gateway:
+    """One MCP server made of many, of five revisions on both sides.
+
+    ::
+
+        gateway = mcpwire.Gateway({"time": "uvx mcp-server-time", "files": other})
+        gateway.run(http="127.0.0.1:8000")
+
+    Args:
+        source: The servers: targets by name, as `mcpwire.Group` takes them, or a
+            `Static`, or another `Source` that chooses them for each client.
+        name: Its name for clients and servers.
+        version: Its version.
+        names: How tools and prompts are called.
+        server_names: What ``{server}`` is in them: ``"ours"``, or ``"theirs"``, what
+            each server says it is called, with its version and then a number where
+            several say the same. What they say is the servers' choice: one can take
+            the name of another, and with it the trust in that.
+        on_error: What comes of a server that cannot be connected to: ``"skip"`` goes on
+            without it, ``"raise"`` refuses the session.
+        timeout: How long a server may take to answer, in seconds; ``None``: no limit.
+        connect_timeout: How long it may take to connect, in seconds.
+        concurrency: How many servers of one set are connected to at once.
+        allow: Patterns of the tools that are offered; empty: all of them.
+        deny: Patterns of the tools that are not; they win.
+        transforms: A `ToolTransform` by the pattern of the tools that it changes.
+        resources_as_tools: Whether resources can be had by tools, too.
+        prompts_as_tools: Whether prompts can.
+        forward_headers: Names of the header fields that go along to the servers.
+        deny_urls: Hosts and URLs of servers that are never connected to.
+        delegate: What adds to the results of tools.
+        local: A `Server` of the gateway itself; its tools, prompts and resources keep
+            their names.
+        sessions: What makes session ids; by default random ones.
+        share: ``"session"``: each session has connections of its own. ``"identity"``:
+            those share them that ask for the same as the same principal.
+        max_upstream_sets: How many sets of connections are open at once. At the bound
+            the client with the most loses a set, an idle one first, with the session
+            that has it.
+        idle: How long a shared set is kept that nobody uses, in seconds.
+        auth: The protection of the HTTP endpoint.
+        limits: Bounds on what one client, or one server, may cost.
+        page_size: How many items one page of a list has; ``None``: all of them.
+        revisions: What it speaks to clients; all of them by default.
+        instructions: How it wants to be used; ``None``: what its servers say.
+        ask_timeout: How long a client may take to answer a question, in seconds.
+        state_keys: Secrets that sign the ids of tasks and the states of calls that
+            clients keep, at least 16 random bytes each, the newest first. Every process
+            in front of the same clients needs the same; without any, a random one is
+            made, which ends with the process.
+        trace: Called with a record of each exchange, on both sides; see
+            `mcpwire.gateway.tracing`. What it raises is counted in `status` and
+            changes nothing else.
+
+    Raises:
+        TypeError: An option is of another kind; names it.
+        ValueError: An option is wrong; names it.
+
+    Attributes:
+        watched: The files of its configuration, where there are any.
+    """
+
+    watched: Watched | None = None
+
+    def __init__(
+        self,
+        source: Mapping[str, Any] | Source,
+        *,
+        name: str = "mcpwire-gateway",
+        version: str = __version__,
+        names: NamePolicy | None = None,
+        server_names: Literal["ours", "theirs"] = "ours",
+        on_error: Literal["skip", "raise"] = "skip",
+        timeout: float | None = 300.0,
+        connect_timeout: float | None = 60.0,
+        concurrency: int = 8,
+        allow: Iterable[str] = (),
+        deny: Iterable[str] = (),
+        transforms: Mapping[str, ToolTransform] | None = None,
+        resources_as_tools: bool = False,
+        prompts_as_tools: bool = False,
+        forward_headers: Iterable[str] = (),
+        deny_urls: Iterable[str] = (),
+        delegate: Any = None,
+        local: Server | None = None,
+        sessions: Any = None,
+        share: Literal["session", "identity"] = "session",
+        max_upstream_sets: int = 64,
+        idle: float = 300.0,
+        auth: ResourceServer | None = None,
+        limits: Limits = GATEWAY_LIMITS,
+        page_size: int | None = None,
+        revisions: Iterable[Revision | str] = REVISIONS,
+        instructions: str | None = None,
+        ask_timeout: float = 600.0,
+        state_keys: Iterable[bytes] = (),
+        trace: RecordFn | None = None,
+    ) -> None:
+        self.source = source if hasattr(source, "plan") else Static(source)
+        as_tools = {"resources": resources_as_tools, "prompts": prompts_as_tools}
+        self._describe(name, version, instructions, revisions, page_size)
+        self._protect(auth, limits, ask_timeout, deny_urls, state_keys)
+        self._connect_by(on_error, timeout, connect_timeout, concurrency)
+        self._share_by(share, max_upstream_sets, idle)
+        self._offer(
+            names, server_names, Rules(allow=allow, deny=deny), transforms, as_tools
+        )
+        self._pass_on(forward_headers, delegate, sessions)
+        self._local = () if local is None else (_local(local),)
+        if isinstance(self.source, Static):
+            self._check_names(self.source.servers)
+        self._begin()
+        self.trace: ExchangeTrace | None = None
+        if trace is not None:
+            from mcpwire.gateway.tracing import ExchangeTrace
+
+            self.trace = ExchangeTrace(trace)
+            self.around.add(None, self.trace.around)
+
+    def _describe(
+        self,
+        name: str,
+        version: str,
+        instructions: str | None,
+        revisions: Iterable[Revision | str],
+        page_size: int | None,
+    ) -> None:
+        self.info = Implementation(name, version)
+        self.instructions = instructions
+        self.revisions = read_revisions(revisions)
+        self.page_size = check_page_size(page_size)
+
+    def _protect(
+        self,
+        auth: ResourceServer | None,
+        limits: Limits,
+        ask_timeout: float,
+        deny_urls: Iterable[str],
+        state_keys: Iterable[bytes],
+    ) -> None:
+        self.auth = auth
+        keys = tuple(check_key(key) for key in state_keys)
+        self.state_keys = keys or (secrets.token_bytes(32),)
+        self.limits = limits
+        self.ask_timeout = check_timeout(ask_timeout, "ask_timeout")
+        self.deny_urls = UrlDenyList(deny_urls)
+        if isinstance(self.source, Static):
+            self._check_urls(self.source.servers)
+
+    def _check_urls(self, servers: Iterable[Planned]) -> None:
+        """Refuse servers that are on the deny list.
+
+        Raises:
+            ValueError: One is; names it.
+        """
+        for planned in servers:
+            if self.denies(planned):
+                raise ValueError(f"the URL of the server {planned.name!r} is denied")
+
+    def denies(self, planned: Planned) -> bool:
+        """Tell whether a server is at a URL that is on the deny list."""
+        url = getattr(planned.target, "url", None)
+        return url is not None and self.deny_urls.refuses(url) is not None
+
+    def _connect_by(
+        self,
+        on_error: str,
+        timeout: float | None,
+        connect_timeout: float | None,
+        concurrency: int,
+    ) -> None:
+        self.on_error = _one_of("on_error", on_error, ("skip", "raise"))
+        self.timeout = check_timeout(timeout)
+        self.connect_timeout = check_timeout(connect_timeout, "connect_timeout")
+        self.concurrency = _count("concurrency", concurrency)
+
+    def _share_by(self, share: str, max_upstream_sets: int, idle: float) -> None:
+        self.share = _one_of("share", share, ("session", "identity"))
+        self.max_upstream_sets = _count("max_upstream_sets", max_upstream_sets)
+        seconds = check_timeout(idle, "idle")
+        if seconds is None:
+            raise ValueError("idle must be a number of seconds, got None")
+        self.idle = seconds
+
+    def _offer(
+        self,
+        names: NamePolicy | None,
+        server_names: str,
+        rules: Rules,
+        transforms: Mapping[str, ToolTransform] | None,
+        as_tools: Mapping[str, bool],
+    ) -> None:
+        self.names = NamePolicy.proxy() if names is None else names
+        self.server_names = _one_of("server_names", server_names, ("ours", "theirs"))
+        self.rules = rules
+        self.transforms = _transforms(transforms or {})
+        self.as_tools = frozenset(kind for kind, wanted in as_tools.items() if wanted)
+
+    def _pass_on(
+        self, forward_headers: Iterable[str], delegate: Any, sessions: Any
+    ) -> None:
+        private = getattr(self.source, "private_headers", ())
+        self.forward_headers = check_forwarded(forward_headers, private)
+        if hasattr(self.source, "withheld"):
+            self.source.withheld = frozenset(self.forward_headers)
+        self.delegate = splicer_of(delegate, withheld=private)
+        self.sessions: SessionIds = HandleIds() if sessions is None else sessions
+
+    def _begin(self) -> None:
+        """Have nothing yet of what there is while it serves."""
+        self.parking = Parking(timeout=self.ask_timeout or 0.0, keys=self.state_keys)
+        self.around = Middleware()
+        self.opened: set[Upstreams] = set()
+        self.pool = UpstreamPool(
+            maximum=self.max_upstream_sets, idle=self.idle, close=self.close_later
+        )
+        self._dispatchers: dict[str | None, GatewayDispatcher] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._holders = 0
+        self.listens = Listens(self.limits.listens)
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<Gateway {self.info.name!r}, {self.source!r}>"
+
+    # What sessions and requests need of it...
+
+    def completed(self, plan: Plan) -> Plan:
+        """Return a source's plan with the gateway's own server.
+
+        Raises:
+            InvalidRequest: Another one has its name.
+        """
+        try:
+            return plan.beside(self._local)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from None
+
+    def _check_names(self, servers: Iterable[Planned]) -> None:
+        """Refuse a server that has the name of the gateway's own.
+
+        Raises:
+            ValueError: One has.
+        """
+        Plan(servers=(*servers, *self._local))
+
+    def _check_servers(self, servers: tuple[Planned, ...]) -> None:
+        self._check_urls(servers)
+        self._check_names(servers)
+
+    def make_upstream(self, upstreams: Upstreams, planned: Planned) -> Upstream:
+        """Return one server of a set, not connected yet.
+
+        Raises:
+            InvalidRequest: Its URL is on the deny list.
+        """
+        if self.denies(planned):
+            raise InvalidRequest(f"the URL of the server {planned.name!r} is denied")
+        options = {
+            "timeout": self.timeout,
+            "connect_timeout": self.connect_timeout,
+            "limits": self.limits,
+            "mode": _mode_for(upstreams.downstream.revision),
+            **planned.options,
+        }
+        if self.trace is not None:
+            from mcpwire.gateway.tracing import ConnectionTrace
+
+            session, also = upstreams.downstream.session, options.get("trace")
+            options["trace"] = ConnectionTrace(self.trace, planned.name, session, also)
+        client = make_client(upstreams, planned.name, planned.target, **options)
+        return Upstream(
+            planned, client, timeout=options["timeout"], limits=options["limits"]
+        )
+
+    def forwarded(self, info: RequestInfo) -> Mapping[str, str]:
+        """Return the header fields of a request that go along to the servers.
+
+        Raises:
+            InvalidRequest: One cannot be sent on.
+        """
+        if not self.forward_headers:
+            return {}
+        try:
+            return pick_headers(info.headers, self.forward_headers)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from None
+
+    def own_capabilities(self, upstreams: Upstreams) -> dict[str, Any]:
+        """Return what the gateway can do beside what its servers can."""
+        own = task_capabilities(upstreams)
+        if any(upstreams.offering(kind) for kind in self.as_tools):
+            own["tools"] = {}
+        return own
+
+    async def replace(self, servers: Mapping[str, Any]) -> Changes:
+        """Have other servers, also where sessions are open.
+
+        Servers that are as they were keep their connections; those that are new are
+        connected to, and what goes wrong there is in `status`. Clients hear that the
+        lists are others.
+
+        Args:
+            servers: As `source`: targets, or members, by name.
+
+        Returns:
+            What is another now.
+
+        Raises:
+            TypeError: The source is not the same for everybody.
+            ValueError: A target is none, or denied; nothing has changed then.
+        """
+        if not isinstance(self.source, Static):
+            raise TypeError(f"{self.source!r} does not have the same servers for all")
+        changes = self.source.replace(servers, self._check_servers)
+        if changes:
+            plan = self.completed(self.source.plan())
+            sets = (*self.opened, *self.pool.shared)
+            await asyncio.gather(
+                *(each.replace(plan.only(each.plan.one)) for each in sets)
+            )
+        return changes
+
+    # The end of sets...
+
+    def close_later(self, upstreams: Upstreams) -> asyncio.Task[None]:
+        """Close a set in a task of its own, which is returned."""
+        self.opened.discard(upstreams)
+        self.pool.discard(upstreams)
+        upstreams.is_closed = True
+        task = asyncio.get_running_loop().create_task(
+            upstreams.aclose(), name="mcpwire-gateway-close"
+        )
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        return task
+
+    def hold(self) -> None:
+        """Keep shared connections open as long as somebody serves; see `release`."""
+        self._holders += 1
+
+    async def release(self) -> None:
+        """Take one `hold` back; with the last one all connections are closed."""
+        self._holders -= 1
+        if self._holders == 0:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections to servers; bounded as closing a client is.
+
+        Works twice, and the gateway can be used again afterwards.
+        """
+        self.pool.close()
+        for upstreams in list(self.opened):
+            self.close_later(upstreams)
+        if self._closing:
+            await asyncio.wait(list(self._closing))
+
+    async def __aenter__(self) -> Self:
+        self.hold()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._holders -= 1
+        await self.aclose()
+
+    # Around requests...
+
+    @overload
+    def middleware(self, around: F, /) -> F: ...
+
+    @overload
+    def middleware(self, method: str, /) -> Callable[[F], F]: ...
+
+    def middleware(self, around: Any, /) -> Any:
+        """Put a function around every request, or around those of one method.
+
+        As `Server.middleware`: it takes the params, the request and the way on.
+        """
+        if isinstance(around, str):
+            return lambda function: self._add_middleware(around, function)
+        return self._add_middleware(None, around)
+
+    def _add_middleware(self, method: str | None, around: Any) -> Any:
+        self.around.add(method, around)
+        for dispatcher in self._dispatchers.values():
+            dispatcher.redeclare()
+        return around
+
+    # Serving...
+
+    @property
+    def dispatcher(self) -> GatewayDispatcher:
+        """What transports serve: all servers as one."""
+        return self.dispatcher_for(None)
+
+    def dispatcher_for(self, name: str | None) -> GatewayDispatcher:
+        """Return what serves one of the servers, with its names as they are."""
+        found = self._dispatchers.get(name)
+        if found is None:
+            from mcpwire.gateway.dispatcher import GatewayDispatcher
+
+            found = self._dispatchers[name] = GatewayDispatcher(self, only=name)
+        return found
+
+    def dispatchers(self) -> list[GatewayDispatcher]:
+        """Return those that there are so far."""
+        return list(self._dispatchers.values())
+
+    def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
+        """Serve one client in this process; `Client(gateway)` does."""
+        near = self.dispatcher.open_in_memory(client, limits)
+        finished = near.after_close
+        assert finished is not None
+        self.hold()
+
+        async def closed() -> None:
+            try:
+                await finished()
+            finally:
+                await self.release()
+
+        near.after_close = closed
+        return near
+
+    def status(self) -> dict[str, Any]:
+        """Return what can be said of the gateway and its servers, as JSON.
+
+        Neither ids of sessions nor other secrets are in it.
+        """
+        sets = [*self.opened, *self.pool.shared]
+        traced = {} if self.trace is None else {"trace_errors": self.trace.errors}
+        return {
+            "name": self.info.name,
+            "version": self.info.version,
+            "sessions": len(self.opened),
+            "shared": len(self.pool.shared),
+            "sets": [each.status() for each in sets],
+            **traced,
+        }
+
+    @classmethod
+    def from_config(
+        cls,
+        source: Any,
+        *,
+        layers: Iterable[Any] = (),
+        environment: Mapping[str, str] | None = None,
+        only: Iterable[str] | None = None,
+        deny_urls: Iterable[str] = (),
+        **options: Any,
+    ) -> Self:
+        """Return a gateway for the servers of a configuration, as `Group.from_config`.
+
+        Args:
+            source: A path, or what stands in such a file.
+            layers: More of them, each over those before.
+            environment: Where variables come from; ``None``: this process's.
+            only: The names of the servers that are wanted; ``None``: all.
+            deny_urls: Servers that are never connected to.
+            options: Those of the gateway.
+
+        Raises:
+            ConfigError: The configuration breaks a rule; names file, entry and field.
+            UnknownServer: `only` names one that there is none of.
+            ValueError: An option is wrong.
+        """
+        from mcpwire.config import load
+
+        deny, over = tuple(deny_urls), tuple(layers)
+        wanted = None if only is None else tuple(only)
+
+        def read() -> Configuration:
+            return load(source, over, environment, only=wanted, deny_urls=deny)
+
+        found = read()
+        made = cls(found.members(), deny_urls=deny, **options)
+        if found.files:
+            made.watched = Watched(
+                files=found.files, load=lambda: dict(read().members())
+            )
+        return made
+
+    async def reload(self, source: Any, **options: Any) -> Changes:
+        """Have the servers of another configuration, also where sessions are open.
+
+        Servers that are as they were keep their connections; clients hear that the
+        lists have changed.
+
+        Args:
+            source: A `Configuration`, or what `from_config` takes.
+            options: Those of `mcpwire.config.load`, such as ``layers``.
+
+        Returns:
+            What was added, removed and changed, as `Gateway.replace`.
+
+        Raises:
+            ConfigError: The configuration breaks a rule; nothing has changed then.
+            TypeError: The gateway's servers are not the same for everybody.
+        """
+        from mcpwire.config import load
+
+        options.setdefault("deny_urls", self.deny_urls)
+        return await self.replace(load(source, **options).members())
+
+    def drop(self, id: str) -> bool:
+        """End a session by its id, for good; tell whether it was open here.
+
+        The id is never accepted again, also not for a session that is being opened.
+        """
+        self.sessions.withdraw(id)
+        found = [
+            session
+            for dispatcher in self.dispatchers()
+            for session in dispatcher.sessions_of(id)
+        ]
+        for session in found:
+            if session.end is not None:
+                session.end()
+        return bool(found)
+
+    # Where it is reached...
+
+    def asgi(
+        self,
+        path: str = "/mcp",
+        *,
+        paths: bool = False,
+        status: str | None = None,
+        **options: Any,
+    ) -> Mounts:
+        """Return the gateway as an ASGI application.
+
+        It runs under any ASGI server and can be mounted in any framework.
+
+        Args:
+            path: Where the endpoint with all servers is.
+            paths: Whether each server is also at a path of its own, ``path/NAME``,
+                where its tools and prompts have their own names. Where clients choose
+                their servers, it is one of the chosen.
+            status: The path that shows `Gateway.status` to authorized clients;
+                ``None``: none.
+            options: Those of `mcpwire.server.http.app.AsgiApp`.
+
+        Raises:
+            ValueError: An option is wrong.
+        """
+        from mcpwire.gateway.serving import Mounts
+
+        return Mounts(self, path, has_paths=paths, status=status, options=options)
+
+    async def serve_stdio(self) -> None:
+        """Serve one client on stdin and stdout until the input ends.
+
+        Cancelling it ends it; either way all servers are let go of.
+        """
+        from mcpwire.server.stdio import serve_stdio
+
+        async with self:
+            await serve_stdio(self.dispatcher)
+
+    async def serve_stream(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Serve one client over a byte stream; fits `asyncio.start_server`.
+
+        See `mcpwire.server.custom.serve_stream`. What clients share of the servers is
+        let go of with the last of them, unless the gateway is entered.
+        """
+        from mcpwire.server.connection import serve_stream
+
+        async with _in_use(self):
+            await serve_stream(self.dispatcher, reader, writer)
+
+    async def serve_messages(
+        self, send: SendFn, receive: ReceiveFn, **options: Any
+    ) -> None:
+        """Serve one client over single messages, such as those of a WebSocket.
+
+        See `mcpwire.server.custom.serve_messages` for what it takes and raises, and
+        `serve_stream` for what is let go of.
+        """
+        from mcpwire.server.connection import serve_messages
+
+        async with _in_use(self):
+            await serve_messages(self.dispatcher, send, receive, **options)
+
+    def run(
+        self, *, http: str | None = None, watch: bool = False, **options: Any
+    ) -> None:
+        """Serve as this process's whole work: on stdio, or over HTTP.
+
+        Args:
+            http: ``"HOST:PORT"`` to serve HTTP there; port 0 takes a free one.
+            watch: Whether the servers are others when the files of the configuration
+                are: then only those that changed are connected to anew.
+            options: Those of `asgi`, and of `mcpwire.server.http.serving.serve_http`.
+
+        Raises:
+            SystemExit: It was ended by a signal, with the code of that.
+            ValueError: There are no files to watch.
+        """
+        if watch and self.watched is None:
+            raise ValueError("watch needs a gateway that is made of files")
+        around = partial(_held, self, self.watched if watch else None)
+        if http is not None:
+            from mcpwire.server.http.serving import run_http
+
+            run_http(self, http, around=around, **options)
+            return
+        if options:
+            raise TypeError(f"stdio has no option {next(iter(options))!r}")
+        from mcpwire.server.stdio import run_stdio
+
+        code = run_stdio(self.dispatcher, around=around)
+        if code:
+            raise SystemExit(code)
+
+
+def _mode_for(revision: Revision) -> str:
+    """Return which era servers are spoken to for a client of a revision.
+
+    Servers that ask by requests of their own refuse to at 2026-07-28.
+    """
+    return "prefer-session" if revision.era is Era.SESSION else "auto"
+
+
+def _local(server: Server) -> Planned:
+    """Return the gateway's own server as one of the servers."""
+    return Planned(name=LOCAL, target=server, is_bare=True)
+
+
+def _transforms(given: Mapping[str, Any]) -> dict[str, ToolTransform]:
+    for pattern, transform in given.items():
+        if not isinstance(transform, ToolTransform):
+            raise TypeError(
+                f"transforms[{pattern!r}] must be a ToolTransform, got {transform!r}"
+            )
+    return dict(given)
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    return value
+
+
+def _count(name: str, value: int) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{name} must be an integer above 0, got {value!r}")
+    return value
+
+
+@attrs.frozen
+class Watched:
+    """Files that say which servers there are."""
+
+    files: Sequence[str]
+
+    load: Callable[[], Mapping[str, Any]]
+    """Returns the servers that they name now, as a `Gateway` takes them."""
+
+
+@asynccontextmanager
+async def _in_use(gateway: Gateway) -> AsyncIterator[None]:
+    """Hold a gateway for as long as one client is served."""
+    gateway.hold()
+    try:
+        yield
+    finally:
+        await gateway.release()
+
+
+@asynccontextmanager
+async def _held(gateway: Gateway, watched: Watched | None) -> AsyncIterator[None]:
+    """Keep a gateway open, and watch its files, for as long as it is served."""
+    async with gateway:
+        if watched is None:
+            yield
+            return
+        from mcpwire.gateway.serving import watch
+
+        watching = asyncio.get_running_loop().create_task(
+            watch(gateway, watched), name="mcpwire-gateway-watch"
+        )
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.wait([watching])

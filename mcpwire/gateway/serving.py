@@ -1,0 +1,270 @@
+"""A gateway over HTTP: all servers at one path, each at its own, and how they are.
+
+::
+
+    /mcp          all servers
+    /mcp/NAME     one of them, with its own names; also of those that a client chooses
+    /status       their state, as JSON, for authorized clients
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import MCPError
+from mcpwire.gateway.plan import BY_PATH, Static
+from mcpwire.server.http.app import AsgiApp
+from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
+from mcpwire.server.http.security import Door
+from mcpwire.server.request import IN_MEMORY
+from mcpwire.wire.jsonrpc import failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from os import PathLike
+
+    from mcpwire.gateway.gateway import Gateway, Watched
+    from mcpwire.gateway.plan import Changes
+    from mcpwire.server.http.exchange import Receive, Scope, Send
+
+
+__all__ = [
+    "Files",
+    "Mounts",
+    "watch",
+]
+
+
+class Mounts:
+    """The applications of one gateway as one; see the module's text.
+
+    Args:
+        gateway: What is served.
+        path: Where the endpoint with all servers is.
+        has_paths: Whether each server has an endpoint of its own.
+        status: Where it is shown how they are; ``None``: nowhere.
+        options: Those of `AsgiApp`.
+
+    Attributes:
+        limits: Bounds on what one client may cost.
+
+    Raises:
+        ValueError: A path or another option is wrong.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        path: str,
+        *,
+        has_paths: bool,
+        status: str | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        if status is not None and not status.startswith("/"):
+            raise ValueError(f"status must begin with a slash, got {status!r}")
+        self._gateway = gateway
+        self._path = path.rstrip("/")
+        self._status = status
+        self._has_paths = has_paths
+        self._options = {"ask_timeout": gateway.ask_timeout, **options}
+        self._whole = AsgiApp(gateway.dispatcher, path=path, **self._options)
+        self._single: dict[str, AsgiApp] = {}
+        self._door = Door(
+            hosts=options.get("allowed_hosts"),
+            origins=options.get("allowed_origins"),
+            cors=options.get("cors") or False,
+            auth=gateway.auth,
+            bound=options.get("bound"),
+        )
+        self.limits = gateway.limits
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<{type(self).__name__} of {self._gateway!r} at {self._path or '/'}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer what the web server brings: one request, or its lifespan."""
+        app = self._whole
+        if scope["type"] == "http" and (self._has_paths or self._status is not None):
+            path = _below_mount(scope)
+            if path == self._status:
+                await self._show(scope, receive, send)
+                return
+            app, scope = self._find(path, scope)
+        if scope["type"] == "lifespan":
+            send = self._ending(send)
+        await app(scope, receive, send)
+
+    def _find(self, path: str, scope: Scope) -> tuple[AsgiApp, Scope]:
+        """Return what answers at a path; where nothing is, the whole says so."""
+        start = f"{self._path}/"
+        name = path.removeprefix(start).removesuffix("/")
+        if not self._has_paths or not path.startswith(start) or not name:
+            return self._whole, scope
+        if not isinstance(self._gateway.source, Static):
+            if "/" in name:
+                return self._whole, scope
+            # One application serves all names: clients choose any number of them.
+            cut = scope["path"].rstrip("/").removesuffix(f"/{name}")
+            return self._app_for(BY_PATH, self._path), {
+                **scope,
+                "path": cut or "/",
+                BY_PATH: name,
+            }
+        plan = self._gateway.source.plan(IN_MEMORY, None)
+        if name not in {each.name for each in plan.servers}:
+            return self._whole, scope
+        return self._app_for(name, start + name), scope
+
+    def _app_for(self, name: str, path: str) -> AsgiApp:
+        app = self._single.get(name)
+        if app is None:
+            app = self._single[name] = AsgiApp(
+                self._gateway.dispatcher_for(name),
+                path=path,
+                **{**self._options, "health": None, "ready": None},
+            )
+        return app
+
+    async def _show(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Show the state of the servers to authorized clients."""
+        exchange = Exchange(scope, receive, send, self.limits)
+        try:
+            await self._check(exchange)
+            status = self._gateway.status()
+            if not isinstance(self._gateway.source, Static):
+                del status["sets"]  # which servers somebody else chose is nobody's
+            await exchange.reply(200, status)
+        except ClientGone:
+            pass
+        except HttpProblem as problem:
+            message = failure(None, problem.error)
+            await exchange.reply(problem.status, message, problem.headers)
+
+    async def _check(self, exchange: Exchange) -> None:
+        """Authorize a request for the status.
+
+        Raises:
+            HttpProblem: The client is not authorized.
+        """
+        exchange.check_framing()
+        self._door.check_origin(exchange)
+        await self._door.identify(exchange)
+        if exchange.verb not in {"GET", "HEAD"}:
+            raise HttpProblem(
+                405, "only GET is answered here", (("allow", "GET, HEAD"),)
+            )
+
+    # Its life, as that of an `AsgiApp`...
+
+    def _ending(self, send: Send) -> Send:
+        async def sent(event: Any) -> None:
+            if event["type"] == "lifespan.shutdown.complete":
+                await asyncio.gather(*(app.aclose() for app in self._single.values()))
+            await send(event)
+
+        return sent
+
+    @property
+    def _all(self) -> list[AsgiApp]:
+        return [self._whole, *self._single.values()]
+
+    async def start(self) -> None:
+        """Start now, and not with the first request; also anew, after its end."""
+        for app in self._all:
+            await app.start()
+
+    async def drain(self, timeout: float = 10.0) -> None:
+        """Take nothing new, let what runs end, and end what stays open.
+
+        Args:
+            timeout: How long calls may still take, in seconds; then they are cancelled.
+        """
+        await asyncio.gather(*(app.drain(timeout) for app in self._all))
+
+    async def aclose(self) -> None:
+        """End everything that is open, now, and let go of all servers."""
+        await asyncio.gather(*(app.aclose() for app in self._all))
+
+
+def _below_mount(scope: Scope) -> str:
+    """Return the path without that of the mount, which some servers leave in it."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path") or ""
+    if root and path.startswith(root) and path[len(root) : len(root) + 1] in {"", "/"}:
+        return path[len(root) :]
+    return path
+
+
+logger = logging.getLogger("mcpwire")
+
+INTERVAL_S: Final = 1.0
+"""How often the files are looked at."""
+
+
+class Files:
+    """Some files, and whether they have changed since they were looked at."""
+
+    def __init__(self, paths: Iterable[str | PathLike[str]]) -> None:
+        self._paths = tuple(paths)
+        self._seen = self._look()
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        return [_mark(path) for path in self._paths]
+
+    def have_changed(self) -> bool:
+        """Tell whether one of them is another one, or has other content, by now."""
+        seen, self._seen = self._seen, self._look()
+        return seen != self._seen
+
+
+def _mark(path: str | PathLike[str]) -> tuple[int, int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:  # an editor puts the new file in its place in a moment
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+async def watch(
+    gateway: Gateway,
+    watched: Watched,
+    *,
+    interval: float = INTERVAL_S,
+    told: Callable[[str], object] = logger.warning,
+) -> None:
+    """Reload a gateway whenever one of its files changes, until this is cancelled.
+
+    Args:
+        gateway: The gateway; its servers are the same for everybody.
+        watched: The files, and what they name.
+        interval: How often they are looked at, in seconds.
+        told: Is told in one line what came of it.
+    """
+    files = Files(watched.files)
+    while True:
+        await asyncio.sleep(interval)
+        if not files.have_changed():
+            continue
+        try:
+            changes = await gateway.replace(watched.load())
+        except (MCPError, OSError, ValueError) as error:
+            told(f"nothing is reloaded: {error}")
+            continue
+        if changes:
+            told(f"reloaded: {_spell(changes)}")
+
+
+def _spell(changes: Changes) -> str:
+    kinds = {
+        "added": changes.added,
+        "removed": changes.removed,
+        "changed": changes.changed,
+    }
+    return "; ".join(
+        f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names
+    )

@@ -1,0 +1,269 @@
+"""Runs the functions that a server's author wrote.
+
+Each gets its arguments, the context and its dependencies; a plain one runs in a worker
+thread, with the context variables of the request. What was prepared is called once, or
+later on behalf of a task, and then closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import math
+from collections import deque
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import anyio
+import anyio.to_thread
+
+from mcpwire.errors import ToolError
+from mcpwire.server.notifications import call_soon
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpwire.server.authoring.signature import Signature
+    from mcpwire.server.context import Context
+    from mcpwire.server.request import Owner, RequestContext
+
+__all__ = ["Calling", "Prepared", "Slots"]
+
+
+class Prepared:
+    """A function with its arguments and dependencies; it must be closed."""
+
+    def __init__(
+        self,
+        calling: Calling,
+        signature: Signature,
+        function: Callable[..., Any],
+        arguments: Mapping[str, Any],
+    ) -> None:
+        self._calling = calling
+        self._function = function
+        self._arguments = arguments
+        self._plans = signature.plans
+        self._made: Mapping[Callable[..., Any], Any] = {}
+        self._stack: AsyncExitStack | None = None
+        self._in_thread: concurrent.futures.Future[None] | None = None
+
+    async def make(self, request: RequestContext) -> None:
+        """Make the dependencies; what they ask of the client is asked here."""
+        if self._plans:
+            self._stack = AsyncExitStack()
+            run_plain = partial(self._calling.in_thread, owner=request.info.owner)
+            with self._calling.context_of(request) as context:
+                self._made = await self._plans.make(context, self._stack, run_plain)
+
+    async def call(
+        self,
+        request: RequestContext,
+        *,
+        runs_in_thread: bool = False,
+        timeout: float | None = None,
+    ) -> Any:
+        """Call the function and return what it returns."""
+        arguments = self._arguments
+        with self._calling.context_of(request) as context:
+            if self._plans is not None:
+                injected = self._plans.arguments(context, self._made)
+                arguments = {**arguments, **injected}
+            run = self._run_in_thread if runs_in_thread else self._run
+            if timeout is None:
+                return await run(arguments, request)
+            try:
+                async with asyncio.timeout(timeout) as clock:
+                    return await run(arguments, request)
+            except TimeoutError:
+                if not clock.expired():
+                    raise
+                raise ToolError(f"it took longer than {timeout:g} seconds") from None
+
+    async def _run(self, arguments: Mapping[str, Any], _: RequestContext) -> Any:
+        outcome = self._function(**arguments)
+        # An object with an async `__call__`, or a plain function around one.
+        return await outcome if asyncio.iscoroutine(outcome) else outcome
+
+    async def _run_in_thread(
+        self, arguments: Mapping[str, Any], request: RequestContext
+    ) -> Any:
+        self._in_thread = concurrent.futures.Future()
+        return await self._calling.in_thread(
+            partial(self._function, **arguments), request.info.owner, self._in_thread
+        )
+
+    def when_over(self, action: Callable[[], object]) -> None:
+        """Have something done once the function has ended, in its thread too."""
+        if self._in_thread is None:
+            action()
+        else:
+            loop = asyncio.get_running_loop()
+            self._in_thread.add_done_callback(lambda _: call_soon(loop, action))
+
+    async def close(self, error: BaseException | None = None) -> None:
+        """End what dependencies began.
+
+        An error of the call is raised where they yielded, as around any ``with``: a
+        transaction is not to be committed then. They cannot undo it.
+        """
+        if self._stack is not None:
+            kind, trace = (type(error), error.__traceback__) if error else (None, None)
+            await self._stack.__aexit__(kind, error, trace)
+
+
+class SlotPool:
+    """Slots for calls at once, divided by client; used on one loop."""
+
+    __slots__ = ("_free", "_held", "_keeps_room", "_waiting", "unlimited")
+
+    def __init__(self, number: int, *, keeps_room: bool) -> None:
+        self.unlimited = anyio.CapacityLimiter(math.inf)
+        self._free = number
+        self._keeps_room = keeps_room
+        self._held: dict[Owner, int] = {}
+        self._waiting: dict[Owner, deque[asyncio.Future[None]]] = {}
+
+    async def acquire(self, owner: Owner) -> None:
+        """Take a slot; wait for one behind clients that hold fewer."""
+        if self._may_take(owner):
+            self._take(owner)
+            return
+        granted = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(owner, deque()).append(granted)
+        try:
+            await granted
+        except BaseException:
+            if granted.done() and not granted.cancelled():
+                self.release(owner)
+            else:
+                self._remove(owner, granted)
+            raise
+
+    def release(self, owner: Owner) -> None:
+        """Return a slot of this client."""
+        self._free += 1
+        self._held[owner] -= 1
+        if not self._held[owner]:
+            del self._held[owner]
+        while able := [each for each in self._waiting if self._may_take(each)]:
+            # Of clients that hold as many, the one that was not served for longest.
+            owner = min(able, key=self._count)
+            self._take(owner)
+            waiting = self._waiting.pop(owner)
+            waiting.popleft().set_result(None)
+            if waiting:
+                self._waiting[owner] = waiting
+
+    def _count(self, owner: Owner) -> int:
+        return self._held.get(owner, 0)
+
+    def _may_take(self, owner: Owner) -> bool:
+        needed = self._count(owner) if self._keeps_room and owner else 0
+        return self._free > needed
+
+    def _take(self, owner: Owner) -> None:
+        self._free -= 1
+        self._held[owner] = self._count(owner) + 1
+
+    def _remove(self, owner: Owner, granted: asyncio.Future[None]) -> None:
+        waiting = self._waiting[owner]
+        waiting.remove(granted)
+        if not waiting:
+            del self._waiting[owner]
+
+
+class Slots:
+    """One `SlotPool` for each loop; see there.
+
+    What still holds a slot when its loop ends, such as a thread, holds up no other
+    loop.
+    """
+
+    def __init__(self, number: int, *, keeps_room: bool = False) -> None:
+        self._number = number
+        self._keeps_room = keeps_room
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, SlotPool] = (
+            WeakKeyDictionary()
+        )
+
+    def here(self) -> SlotPool:
+        """Return the slots of the running loop."""
+        loop = asyncio.get_running_loop()
+        pool = self._by_loop.get(loop)
+        if pool is None:
+            pool = self._by_loop[loop] = SlotPool(
+                self._number, keeps_room=self._keeps_room
+            )
+        return pool
+
+
+class Calling:
+    """How one server calls functions."""
+
+    def __init__(
+        self, context_of: Callable[[RequestContext], Context], *, thread_limit: int
+    ) -> None:
+        self.context_of = context_of
+        self._threads = Slots(thread_limit, keeps_room=True)
+
+    async def invoke(
+        self,
+        signature: Signature,
+        function: Callable[..., Any],
+        arguments: Mapping[str, Any],
+        request: RequestContext,
+        *,
+        runs_in_thread: bool = False,
+    ) -> Any:
+        """Call a function for a request and return what it returns."""
+        prepared = Prepared(self, signature, function, arguments)
+        try:
+            await prepared.make(request)
+            value = await prepared.call(request, runs_in_thread=runs_in_thread)
+        except BaseException as error:
+            await prepared.close(error)
+            raise
+        await prepared.close()
+        return value
+
+    async def in_thread(
+        self,
+        function: Callable[[], Any],
+        owner: Owner,
+        ended: concurrent.futures.Future[None] | None = None,
+    ) -> Any:
+        """Run a plain function in a worker thread and return its result.
+
+        Cancelling returns at once; the function goes on, and can see from its context
+        that its call is over. It keeps its slot among the client's threads until it
+        ends: else a client that calls and cancels gets as many threads as it wants.
+
+        Args:
+            function: The function.
+            owner: The client that it runs for.
+            ended: Is done when it has ended, or will never begin.
+        """
+        loop, threads = asyncio.get_running_loop(), self._threads.here()
+        ended = concurrent.futures.Future() if ended is None else ended
+
+        def run() -> Any:
+            if not ended.set_running_or_notify_cancel():
+                return None
+            try:
+                return function()
+            finally:
+                ended.set_result(None)
+
+        try:
+            await threads.acquire(owner)
+            ended.add_done_callback(
+                lambda _: call_soon(loop, partial(threads.release, owner))
+            )
+            return await anyio.to_thread.run_sync(
+                run, abandon_on_cancel=True, limiter=threads.unlimited
+            )
+        finally:
+            ended.cancel()  # nothing once it has begun

@@ -1,0 +1,436 @@
+"""Resources and templates: made of functions and values, listed, read, subscribed to.
+
+A URI names the resource that was registered with it, else the first template that
+matches and whose function takes the values. What is not there, or not for the client,
+is not found: both look the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import attrs
+
+from mcpwire.errors import InvalidParams, ResourceNotFound, RPCError
+from mcpwire.server.authoring.results import resource_contents
+from mcpwire.server.authoring.signature import BadArguments, read_signature
+from mcpwire.server.components import (
+    EXCERPT,
+    Component,
+    check_options,
+    compose,
+    list_page,
+    name_of,
+)
+from mcpwire.wire.uri_template import UriMatcher, UriTemplate, is_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mcpwire.server.authoring.signature import Parameters, Signature
+    from mcpwire.server.components import Handle, Table
+    from mcpwire.server.dispatcher import Handler
+    from mcpwire.server.request import RequestContext
+
+    Suggest = Callable[[str], Sequence[str]]
+
+    """Takes what was typed of a value; returns values that begin so. Runs in a thread.
+    """
+
+__all__ = [
+    "Resource",
+    "Resources",
+    "Template",
+    "check_watched",
+    "contents_of",
+    "make_resource",
+    "not_found",
+]
+
+CACHE_SCOPES: Final = ("public", "private")
+
+# What a text and bytes are where nothing says more.
+TEXT: Final = "text/plain"
+BYTES: Final = "application/octet-stream"
+
+
+@attrs.define(eq=False, kw_only=True, repr=False)
+class Resource(Component):
+    """Something that a client may read."""
+
+    kind: ClassVar[str] = "resource"
+
+    contents: list[dict[str, Any]] = attrs.field(factory=list)
+    """What it is, where no function makes that."""
+
+    mime_type: str | None = None
+
+    hints: dict[str, Any] = attrs.field(factory=dict)
+    """How long, and by which caches, what was read may be kept (2026-07-28)."""
+
+
+@attrs.define(eq=False, kw_only=True, repr=False)
+class Template(Resource):
+    """A family of resources, by the pattern of their URIs."""
+
+    kind: ClassVar[str] = "template"
+
+    matcher: UriMatcher
+
+    suggestions: Mapping[str, Suggest] = attrs.field(factory=dict)
+    """What completes its variables, where it can do so itself."""
+
+    def arguments(self, uri: str) -> dict[str, Any] | None:
+        """Return what its function takes for a URI; ``None``: it has no such resource.
+
+        A value of another type than the function's is that of no resource either.
+        """
+        values = self.matcher.match(uri)
+        if values is None or self.signature is None:
+            return values
+        try:
+            parameters: Parameters = self.signature.parameters
+            return parameters.convert_strings(values)
+        except BadArguments:
+            return None
+
+
+# How they are made...
+
+
+def make_resource(
+    uri: str, target: Any, options: Mapping[str, Any]
+) -> Resource | Template:
+    """Make a resource, or a template where the URI has braces."""
+    check_options("resource", options)
+    if "{" in uri or "}" in uri:
+        return _template(uri, target, dict(options))
+    if not is_uri(uri):
+        raise ValueError(f"{uri[:EXCERPT]!r} is no URI: it needs a scheme (RFC 3986)")
+    made: Resource = _make(Resource, {"uri": uri}, target, dict(options))
+    if made.signature is not None and made.signature.parameters.names:
+        raise TypeError(
+            f"{_called(target)} takes {', '.join(made.signature.parameters.names)}, "
+            f"but {uri!r} has no variables"
+        )
+    return made
+
+
+def _template(uri: str, target: Any, options: dict[str, Any]) -> Template:
+    template = UriTemplate(uri)
+    matcher = UriMatcher(template, options.get("unchecked", ()))
+    if not callable(target):
+        raise TypeError(f"the template {uri!r} needs a function, got {target!r}")
+    if options.get("size") is not None:
+        raise ValueError(f"the template {uri!r} has no size")
+    made: Template = _make(
+        Template,
+        {"uriTemplate": uri},
+        target,
+        options,
+        matcher=matcher,
+        suggestions=options.get("suggestions") or {},
+    )
+    _check_variables(template, target, made.signature)
+    return made
+
+
+def _check_variables(
+    template: UriTemplate, function: Any, signature: Signature | None
+) -> None:
+    if signature is None:
+        return
+    parameters = signature.parameters
+    for name in template.names:
+        if name not in parameters.names:
+            raise TypeError(
+                f"{_called(function)} has no parameter {name!r} for {template.text!r}"
+            )
+    always = {
+        variable.name
+        for expression in template.expressions
+        if expression.operator not in {"?", "&"}
+        for variable in expression.variables
+    }
+    for name in parameters.names:
+        if name in parameters.required and name not in always:
+            raise TypeError(
+                f"{_called(function)} needs a default for {name!r}: "
+                f"URIs of {template.text!r} may come without it"
+            )
+
+
+def _called(function: Any) -> str:
+    return str(getattr(function, "__qualname__", function))
+
+
+def _make(
+    cls: type[Any],
+    named: dict[str, str],
+    target: Any,
+    given: dict[str, Any],
+    **more: Any,
+) -> Any:
+    (key,) = named.values()
+    function = signature = description = None
+    mime_type = given.get("mime_type")
+    if callable(target):
+        function = target
+        if not given.get("is_raw"):  # else it takes the values as texts, in a thread
+            signature = read_signature(target, structured=False)
+            description = signature.description
+        name = given.get("name") or name_of(target)
+    else:
+        contents = contents_of(target, key, mime_type)
+        more["contents"] = contents
+        types = {each["mimeType"] for each in contents}
+        mime_type = types.pop() if len(types) == 1 else None
+        name = given.get("name") or key.rstrip("/").rpartition("/")[2] or key
+    definition = compose(
+        {**named, "name": name},
+        given,
+        description=description,
+        mimeType=mime_type,
+        size=given.get("size"),
+    )
+    hints = _hints(given)
+    return cls.of(
+        key,
+        definition,
+        given,
+        function,
+        signature,
+        mime_type=mime_type,
+        hints=hints,
+        **more,
+    )
+
+
+def contents_of(value: Any, uri: str, mime_type: str | None) -> list[dict[str, Any]]:
+    """Return a value as the contents of a resource; each says what it is."""
+    contents = resource_contents(value, uri, mime_type)
+    for each in contents:
+        if "mimeType" not in each:
+            each["mimeType"] = TEXT if "text" in each else BYTES
+    return contents
+
+
+def _hints(given: Mapping[str, Any]) -> dict[str, Any]:
+    hints: dict[str, Any] = {}
+    ttl_ms, scope = given.get("ttl_ms"), given.get("cache_scope")
+    if ttl_ms is not None:
+        if type(ttl_ms) is not int or ttl_ms < 0:
+            raise ValueError(f"ttl_ms must be an integer from 0 on, got {ttl_ms!r}")
+        hints["ttlMs"] = ttl_ms
+    if scope is not None:
+        if scope not in CACHE_SCOPES:
+            raise ValueError(
+                f"cache_scope must be one of {CACHE_SCOPES}, got {scope!r}"
+            )
+        # 2026-07-28 server/utilities/caching, "Security Considerations".
+        if scope == "public" and (given.get("scopes") or given.get("visible")):
+            raise ValueError("what is not for everybody cannot be cached as public")
+        hints["cacheScope"] = scope
+    return hints
+
+
+_MAX_TOLD: Final = 2_048
+"""How long a URI may be that an error repeats as data."""
+
+_MAX_SUBSCRIPTIONS: Final = 1_024
+"""How many resources one session, or one request, may watch..."""
+
+_MAX_SUBSCRIBED: Final = 8_192
+"""... and how long their URIs may be: together some megabytes."""
+
+
+class Resources:
+    """Answers for one server's resources.
+
+    Attributes:
+        table: What has a URI.
+        templates: What has a template.
+    """
+
+    def __init__(
+        self,
+        table: Table[Resource],
+        templates: Table[Template],
+        *,
+        page_size: int | None,
+    ) -> None:
+        self.table = table
+        self.templates = templates
+        self._page_size = page_size
+
+    def __getitem__(self, uri: str) -> Handle[Any]:
+        """Return the handle of a resource or template.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return self.templates[uri] if uri in self.templates else self.table[uri]
+
+    def __contains__(self, uri: object) -> bool:
+        return uri in self.table or uri in self.templates
+
+    def __len__(self) -> int:
+        return len(self.table) + len(self.templates)
+
+    def add(self, uri: str, target: Any, **options: Any) -> Handle[Any]:
+        """Register a function or value; see `Server.add_resource`."""
+        made = make_resource(uri, target, options)
+        table: Table[Any] = self.templates if isinstance(made, Template) else self.table
+        return table.add(made)
+
+    def methods(self) -> dict[str, Handler]:
+        """Return the handlers by method."""
+        return {
+            "resources/list": self.list_resources,
+            "resources/templates/list": self.list_templates,
+            "resources/read": self.read,
+            "resources/subscribe": self.subscribe,
+            "resources/unsubscribe": self.unsubscribe,
+        }
+
+    def list_resources(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``resources/list``."""
+        return list_page("resources", self.table, params, request, size=self._page_size)
+
+    def list_templates(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``resources/templates/list``."""
+        return list_page(
+            "resourceTemplates", self.templates, params, request, size=self._page_size
+        )
+
+    async def read(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``resources/read``."""
+        uri = _uri(params)
+        resource, arguments = self.find(uri, request)
+        if resource.function is None:
+            contents = [dict(each) for each in resource.contents]
+        else:
+            value = await resource.call(arguments, request)
+            contents = (
+                [] if value is None else contents_of(value, uri, resource.mime_type)
+            )
+        if not contents:
+            # 2026-07-28 server/resources, "Error Handling": no empty contents.
+            raise not_found(uri)
+        result = {"contents": contents, **resource.hints}
+        if result.get("cacheScope") == "public" and (
+            request.info.principal is not None
+            or self.table.depends_on_client()
+            or self.templates.depends_on_client()
+        ):
+            result["cacheScope"] = "private"
+        return result
+
+    def find(
+        self, uri: str, request: RequestContext
+    ) -> tuple[Resource, dict[str, Any]]:
+        """Return what answers for a URI, and what its function takes.
+
+        Raises:
+            ResourceNotFound: Nothing does, or the request may not see it.
+            InvalidParams: It is no URI.
+            ScopeRequired: The principal lacks a scope.
+        """
+        found: Resource | None = self.table.get(uri, request)
+        arguments: dict[str, Any] | None = {}
+        if found is None:
+            for template in self.templates.all(request):
+                arguments = template.arguments(uri)
+                if arguments is not None:
+                    found = template
+                    break
+        if found is None or arguments is None:
+            if not is_uri(uri):
+                raise InvalidParams(f"params.uri is no URI: {uri[:EXCERPT]!r}")
+            raise not_found(uri)
+        found.check_scopes(request)
+        return found, arguments
+
+    def find_template(self, uri: str, request: RequestContext) -> Template:
+        """Return the template of that text, or the first that matches that URI.
+
+        Raises:
+            InvalidParams: There is none, or the request may not see it.
+            ScopeRequired: The principal lacks a scope.
+        """
+        found = self.templates.get(uri, request)
+        if found is None:
+            for template in self.templates.all(request):
+                if template.matcher.match(uri) is not None:
+                    found = template
+                    break
+        if found is None:
+            raise InvalidParams(f"there is no template {uri[:EXCERPT]!r}")
+        found.check_scopes(request)
+        return found
+
+    def subscribe(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``resources/subscribe``."""
+        uri = _uri(params)
+        self.find(uri, request)
+        assert request.session is not None  # the method table: sessions only
+        subscribed = request.session.subscribed
+        if uri not in subscribed:
+            check_watched(len(subscribed) + 1, uri)
+            request.session.subscribed = subscribed | {uri}
+        return {}
+
+    def watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
+        """Return those that the request may see.
+
+        Raises:
+            InvalidParams: They are too many, or too long.
+        """
+        for uri in uris:
+            check_watched(len(uris), uri)
+        return [uri for uri in uris if self._is_there(uri, request)]
+
+    def _is_there(self, uri: str, request: RequestContext) -> bool:
+        try:
+            self.find(uri, request)
+        except RPCError:
+            return False
+        return True
+
+    def unsubscribe(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``resources/unsubscribe``."""
+        assert request.session is not None  # the method table: sessions only
+        request.session.subscribed -= {_uri(params)}
+        return {}
+
+
+def _uri(params: Mapping[str, Any]) -> str:
+    uri = params.get("uri")
+    if type(uri) is not str:
+        raise InvalidParams("params.uri must be a string")
+    return uri
+
+
+def check_watched(count: int, uri: str) -> None:
+    """Refuse what nobody needs: too many watched resources, or too long a URI."""
+    if count > _MAX_SUBSCRIPTIONS or len(uri) > _MAX_SUBSCRIBED:
+        raise InvalidParams(
+            f"a client watches {_MAX_SUBSCRIPTIONS} resources at most, by "
+            f"URIs of up to {_MAX_SUBSCRIBED} characters"
+        )
+
+
+def not_found(uri: str) -> ResourceNotFound:
+    """Return the error for a URI that nothing answers for."""
+    data = {"uri": uri} if len(uri) <= _MAX_TOLD else None
+    return ResourceNotFound(f"there is no resource {uri[:EXCERPT]!r}", data=data)

@@ -1,0 +1,267 @@
+"""The methods ``tools/list`` and ``tools/call``, for tools made of functions."""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import attrs
+
+from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
+from mcpwire.limits import check_timeout
+from mcpwire.protocol.http_headers import find_param_headers
+from mcpwire.server.authoring.results import tool_result
+from mcpwire.server.authoring.signature import BadArguments, read_signature
+from mcpwire.server.calling import Prepared, Slots
+from mcpwire.server.components import (
+    EXCERPT,
+    Component,
+    check_options,
+    compose,
+    list_page,
+    name_of,
+)
+from mcpwire.server.dispatcher import tool_failure
+from mcpwire.versions import REVISIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpwire.protocol.http_headers import ParamHeader
+    from mcpwire.server.components import Table
+    from mcpwire.server.dispatcher import Handler
+    from mcpwire.server.extensions.tasks import Tasks
+    from mcpwire.server.request import RequestContext
+
+__all__ = ["TASK_SUPPORT", "Tool", "Tools", "make_tool"]
+
+logger = logging.getLogger("mcpwire")
+
+# 2025-11-25 server/tools, "Tool Names".
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+TASK_SUPPORT: Final = ("forbidden", "optional", "required")
+
+_NOV_2025: Final = REVISIONS[3]
+
+
+@attrs.define(eq=False, kw_only=True, repr=False)
+class Tool(Component):
+    """A function that a model may call."""
+
+    kind: ClassVar[str] = "tool"
+
+    timeout: float | None = None
+    """How long a call may take, in seconds."""
+
+    slots: Slots | None = None
+    """Bounds how many calls run at once."""
+
+    is_direct: bool = False
+    """Whether a call is no more than awaiting the function with its arguments."""
+
+    task: str = "forbidden"
+    """Whether calls may (``"optional"``) or must (``"required"``) be tasks."""
+
+    param_headers: tuple[ParamHeader, ...] = ()
+    """Which arguments HTTP repeats in header fields, from 2026-07-28 on."""
+
+
+def make_tool(
+    function: Callable[..., Any],
+    options: Mapping[str, Any],
+    *,
+    coerce: bool,
+    timeout: float | None,
+    validate_output: bool,
+) -> Tool:
+    """Make a tool; the options are those of `Server.tool`, the rest its defaults.
+
+    Raises:
+        TypeError: The function cannot be a tool; names it and why.
+        ValueError: An option is wrong.
+    """
+    check_options("tool", options)
+    given = dict(options)
+    name = given.get("name") or name_of(function)
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(
+            f"a tool's name must be 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.', "
+            f"got {name[:EXCERPT]!r}"
+        )
+    given_coerce = given.get("coerce")
+    signature = read_signature(
+        function,
+        coerce=coerce if given_coerce is None else given_coerce,
+        input_schema=given.get("input_schema"),
+        output_schema=given.get("output_schema"),
+        structured=given.get("structured"),
+        validate=validate_output,
+    )
+    task = given.get("task", "forbidden")
+    if task not in TASK_SUPPORT:
+        raise ValueError(f"task must be one of {TASK_SUPPORT}, got {task!r}")
+    schema = signature.parameters.schema
+    try:
+        headers = find_param_headers(schema)
+    except InvalidMessage as error:
+        raise ValueError(f"tool {name!r}: {error}") from error
+    if given.get("timeout") is not None:
+        timeout = check_timeout(given["timeout"])
+    slots = _slots(given.get("concurrency"))
+    definition = compose(
+        {"name": name, "inputSchema": schema},
+        given,
+        description=signature.description,
+        outputSchema=signature.returns.schema,
+        execution=None if task == "forbidden" else {"taskSupport": task},
+    )
+    return Tool.of(
+        name,
+        definition,
+        given,
+        function,
+        signature,
+        timeout=timeout,
+        slots=slots,
+        is_direct=signature.is_async
+        and not signature.injected
+        and timeout is None
+        and slots is None,
+        task=task,
+        param_headers=headers,
+    )
+
+
+def _slots(concurrency: int | None) -> Slots | None:
+    if concurrency is None:
+        return None
+    if type(concurrency) is not int or concurrency < 1:
+        raise ValueError(f"concurrency must be an integer above 0, got {concurrency!r}")
+    return Slots(concurrency)
+
+
+class Tools:
+    """Answers for one server's tools."""
+
+    def __init__(self, table: Table[Tool], *, page_size: int | None) -> None:
+        self.table = table
+        self.tasks: Tasks | None = None
+        self._page_size = page_size
+
+    def methods(self) -> dict[str, Handler]:
+        """Return the handlers by method."""
+        return {"tools/list": self.list, "tools/call": self.call}
+
+    def warn(self) -> None:
+        """Say in the log what tools want and the server does not have."""
+        if self.tasks is None:
+            for name in self.table:
+                if self.table[name].component.task == "required":
+                    logger.warning("the tool %r needs the extension Tasks", name)
+
+    def list(self, params: dict[str, Any], request: RequestContext) -> dict[str, Any]:
+        """Answer ``tools/list``."""
+        return list_page("tools", self.table, params, request, size=self._page_size)
+
+    def param_headers(
+        self, params: Mapping[str, Any], request: RequestContext
+    ) -> tuple[ParamHeader, ...]:
+        """Return which arguments of a call its header fields repeat."""
+        tool = self.table.get(params.get("name"), request)
+        return () if tool is None else tool.param_headers
+
+    async def call_inside(
+        self, name: str, arguments: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Return the result of a call that another handler makes."""
+        params = {"name": name, "arguments": arguments}
+        try:
+            return await self.call(params, request, may_be_task=False)
+        except ToolError as error:
+            return tool_failure(str(error))
+
+    async def call(
+        self,
+        params: dict[str, Any],
+        request: RequestContext,
+        *,
+        may_be_task: bool = True,
+    ) -> dict[str, Any]:
+        """Answer ``tools/call``."""
+        name = params.get("name")
+        tool = self.table.public.get(name) if type(name) is str else None
+        if tool is None:
+            tool = self._find(params, request)
+        if tool.scopes:
+            tool.check_scopes(request)
+        signature = tool.signature
+        try:
+            arguments = signature.parameters.convert(params.get("arguments"))
+        except BadArguments as error:
+            raise _refusal(error, request) from error
+        calling = tool.calling  # of another server, if mounted
+        if tool.is_direct and self.tasks is None:
+            with calling.context_of(request):
+                value = await tool.function(**arguments)
+            return tool_result(value, signature.returns, request.revision)
+        prepared = Prepared(calling, signature, tool.function, arguments)
+        try:
+            await prepared.make(request)
+            if self.tasks is not None and may_be_task:
+                run = partial(self._run_and_close, tool, prepared)
+                task = await self.tasks.intercept(tool, params, request, run)
+                if task is not None:
+                    return task  # which closes what is prepared
+        except BaseException as error:
+            await prepared.close(error)
+            raise
+        return await self._run_and_close(tool, prepared, request)
+
+    async def _run_and_close(
+        self, tool: Tool, prepared: Prepared, request: RequestContext
+    ) -> dict[str, Any]:
+        try:
+            result = await self._run(tool, prepared, request)
+        except BaseException as error:
+            await prepared.close(error)
+            raise
+        await prepared.close()
+        return result
+
+    async def _run(
+        self, tool: Tool, prepared: Prepared, request: RequestContext
+    ) -> dict[str, Any]:
+        """Call the function and return the result that its value makes."""
+        slots = None if tool.slots is None else tool.slots.here()
+        owner = "" if slots is None else request.info.owner
+        if slots is not None:
+            await slots.acquire(owner)
+        try:
+            value = await prepared.call(
+                request, runs_in_thread=tool.runs_in_thread, timeout=tool.timeout
+            )
+        finally:
+            if slots is not None:
+                # A thread may go on that nobody waits for; it is still one of them.
+                prepared.when_over(partial(slots.release, owner))
+        return tool_result(value, tool.signature.returns, request.revision)
+
+    def _find(self, params: Mapping[str, Any], request: RequestContext) -> Tool:
+        name = params.get("name")
+        if type(name) is not str:
+            raise InvalidParams("params.name must be a string")
+        tool = self.table.get(name, request)
+        if tool is None:
+            raise InvalidParams(f"there is no tool {name[:EXCERPT]!r}")
+        return tool
+
+
+def _refusal(error: BadArguments, request: RequestContext) -> Exception:
+    # 2025-11-25 changelog (SEP-1303): what is wrong with the arguments is told to
+    # the model, as a result; before, it was a protocol error.
+    if request.revision < _NOV_2025:
+        return InvalidParams(str(error))
+    return ToolError(str(error))
