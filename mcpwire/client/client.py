@@ -986,7 +986,7 @@ class Client:
         async def read() -> ReadResourceResult:
             # What changes after this reading shall be heard, also in a new session.
             deadline = self._requests.deadline(options.get("timeout", UNSET))
-            await self._subscriptions.heard(deadline)
+            await self._subscriptions.wait_for_stream(deadline)
             return await self.read_resource(uri, **options)
 
         return ResourceWatch(changes, read)

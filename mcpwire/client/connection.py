@@ -8,7 +8,7 @@ that survives its callers. Both work from any task, in any order, twice::
       ▲                  └─failed / cancelled─┐   └─lost─┐
       └──────────────────────────────────────◄┴─────────◄┘   connect() works again
 
-A call that needs a lost connection opens it again (`revive`): one new connection for
+A call that needs a lost connection opens it again (`reconnect`): one new connection for
 all waiting calls. The handshake, and what the server has to know, are repeated before
 any of them goes on.
 """
@@ -391,14 +391,14 @@ class Connection:
         if not task.cancelled():
             task.exception()  # seen, even where every caller was cancelled
 
-    async def revive(self, method: str, deadline: Deadline | None) -> None:
+    async def reconnect(self, method: str, deadline: Deadline | None) -> None:
         """Have a lost connection opened again, for a call that needs it."""
         if self.is_open:
             return
         self._check_loop()
         if not self.is_wanted or not self._may_reopen():
             raise self.not_connected()
-        await self._reconnector.revive(method, deadline)
+        await self._reconnector.reconnect(method, deadline)
 
     async def aclose(self) -> None:
         """Close the connection; afterwards `connect` works again.
@@ -715,7 +715,7 @@ class Connection:
             if not self.is_open:
                 deadline = None if left is None else Deadline(self.time(), left)
                 try:
-                    await self.revive("notifications", deadline)
+                    await self.reconnect("notifications", deadline)
                 except RequestTimeout:
                     if until is None or self.time() < until:
                         raise  # the handshake's
@@ -811,7 +811,7 @@ class Reconnector:
         """Begin to open it again, though no call waits; a failure is logged."""
         if self._task is None:
             loop = asyncio.get_running_loop()
-            self._task = loop.create_task(self._reopen(), name="mcpwire-revive")
+            self._task = loop.create_task(self._reopen(), name="mcpwire-reconnect")
             self._task.add_done_callback(self._done)
         return self._task
 
@@ -823,7 +823,7 @@ class Reconnector:
             logger.warning("%s could not be opened again: %s", self._connection, error)
             self._connection.inbound.wake()
 
-    async def revive(self, method: str, deadline: Deadline | None) -> None:
+    async def reconnect(self, method: str, deadline: Deadline | None) -> None:
         """Wait until it is open again, within the deadline of a call."""
         connection = self._connection
         try:

@@ -127,18 +127,14 @@ class Subscriptions:
         self._subscribed: set[str] = set()
         self._listening: Listening | None = None
         # A callback for notifications wants to hear of changed lists; so does a cache.
-        heard = connection.settings.on_notification is not None or requests.caches
-        self._always = EVERY_LIST if heard else Filter()
+        callback, cache = connection.settings.on_notification, requests.cache
+        self._always = Filter() if callback is None and cache is None else EVERY_LIST
         self.counts = SubscriptionCounts()
         connection.subscriptions = self
 
     def hear_lists(self) -> None:
         """Want to hear of changed lists whenever there is a connection."""
         self._always = EVERY_LIST
-
-    @property
-    def _is_stateless(self) -> bool:
-        return self._connection.profile.era is Era.STATELESS
 
     def is_kept(self, uri: str) -> bool:
         """Tell whether no update of that resource may get lost."""
@@ -188,8 +184,8 @@ class Subscriptions:
         options, connection = self._requests.options(given), self._connection
         deadline = options.deadline
         if not connection.is_open:
-            await connection.revive(LISTEN, deadline)
-        await self.heard(deadline)
+            await connection.reconnect(LISTEN, deadline)
+        await self.wait_for_stream(deadline)
         self.counts.add(wanted)
         try:
             connection.open_server_stream()
@@ -199,7 +195,7 @@ class Subscriptions:
             self.discard(wanted)
             raise
 
-    async def heard(self, deadline: Deadline | None) -> None:
+    async def wait_for_stream(self, deadline: Deadline | None) -> None:
         """Wait until it is known whether a session can tell us anything unasked.
 
         What a server says before its own stream is open is lost, unless it keeps it.
@@ -258,7 +254,7 @@ class Subscriptions:
         profile = self._connection.profile
         assert profile.agreement is not None
         able = wanted.restricted(profile.agreement.capabilities)
-        if not self._is_stateless:
+        if profile.era is not Era.STATELESS:
             await self._apply_in_session(wanted.uris, options)
             return able
         told = await self._listen(options.deadline)

@@ -335,7 +335,8 @@ async def test_a_deadline_holds_while_the_connection_is_opened_again(monkeypatch
         await lost(client)
         with pytest.raises(mcpwire.RequestTimeout, match="opened again"):
             await client.call_tool("x", timeout=0.05)
-        assert client._connection._reconnector._task is None
+        names = {task.get_name() for task in asyncio.all_tasks()}
+        assert "mcpwire-reconnect" not in names
 
 
 async def test_closing_ends_the_opening_again_and_who_waits_for_it(monkeypatch):
@@ -380,7 +381,7 @@ async def test_closing_in_any_turn_of_opening_again_leaves_no_connection(
                 opened[-1]._hang_up()
         await closing
         names = {task.get_name() for task in asyncio.all_tasks()}
-        assert "mcpwire-revive" not in names
+        assert "mcpwire-reconnect" not in names
         await asyncio.gather(connecting, *calls, return_exceptions=True)
     assert all(channel.lost for channel in opened)
     assert not client.is_connected
