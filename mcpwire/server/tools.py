@@ -11,6 +11,7 @@ import attrs
 
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
 from mcpwire.limits import check_timeout
+from mcpwire.protocol.http_headers import find_param_headers
 from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.calling import Prepared, Slots
@@ -24,16 +25,15 @@ from mcpwire.server.components import (
 )
 from mcpwire.server.dispatcher import tool_failure
 from mcpwire.versions import REVISIONS
-from mcpwire.wire.headers import find_param_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.components import Table
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.server.request import RequestContext
-    from mcpwire.wire.headers import ParamHeader
 
 __all__ = ["TASK_SUPPORT", "Tool", "Tools", "make_tool"]
 
