@@ -185,11 +185,7 @@ NO_HTTP = {
 
 @pytest.mark.attack("S33")
 @pytest.mark.parametrize("name", NO_HTTP)
-@pytest.mark.parametrize("reads_along", [True, False])
-def test_what_is_no_acceptable_http_is_refused(name, reads_along, monkeypatch):
-    if not reads_along:  # as on an interpreter without httptools
-        monkeypatch.setattr(httpx_engine, "find_spec", lambda name: None)
-
+def test_what_is_no_acceptable_http_is_refused(name):
     def script(conn):
         conn.receive()
         conn.send(NO_HTTP[name])

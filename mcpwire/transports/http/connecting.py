@@ -145,7 +145,7 @@ def _close_late(attempt: asyncio.Task[socket.socket]) -> None:
         attempt.result().close()
 
 
-def is_certificate_refusal(error: BaseException) -> bool:
+def is_certificate_refusal(error: BaseException | None) -> bool:
     """Tell whether the server's TLS refuses us for our certificate, or its absence.
 
     With TLS 1.3 it says so only after our side of the handshake is done.

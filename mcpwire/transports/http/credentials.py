@@ -2,8 +2,8 @@
 
 Credentials go to the very URL that they are for: scheme, host, port, path and query. A
 redirect that `protocol.http_reply` allows is checked here before the next request.
-Hooks, auth and transports of a user's httpx client may rewrite a URL, so a
-`Destination` checks there behind the hooks, and again before httpcore writes the head.
+Hooks and auth of a user's httpx client may rewrite a URL, so a `Destination` checks it
+before httpcore writes the head.
 """
 
 from __future__ import annotations
@@ -103,18 +103,11 @@ class Destination:
         self._hosts = [value for name, value in request.fields if name == b"host"]
 
     def check(self, request: Any) -> None:
-        """Check a request of httpx, behind all hooks.
+        """Check a request of httpcore, before its head is written.
 
         Raises:
             UrlRefused: It has our credentials, and they are for another URL.
         """
-        url = request.url
-        target = request.extensions.get("target", url.raw_path)
-        found = _absolute(url.raw_scheme, url.raw_host, url.port, target)
-        self._check(found, request.headers.raw)
-
-    def check_written(self, request: Any) -> None:
-        """Check a request of httpcore, before its head is written; see `check`."""
         url = request.url
         found = _absolute(url.scheme, url.host, url.port, url.target)
         if not url.target.startswith(b"/"):  # a proxy is asked for a whole URL
