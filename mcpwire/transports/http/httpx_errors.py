@@ -93,7 +93,7 @@ def _refusal(
     if any(type(one).__module__.partition(".")[0] == "h2" for one in chain):
         return RemoteProtocolError("the response is not acceptable HTTP/2")
     if "LocalProtocolError" in names:
-        return LocalProtocolError("the request cannot be sent: its head is no HTTP")
+        return LocalProtocolError("the request cannot be sent: its head is not HTTP")
     if "HTTPStatusError" in names:
         return _refused_by_hook(engine, error)
     text = None

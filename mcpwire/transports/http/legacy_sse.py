@@ -562,8 +562,7 @@ class LegacyChannel(Duplex):
         """Leave the connections to the parent."""
         super().forked()
         if self._owns_engine:
-            # An engine that abandons otherwise than in a forked process says so.
-            getattr(self._engine, "forked", self._engine.abandon)()
+            self._engine.forked()
 
     def abandon(self) -> None:
         """Let go of the connections now, from anywhere, without a loop to wait on."""

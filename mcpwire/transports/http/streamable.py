@@ -651,8 +651,7 @@ class HttpChannel:
     def forked(self) -> None:
         """Refuse every use: this process was forked off the one that connected."""
         self._is_forked = True
-        # An engine that abandons otherwise than in a forked process says so.
-        getattr(self._engine, "forked", self._engine.abandon)()
+        self._engine.forked()
         self._closed_by_us = self._is_over = True
         if self._dead is None:
             self._dead = TransportError("left to the parent", target=self.target)
