@@ -9,7 +9,7 @@ PACKAGE = [
     Module.parse("mcpwire.testing", "", is_package=True),
     Module.parse("mcpwire.client.calls", "class Calls:\n    __slots__ = ('_slot',)\n"),
     Module.parse(
-        "mcpwire.group.source",
+        "mcpwire.group.group",
         "def _read(): ...\nclass Source:\n    def go(self):\n        self._at = 1\n",
     ),
 ]
@@ -25,17 +25,17 @@ def looks(source):
     ("source", "found"),
     [
         ("client._slot", [("_slot", "mcpwire.client.calls")]),
-        ("client._at = 1", [("_at", "mcpwire.group.source")]),
+        ("client._at = 1", [("_at", "mcpwire.group.group")]),
         (
-            "from mcpwire.group.source import _read",
-            [("_read", "mcpwire.group.source"), ("import", "mcpwire.group.source")],
+            "from mcpwire.group.group import _read",
+            [("_read", "mcpwire.group.group"), ("import", "mcpwire.group.group")],
         ),
-        ("patch.setattr(source, '_read', f)", [("_read", "mcpwire.group.source")]),
+        ("patch.setattr(source, '_read', f)", [("_read", "mcpwire.group.group")]),
         (
             "from mcpwire.client.calls import Calls",
             [("import", "mcpwire.client.calls")],
         ),
-        ("import mcpwire.group.source", [("import", "mcpwire.group.source")]),
+        ("import mcpwire.group.group", [("import", "mcpwire.group.group")]),
     ],
 )
 def test_a_look_at_internals_is_found(source, found):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from mcpwire.config.entry import ServerEntry
 from mcpwire.config.expansion import expand
-from mcpwire.config.fields import schema
 from mcpwire.config.loading import Configuration, default_files, load
+from mcpwire.config.schema import schema
 from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import ConfigError
 

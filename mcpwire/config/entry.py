@@ -1,4 +1,4 @@
-"""One configured server, and the targets that are made of it."""
+"""`ServerEntry`: one configured server, its target and its `Member`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HTTP_FIELDS: Final = (
     "headers",
     "auth",
 )
-"""What an entry may say of a URL, in the order in which it is checked."""
+"""The fields for `Http` beside the URL, in the order of their checks."""
 
 
 def _tuple(value: Any) -> Any:
@@ -56,26 +56,25 @@ def _shown_auth(value: Any) -> str:
 
 @attrs.frozen(kw_only=True, repr=False)
 class ServerEntry:
-    """What a configuration says of one server, its variables filled in.
+    """One configured server, with its variables expanded.
 
-    Secrets stay out of the repr. Entries are equal where they say the same, whichever
-    file says it.
+    The repr shows no secrets. Entries are equal if all fields but `file` are.
     """
 
     name: str
 
     transport: Literal["stdio", "http"]
-    """Whether it is started or at a URL."""
+    """Whether it is a child process or at a URL."""
 
     enabled: bool = True
-    """If not, it is left out; its variables are not filled in."""
+    """If not, it is left out, and its variables are not expanded."""
 
     command: str | None = None
     args: tuple[str, ...] = attrs.field(default=(), converter=_tuple, repr=_shown_args)
     env: Mapping[str, str] | None = attrs.field(
         default=None, converter=_copied, repr=_shown_names
     )
-    """Variables to set, those of `env_file` among them."""
+    """Variables to set, with those of `env_file`."""
 
     inherit_env: bool | tuple[str, ...] = attrs.field(default=(), converter=_tuple)
     cwd: str | None = None
@@ -87,7 +86,7 @@ class ServerEntry:
     auth: str | Mapping[str, Any] | None = attrs.field(
         default=None, converter=_copied, repr=_shown_auth
     )
-    """``"oauth"``, a token, or the table that says more, by our names."""
+    """``"oauth"``, a token, or a table with our names for its fields."""
 
     ca_file: str | None = None
     client_cert: str | None = None
@@ -95,13 +94,13 @@ class ServerEntry:
     allow_insecure: bool = False
 
     timeout: float | None = None
-    """Limit of each request, in seconds; ``inf``: none; ``None``: the group's."""
+    """Limit of each request, in seconds; ``inf``: no limit; ``None``: the group's."""
 
     connect_timeout: float | None = None
     """Limit of connecting, in seconds, likewise."""
 
     allowed_tools: tuple[str, ...] | None = attrs.field(default=None, converter=_tuple)
-    """Globs of the tools there are; ``None``: all. An empty tuple: none."""
+    """Globs of the allowed tools; ``None``: all tools. An empty tuple: no tool."""
 
     denied_tools: tuple[str, ...] = attrs.field(default=(), converter=_tuple)
     require_confirmation: bool | str | tuple[str, ...] = attrs.field(
@@ -111,15 +110,15 @@ class ServerEntry:
     trace_context: bool | None = None
     trace_argument: str | None = None
     mode: str | None = None
-    """Which protocol era is spoken, as `Client` takes it; ``None``: the group's."""
+    """The protocol era, as for `Client`; ``None``: the group's."""
 
     revision: str | None = None
-    """The only protocol version that is spoken, instead of `mode`."""
+    """The only protocol version, instead of `mode`."""
 
     roots: tuple[str, ...] | None = attrs.field(default=None, converter=_tuple)
 
     file: str | None = attrs.field(default=None, eq=False)
-    """The file that says so."""
+    """The file of the entry."""
 
     def __repr__(self) -> str:
         shown = [repr(self.name)]
@@ -131,10 +130,10 @@ class ServerEntry:
         return f"ServerEntry({', '.join(shown)})"
 
     def to_target(self) -> Stdio | Http:
-        """Return what a client connects to.
+        """Return the target for a `Client`.
 
         Raises:
-            ValueError: A field cannot be what it is; not where `load` made the entry.
+            ValueError: A field is invalid; never for an entry made by `load`.
         """
         if self.transport == "http":
             from mcpwire.transports.http.target import Http
@@ -151,16 +150,16 @@ class ServerEntry:
         )
 
     def http_options(self) -> dict[str, Any]:
-        """Return what `Http` is given beside the URL.
+        """Return the arguments of `Http` beside the URL.
 
         Raises:
-            ValueError: What `auth` says makes no sense.
+            ValueError: `auth` is invalid.
         """
         options = {name: getattr(self, name) for name in HTTP_FIELDS}
         return {**options, "auth": _grant(self.auth)}
 
     def paths_of_roots(self) -> list[Any] | None:
-        """Return the roots as `Client` takes them: paths, and URIs as they are."""
+        """Return the roots for a `Client`: absolute paths, and URIs unchanged."""
         if self.roots is None:
             return None
         return [
@@ -169,13 +168,13 @@ class ServerEntry:
         ]
 
     def to_member(self) -> Member:
-        """Return it as a member of a group, with what it says of calls and tools."""
+        """Return the entry as a member of a group."""
         from mcpwire.group import Member
 
         return Member(self.to_target(), **self.member_options())
 
     def member_options(self) -> dict[str, Any]:
-        """Return what `Member` is given beside the target: what the entry says only."""
+        """Return the arguments of `Member` beside the target, without unset ones."""
         allow, deny = self.allowed_tools or (), self.denied_tools
         if self.allowed_tools == ():
             deny = ("*",)  # an empty list of what is allowed allows nothing
@@ -195,7 +194,7 @@ class ServerEntry:
 
 
 def _grant(auth: Any) -> Any:
-    """Return what `Http` takes as ``auth``."""
+    """Return the ``auth`` argument of `Http`."""
     if not isinstance(auth, Mapping):
         return auth
     from mcpwire.auth import config
@@ -212,6 +211,6 @@ def _grant(auth: Any) -> Any:
     try:
         return kinds[auth["type"]](**options)
     except TypeError as error:
-        # A field that has no default; the message names it, and no value.
+        # A field without a default; the message names it, and no value.
         missing = str(error).rpartition("argument: ")[2] or "a field"
         raise ValueError(f"{missing} is missing") from error

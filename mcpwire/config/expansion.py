@@ -1,7 +1,7 @@
 """Variables in a configuration: ``${NAME}``, ``${NAME:-default}`` and ``$${``.
 
-What a variable holds is put in as it is and not looked at again. No message repeats the
-text around a variable, for that is where secrets stand.
+A variable's value is inserted unchanged and not expanded again. No message repeats the
+text around a variable, which may be a secret.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "VARIABLE",
-    "Filled",
+    "Expanded",
     "expand",
     "read_variables",
 ]
 
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""What may be the name of a variable."""
+"""The name of a variable."""
 
 NESTED: Final = 8
 """How deeply defaults may hold variables with defaults."""
@@ -40,13 +40,13 @@ EDITOR_NAMES: Final = frozenset(
         "/",
     }
 )
-"""What editors put in where a configuration names it, and nobody else does."""
+"""Variables that only editors set."""
 
 
-class Filled(str):
-    """A text with its variables filled in; reprs show it as it was written.
+class Expanded(str):
+    """A text with expanded variables; its repr is the text before that.
 
-    Messages that mask URLs and show commands do the same with its `written`.
+    Messages that mask URLs and show commands use its `written`, too.
     """
 
     __slots__ = ("written",)
@@ -55,15 +55,15 @@ class Filled(str):
 
     @classmethod
     def of(cls, text: str, written: str) -> str:
-        """Return a text that remembers how it was written, where that is otherwise."""
+        """Return a text that keeps its source, where the two differ."""
         if text == written:
             return text
-        filled = cls(text)
-        filled.written = written
-        return filled
+        expanded = cls(text)
+        expanded.written = written
+        return expanded
 
     def __repr__(self) -> str:
-        """Return what was written, as a string's repr."""
+        """Return the repr of the text before expansion."""
         return repr(self.written)
 
 
@@ -75,8 +75,8 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     may hold variables itself. ``$${`` is a literal ``${``; any other ``$`` is itself.
 
     Raises:
-        ValueError: A variable is not set, or a ``${`` begins none; shows the name of
-            the variable, and nothing else of the text.
+        ValueError: A variable is not set, or a ``${`` begins no variable; shows only
+            the variable's name.
     """
     return _expanded(text, variables, NESTED) if "${" in text else text
 
@@ -99,7 +99,7 @@ def _expanded(text: str, variables: Mapping[str, str], depth: int) -> str:
 
 
 def _closing(text: str, start: int) -> int:
-    """Return where the brace stands that closes what was opened before."""
+    """Return the position of the closing brace."""
     level = 1
     for brace in _BRACE.finditer(text, start):
         level += -1 if brace[0] == "}" else 1
@@ -133,7 +133,7 @@ def _no_variable(inside: str) -> str:
 
 
 def _of_editors(what: str) -> str:
-    return f"{what} is filled in by editors only: use a variable such as ${{NAME}}"
+    return f"{what} is set by editors only: use a variable such as ${{NAME}}"
 
 
 _LINE: Final = re.compile(
@@ -149,12 +149,11 @@ _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t"}
 def read_variables(text: str) -> dict[str, str]:
     r"""Return the variables of a file.
 
-    A value may stand in quotes; in double ones ``\n``, ``\r`` and ``\t`` are what they
-    are elsewhere. ``#`` begins a comment, ``export`` before a name is passed over, and
-    nothing is filled in.
+    A value may have quotes; ``\n``, ``\r`` and ``\t`` are escapes in double ones. ``#``
+    begins a comment, ``export`` before a name is ignored. Variables are not expanded.
 
     Raises:
-        ValueError: A line is no such line; shows its number only.
+        ValueError: A line is malformed; shows only its number.
     """
     found: dict[str, str] = {}
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):

@@ -1,23 +1,31 @@
-"""`load`: sources and layers to a `Configuration`."""
+"""`load`: reads sources and layers, and makes a `Configuration` of them."""
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from mcpwire.config.checks import check_entry
-from mcpwire.config.documents import RawEntry, merge, read_document
+from mcpwire.config.document import (
+    RawEntry,
+    Repeating,
+    check_entry,
+    merge,
+    read_document,
+)
 from mcpwire.config.entry import HTTP_FIELDS, ServerEntry
-from mcpwire.config.reading import read_file, read_text
+from mcpwire.config.expansion import read_variables
 from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import ConfigError, UnknownServer
+from mcpwire.wire.json import JSONDecodeError, loads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,24 +40,24 @@ __all__ = [
 ]
 
 VARIABLE: Final = "MCPWIRE_CONFIG"
-"""The variable that names the one configuration to be read."""
+"""The environment variable with the path of the configuration."""
 
 HERE: Final = ("mcpwire.toml", ".mcp.json", "mcp.json")
-"""What is read of the working directory; of the same name the last one counts."""
+"""The files of the working directory, as layers."""
 
 
 def default_files(environment: Mapping[str, str] | None = None) -> tuple[Path, ...]:
-    """Return the files to be read, as layers: what a later one says counts.
+    """Return the default configuration files, as layers: a later one overrides.
 
-    ``MCPWIRE_CONFIG`` names the only one, whether it exists or not. Else they are those
-    that exist of ``~/.config/mcpwire/config.toml`` (or in ``XDG_CONFIG_HOME``),
+    ``MCPWIRE_CONFIG`` names the only one, whether it exists or not. Without it they are
+    the existing ones of ``~/.config/mcpwire/config.toml`` (or in ``XDG_CONFIG_HOME``),
     ``./mcpwire.toml``, ``./.mcp.json`` and ``./mcp.json``.
     """
     variables = os.environ if environment is None else environment
     if named := variables.get(VARIABLE):
         return (Path(named),)
     home = variables.get("XDG_CONFIG_HOME") or ""
-    if not os.path.isabs(home):  # noqa: PTH117 - the XDG rules: a relative one is none
+    if not os.path.isabs(home):  # noqa: PTH117 - XDG: a relative path counts as unset
         home = str(Path(variables.get("HOME") or "~").expanduser() / ".config")
     places = (Path(home, "mcpwire", "config.toml"), *map(Path, HERE))
     return tuple(place for place in places if place.is_file())
@@ -60,7 +68,7 @@ logger: Final = logging.getLogger("mcpwire.config")
 Source: TypeAlias = (
     "str | os.PathLike[str] | Mapping[str, Any] | list[Any] | Configuration"
 )
-"""A file's path, or what stands in one, or what was loaded before."""
+"""A file's path, the content of one, or a loaded configuration."""
 
 
 @attrs.frozen
@@ -68,18 +76,18 @@ class Configuration:
     """Servers by name, in order."""
 
     servers: dict[str, ServerEntry] = attrs.field(factory=dict)
-    """All entries, those that are not enabled among them."""
+    """All entries, also disabled ones."""
 
     warnings: tuple[str, ...] = ()
-    """What is odd, one sentence each with file, entry and field; it was logged, too."""
+    """Logged warnings: one sentence each, with file, entry and field."""
 
     files: tuple[str, ...] = ()
-    """The files that were read, in order of their layers."""
+    """The files that were read, in the order of their layers."""
 
     raw: tuple[tuple[RawEntry, ...], ...] = attrs.field(
         default=(), repr=False, eq=False
     )
-    """What was read, by layers; another layer may come on top of it."""
+    """The entries of each layer, so that another layer can be added."""
 
     def __getitem__(self, name: str) -> ServerEntry:
         """Return the entry of that name.
@@ -107,10 +115,10 @@ class Configuration:
         return {name: entry for name, entry in self.servers.items() if entry.enabled}
 
     def document(self) -> dict[str, Any]:
-        """Return what was read as one document, by our names, to be written as JSON.
+        """Return all layers as one document that can be written as JSON.
 
-        All layers are one in it; variables are not filled in, so that their secrets
-        stay where they are. All servers are in it, whichever were wanted.
+        It has our names for fields and all servers, whatever `only` was. Variables are
+        not expanded, so it holds none of their secrets.
         """
         raws = merge([list(layer) for layer in self.raw])
         return {
@@ -137,33 +145,40 @@ def load(
     only: Iterable[str] | None = None,
     deny_urls: UrlDenyList | Iterable[str] = (),
 ) -> Configuration:
-    """Read a configuration and the layers over it; check it and fill its variables in.
+    """Read a configuration and its layers, check them and expand their variables.
 
-    A source is the path of a ``.toml`` or ``.json`` file, or the dict or list that
-    stands in one. An entry of a later layer takes the place of one of the same name, as
-    a whole, or only the fields that it has where it says ``merge = "fields"``.
-
-    Variables are those of `environment`, by default of this process. `only` names the
-    servers that are wanted: no other one is checked. `deny_urls` are the URLs that are
-    refused, see `UrlDenyList`.
+    Args:
+        source: The path of a ``.toml`` or ``.json`` file, or the dict or list that such
+            a file holds.
+        layers: More sources. A later entry replaces an earlier one of the same name, or
+            only single fields of it where it has ``merge = "fields"``.
+        environment: The variables; those of this process by default.
+        only: The names of the servers to check and return; all by default.
+        deny_urls: URLs that no server may have, see `UrlDenyList`.
 
     Raises:
         ConfigError: A file cannot be read, or an entry breaks a rule.
-        UnknownServer: `only` names one that there is none of.
-        ValueError: `layers` or `deny_urls` are none.
+        UnknownServer: `only` has an unknown name.
+        ValueError: `layers` is not a list, or `deny_urls` not a list of URLs.
     """
     if isinstance(layers, (str, os.PathLike, Mapping, Configuration)):
         raise ValueError("layers must be a list of sources, got a single one")
     variables = os.environ if environment is None else environment
     deny = deny_urls if isinstance(deny_urls, UrlDenyList) else UrlDenyList(deny_urls)
-    warnings: list[str] = []
     files: list[str] = []
     read = [layer for each in (source, *layers) for layer in _read(each, files)]
     raws = merge(read)
-    servers = {
-        name: _entry(raw, variables, deny, warnings)
-        for name, raw in _chosen(raws, only).items()
-    }
+    wanted = (only,) if isinstance(only, str) else tuple(raws if only is None else only)
+    for name in wanted:
+        if name not in raws:
+            raise UnknownServer(name, known=raws)
+    servers: dict[str, ServerEntry] = {}
+    warnings: list[str] = []
+    for name, raw in raws.items():
+        if name in wanted:
+            fields, found = check_entry(raw, variables, deny)
+            warnings += (*raw.warnings, *found)
+            servers[name] = _make_entry(raw, fields)
     for warning in warnings:
         logger.warning("%s", warning)
     kept = tuple(tuple(layer) for layer in read)
@@ -171,62 +186,40 @@ def load(
 
 
 def _read(source: Any, files: list[str]) -> list[list[RawEntry]]:
-    """Return the layers of a source."""
+    """Return the layers of a source, and add its file to `files`."""
     if isinstance(source, Configuration):
         files.extend(source.files)
         return [list(layer) for layer in source.raw]
-    file: str | None = None
-    document = source
     if isinstance(source, (str, os.PathLike)):
-        document, file = read_file(source)
+        document, file = _read_file(source)
         files.append(file)
-    elif isinstance(source, Mapping):
-        document = dict(source)
-    return [read_document(document, file)]
+        return [read_document(document, file)]
+    return [
+        read_document(dict(source) if isinstance(source, Mapping) else source, None)
+    ]
 
 
-def _chosen(
-    raws: dict[str, RawEntry], only: Iterable[str] | None
-) -> dict[str, RawEntry]:
-    if only is None:
-        return raws
-    wanted = (only,) if isinstance(only, str) else tuple(only)
-    for name in wanted:
-        if name not in raws:
-            raise UnknownServer(name, known=raws)
-    return {name: raw for name, raw in raws.items() if name in wanted}
-
-
-def _entry(
-    raw: RawEntry, variables: Mapping[str, str], deny: UrlDenyList, warnings: list[str]
-) -> ServerEntry:
-    checked, found = check_entry(raw, variables, deny)
-    warnings.extend((*raw.warnings, *found))
-    env_file = checked.pop("env_file", None)
-    if env_file is not None and checked["enabled"]:
-        checked["env"] = {**_variables(raw, env_file), **checked.get("env", {})}
-    entry = ServerEntry(name=raw.name, file=raw.file, **checked)
+def _make_entry(raw: RawEntry, fields: dict[str, Any]) -> ServerEntry:
+    path = fields.pop("env_file", None)
+    if path is not None and fields["enabled"]:
+        try:
+            variables = read_variables(_read_text(path, repr(path)))
+        except ConfigError as error:
+            raise raw.fault(str(error), "env_file") from error
+        except ValueError as error:
+            raise raw.fault(f"{path!r}: {error}", "env_file") from error
+        fields["env"] = {**variables, **fields.get("env", {})}
+    entry = ServerEntry(name=raw.name, file=raw.file, **fields)
     if entry.enabled:
-        _try(raw, entry)
+        _check_target(raw, entry)
     return entry
 
 
-def _variables(raw: RawEntry, path: str) -> dict[str, str]:
-    from mcpwire.config.expansion import read_variables
-
-    try:
-        return read_variables(read_text(path, repr(path)))
-    except ConfigError as error:
-        raise raw.fault(str(error), "env_file") from error
-    except ValueError as error:
-        raise raw.fault(f"{path!r}: {error}", "env_file") from error
-
-
-def _try(raw: RawEntry, entry: ServerEntry) -> None:
-    """Make the target field by field, so that it is known which one is wrong.
+def _check_target(raw: RawEntry, entry: ServerEntry) -> None:
+    """Make the target field by field, to find the one that it refuses.
 
     Raises:
-        ConfigError: One is.
+        ConfigError: It refuses one.
     """
     if entry.roots is not None:
         from mcpwire.protocol.client_features import as_source
@@ -245,23 +238,104 @@ def _try(raw: RawEntry, entry: ServerEntry) -> None:
         _attempt(raw, name, lambda: Http(entry.url or "", **options))
 
 
-IN_WORDS_OF_FILES: Final = (
+_WORDS_OF_FILES: Final = (
     ("allow_insecure=True", "allow_insecure = true"),
     ("a grant such as mcpwire.OAuth()", "a table"),
     ("auth= and an authorization header", "it and a header Authorization"),
 )
-"""What the library calls things, and what they are called here."""
+"""Words in the errors of the library, and the same for a configuration file."""
 
 
 def _attempt(raw: RawEntry, field: str, make: Callable[[], object]) -> None:
     try:
         make()
     except ValueError as error:
-        said = str(error)
-        for word, ours in IN_WORDS_OF_FILES:
-            said = said.replace(word, ours)
-        # Errors of the library begin with the option, as messages here do anyway.
-        match = re.match(rf"{field}(\[[0-9]+\])?:? ", said)
+        problem = str(error)
+        for word, ours in _WORDS_OF_FILES:
+            problem = problem.replace(word, ours)
+        # Errors of the library begin with the option, which `fault` puts there itself.
+        match = re.match(rf"{field}(\[[0-9]+\])?:? ", problem)
         at = (match[1] or "") if match is not None else ""
-        problem = said[match.end() :] if match is not None else said
+        problem = problem[match.end() :] if match is not None else problem
         raise raw.fault(problem, field, at) from error
+
+
+# Files...
+
+
+def _read_file(path: str | os.PathLike[str]) -> tuple[Any, str]:
+    """Return a file's document, and the file's name for messages.
+
+    Raises:
+        ConfigError: It cannot be read, or is neither TOML nor JSON.
+    """
+    name = os.fspath(path)
+    shown = name if name.isprintable() else repr(name)
+    ending = Path(name).suffix.lower() or Path(name).name.lower()
+    parse = {".toml": _parse_toml, ".json": _parse_json}.get(ending)
+    if parse is None:
+        raise ConfigError("must be named .toml or .json", file=shown)
+    return parse(_read_text(name, shown), shown), shown
+
+
+def _read_text(path: str, shown: str) -> str:
+    """Return a file's text; `shown` is its name for messages.
+
+    Raises:
+        ConfigError: It cannot be read, or is not UTF-8.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise ConfigError("does not exist", file=shown) from error
+    except IsADirectoryError as error:
+        raise ConfigError("is a directory", file=shown) from error
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise ConfigError(f"cannot be read: {reason}", file=shown) from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        at = error.start + 1
+    # Outside of the handler: its error holds the whole text, with its secrets.
+    raise ConfigError(f"is not UTF-8 (at byte {at})", file=shown)
+
+
+def _parse_toml(text: str, shown: str) -> Any:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # numbers of endless length, too
+        problem = _lowered(str(error))
+    raise ConfigError(f"is not TOML: {problem}", file=shown)
+
+
+def _parse_json(text: str, shown: str) -> Any:
+    try:
+        loads(text)
+    except JSONDecodeError as error:
+        problem = _lowered(error.msg)
+        if text.startswith(("/", "#"), error.pos) or text[: error.pos].endswith("/"):
+            problem = "it has no comments, take them out or write TOML"
+        where = f"(at line {error.lineno}, column {error.colno})"
+    else:
+        try:  # again, because only this parser shows repeated keys
+            return json.loads(text, object_pairs_hook=_table)
+        except RecursionError:
+            raise ConfigError("is nested too deeply", file=shown) from None
+    # Outside of the handler: its error holds the whole text, with its secrets.
+    raise ConfigError(f"is not JSON: {problem} {where}", file=shown)
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        table = Repeating(table)
+        table.repeated = tuple(key for key, count in counts.items() if count > 1)
+    return table

@@ -9,13 +9,11 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from mcpwire.gateway.app import Gateway
-    from mcpwire.gateway.delegating.queue import QueueDelegate
-    from mcpwire.gateway.delegating.splicer import ContentDelegate, Splicer
-    from mcpwire.gateway.plan import Changes, Plan, Planned, Source, Static
+    from mcpwire.gateway.delegates import ContentDelegate, QueueDelegate, Splicer
+    from mcpwire.gateway.gateway import Gateway
+    from mcpwire.gateway.plan import Changes, FromHeaders, Plan, Planned, Source, Static
     from mcpwire.gateway.session_ids import Kept
-    from mcpwire.gateway.sessions.from_headers import FromHeaders
-    from mcpwire.gateway.sessions.ids import HandleIds, SealedIds, SessionIds
+    from mcpwire.gateway.sessions import HandleIds, SealedIds, SessionIds
     from mcpwire.gateway.splicing import (
         PendingBatch,
         token_of,
@@ -45,12 +43,17 @@ __all__ = [
 ]
 
 _EXPORTS: Final = {
-    "mcpwire.gateway.app": ("Gateway",),
-    "mcpwire.gateway.delegating.queue": ("QueueDelegate",),
-    "mcpwire.gateway.delegating.splicer": ("ContentDelegate", "Splicer"),
-    "mcpwire.gateway.plan": ("Changes", "Plan", "Planned", "Source", "Static"),
-    "mcpwire.gateway.sessions.from_headers": ("FromHeaders",),
-    "mcpwire.gateway.sessions.ids": ("HandleIds", "SealedIds", "SessionIds"),
+    "mcpwire.gateway.gateway": ("Gateway",),
+    "mcpwire.gateway.delegates": ("ContentDelegate", "QueueDelegate", "Splicer"),
+    "mcpwire.gateway.plan": (
+        "Changes",
+        "FromHeaders",
+        "Plan",
+        "Planned",
+        "Source",
+        "Static",
+    ),
+    "mcpwire.gateway.sessions": ("HandleIds", "SealedIds", "SessionIds"),
     "mcpwire.gateway.tracing": ("JsonLines",),
     "mcpwire.gateway.session_ids": ("Kept",),
     "mcpwire.gateway.splicing": (

@@ -7,32 +7,68 @@ is looked up without asking anybody.
 from __future__ import annotations
 
 import asyncio
-import logging
+import math
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InternalError, InvalidMessage, NameCollision
-from mcpwire.gateway.lists.one import ServerList
-from mcpwire.gateway.lists.templates import TemplateOwners
+import attrs
+
+from mcpwire.errors import (
+    InternalError,
+    InvalidMessage,
+    InvalidParams,
+    MCPError,
+    NameCollision,
+    RemoteProtocolError,
+)
+from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.merging import (
+    Listed,
     Merged,
+    listed,
     merge_named,
     merge_resources,
     merge_templates,
     read_alias,
 )
+from mcpwire.protocol.methods import find
+from mcpwire.protocol.multistep import pages
+from mcpwire.server.app import Server
+from mcpwire.server.log_limit import LimitedLogger
+from mcpwire.tools.extras import EXTRAS
+from mcpwire.transports.http.target import Http
+from mcpwire.types import encode
+from mcpwire.types.meta import TRACE_KEYS
 from mcpwire.wire.headers import find_param_headers
+from mcpwire.wire.json import encode as encode_json
+from mcpwire.wire.uri_template import (
+    TemplateError,
+    UriMatcher,
+    UriTemplate,
+    encode_literal,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
-    from mcpwire.gateway.merging import Listed
-    from mcpwire.gateway.upstream import Upstream
-    from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.gateway.plan import Plan
+    from mcpwire.gateway.upstreams import Upstream, Upstreams
+    from mcpwire.server.request import RequestContext
+    from mcpwire.versions import Revision
     from mcpwire.wire.headers import ParamHeader
 
-__all__ = ["KINDS", "Catalog"]
+    Json = dict[str, Any]
 
-logger = logging.getLogger("mcpwire")
+__all__ = [
+    "KINDS",
+    "Catalog",
+    "Descriptions",
+    "ServerList",
+    "TemplateOwners",
+    "call_extra",
+    "extras_of",
+]
+
+logger = LimitedLogger("mcpwire")
 
 KINDS: Final = {
     "tools": ("tools/list", "tools"),
@@ -248,3 +284,344 @@ def _param_headers(tools: Merged, name: str) -> tuple[ParamHeader, ...]:
         return find_param_headers(schema)
     except InvalidMessage:  # clients leave such a tool out
         return ()
+
+
+MAX_LIST: Final = 16 * 1024 * 1024
+"""How long all pages of one list may be together, in bytes of JSON: they are kept."""
+
+RETRY_S: Final = 30.0
+"""How long a server that could not be connected to is left alone."""
+
+LIST_RETRY_S: Final = 5.0
+"""How long a server whose list failed is left alone."""
+
+
+class ServerList:
+    """One list of one server; see the module's text.
+
+    Args:
+        upstream: The server.
+        method: What asks for one page.
+        as_tools: What else there is as tools, in the list of these: ``"resources"``,
+            ``"prompts"``, both or nothing.
+
+    Attributes:
+        upstream: As given.
+        wanted: Counts its changes.
+        got: Which of them is here; -1: none yet.
+        found: What it lists; ``None``: it failed.
+    """
+
+    __slots__ = (
+        "_as_tools",
+        "_method",
+        "_retry_at",
+        "_task",
+        "found",
+        "got",
+        "upstream",
+        "wanted",
+    )
+
+    def __init__(
+        self, upstream: Upstream, method: str, as_tools: Collection[str]
+    ) -> None:
+        self.upstream = upstream
+        self._method = method
+        self._as_tools = as_tools
+        self._task: asyncio.Task[None] | None = None
+        self._retry_at = 0.0
+        self.wanted = 0
+        self.got = -1
+        self.found: Listed | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether what is here is what there is, as far as we know."""
+        if self.got < self.wanted:
+            return False
+        if self.found is not None:
+            return True
+        return asyncio.get_running_loop().time() < self._retry_at
+
+    async def refresh(self) -> None:
+        """Have it as it was when this was called, or later."""
+        if self.got >= self.wanted:
+            self.wanted += 1  # it failed, and may go better now
+        wanted = self.wanted
+        while self.got < wanted:
+            if self._task is None:
+                self._task = asyncio.get_running_loop().create_task(
+                    self._fetch(), name="mcpwire-list"
+                )
+            # Whoever waits may leave; the others still want it.
+            await asyncio.wait((self._task,))
+
+    async def _fetch(self) -> None:
+        upstream, version = self.upstream, self.wanted
+        try:
+            async with asyncio.timeout(upstream.timeout):
+                found = await self._pages()
+        except (MCPError, OSError) as error:
+            self.found = None
+            self._retry_at = asyncio.get_running_loop().time() + LIST_RETRY_S
+            upstream.problems[self._method] = error
+            logger.warning(
+                "%s of the server %r is left out: %s",
+                self._method,
+                upstream.name,
+                error,
+                kind=(self._method, upstream.name),
+                extra={"server": upstream.name, "error": error},
+            )
+        else:
+            self.found = found
+            upstream.problems.pop(self._method, None)
+        finally:
+            self.got, self._task = version, None
+
+    async def _pages(self) -> Listed:
+        """Fetch all pages, as they come."""
+        upstream, method = self.upstream, self._method
+        if self._as_tools and not upstream.offers(method.partition("/")[0]):
+            return Listed(
+                server=upstream.name,
+                is_bare=upstream.planned.is_bare,
+                rules=upstream.planned.rules,
+                extras=tuple(self._extras()),
+            )
+        steps = pages(method, {}, limit=upstream.limits.pages)
+        planned, room = upstream.planned, MAX_LIST
+        spec = find(method)
+        assert spec is not None
+        assert spec.list_key is not None
+        try:
+            step: Any = next(steps)
+            while True:
+                try:
+                    result = await upstream.client.request(
+                        method, dict(step.params), timeout=upstream.timeout
+                    )
+                except MCPError as error:
+                    step = steps.throw(error)
+                else:
+                    room -= len(encode_json(result))
+                    if room < 0:
+                        raise RemoteProtocolError(
+                            f"{method}: the list has more than {MAX_LIST} bytes"
+                        )
+                    step = steps.send(result)
+        except StopIteration as done:
+            return listed(
+                upstream.name,
+                done.value,
+                spec.list_key,
+                is_bare=planned.is_bare,
+                rules=planned.rules,
+                extras=self._extras(),
+            )
+
+    def _extras(self) -> list[dict[str, Any]]:
+        wanted = self._as_tools if self._method == "tools/list" else ()
+        return extras_of(self.upstream, wanted)
+
+    def close(self) -> None:
+        """Fetch nothing more."""
+        if self._task is not None:
+            self._task.cancel()
+
+
+_LISTS: Final = {"mcp_list_resources": "resources", "mcp_list_prompts": "prompts"}
+"""Those that only show what the gateway knows already."""
+
+_METHODS: Final = {
+    "mcp_read_resource": ("resources/read", "uri"),
+    "mcp_get_prompt": ("prompts/get", "name"),
+}
+
+
+def extras_of(upstream: Upstream, wanted: Collection[str]) -> list[Json]:
+    """Return the tools that a server gets beside its own, of the kinds wanted."""
+    return [
+        encode(extra.tool)
+        for extra in EXTRAS.values()
+        if extra.needs in wanted and upstream.offers(extra.needs)
+    ]
+
+
+async def call_extra(
+    upstream: Upstream,
+    name: str,
+    arguments: Any,
+    request: RequestContext,
+    upstreams: Upstreams,
+) -> Json:
+    """Answer the call of such a tool.
+
+    Raises:
+        RPCError: The arguments are none, or the server refused.
+    """
+    if arguments is None:
+        arguments = {}
+    if type(arguments) is not dict:
+        raise InvalidParams("params.arguments must be an object")
+    kind = _LISTS.get(name)
+    if kind is not None:
+        found = {kind: await upstreams.catalog.items_of(kind, upstream)}
+        return {"content": [_text(found)], "structuredContent": found}
+    method, key = _METHODS[name]
+    if type(arguments.get(key)) is not str:
+        raise InvalidParams(f"params.arguments.{key} must be a string")
+    result: Json = await forward(upstream, method, dict(arguments), request, upstreams)
+    if result.get("resultType", "complete") != "complete":
+        return result
+    return _RESULTS[method](result)
+
+
+def _text(value: Any) -> Json:
+    return {"type": "text", "text": encode_json(value).decode()}
+
+
+def _read(result: Json) -> Json:
+    contents = result.get("contents")
+    blocks = [
+        {"type": "text", "text": part["text"]}
+        if type(part.get("text")) is str
+        else {"type": "resource", "resource": part}
+        for part in (contents if type(contents) is list else ())
+        if type(part) is dict
+    ]
+    return {"content": blocks}
+
+
+def _prompted(result: Json) -> Json:
+    messages = result.get("messages")
+    found = [m for m in (messages if type(messages) is list else ()) if type(m) is dict]
+    return {
+        "content": [m["content"] for m in found if type(m.get("content")) is dict],
+        "structuredContent": {"messages": found},
+    }
+
+
+_RESULTS: Final[dict[str, Callable[[Json], Json]]] = {
+    "resources/read": _read,
+    "prompts/get": _prompted,
+}
+
+
+class TemplateOwners:
+    """The templates of a merged list, ready to be held against URIs."""
+
+    def __init__(self, templates: Merged) -> None:
+        tests: dict[str, Callable[[str], bool]] = {}
+        self._tests: list[tuple[str, Callable[[str], bool]]] = []
+        for server, template in templates.names:
+            if template not in tests:
+                tests[template] = _test(template)
+            self._tests.append((server, tests[template]))
+
+    def of(self, uri: str) -> list[str]:
+        """Return the servers that have a template for a URI, each once, in order."""
+        found = (server for server, fits in self._tests if fits(uri))
+        return list(dict.fromkeys(found))
+
+
+def _test(text: str) -> Callable[[str], bool]:
+    """Return what tells whether a template gives a URI; rather yes than no."""
+    try:
+        template = UriTemplate(text)
+    except TemplateError:
+        return lambda uri: uri == text
+    try:
+        # What may be in a value is for the server to say.
+        matcher = UriMatcher(template, unchecked=template.names)
+    except TemplateError:
+        first = template.parts[0] if template.parts else ""
+        beginning = encode_literal(first) if isinstance(first, str) else ""
+        return lambda uri: uri.startswith(beginning)
+    return lambda uri: matcher.match(uri) is not None
+
+
+MOST: Final = 1_000
+
+
+@attrs.frozen
+class _Kept:
+    plan: Plan
+    described: dict[str, Any]
+    fresh_until: float
+
+
+class Descriptions:
+    """Capabilities and instructions of the servers of a plan, by protocol version.
+
+    Kept for plans with a server that costs a process. A connection over HTTP is made
+    with its session: its session id is a part of ids that other processes understand.
+    A server over HTTP that gets a client's header fields may say something else to each
+    client, so that nothing is kept of it.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, _Kept] = {}
+
+    def find(
+        self, plan: Plan, revision: Revision, headers: Iterable[str]
+    ) -> dict[str, Any] | None:
+        """Return what the servers of a plan can do, if that is known.
+
+        Args:
+            plan: The servers.
+            revision: The protocol version of the client.
+            headers: The names of the header fields that go along to them.
+        """
+        if _is_personal(plan, headers):
+            return None
+        kept = self._kept.get((plan.key, plan.one, revision.name))
+        if kept is None or not _are_same(kept.plan, plan):
+            return None
+        now = asyncio.get_running_loop().time()
+        return dict(kept.described) if now < kept.fresh_until else None
+
+    def keep(
+        self,
+        plan: Plan,
+        revision: Revision,
+        described: dict[str, Any],
+        *,
+        headers: Iterable[str],
+        is_complete: bool,
+    ) -> None:
+        """Keep what the servers of a plan can do.
+
+        Args:
+            plan: The servers.
+            revision: The protocol version of the client.
+            described: Members of the answer to ``initialize``.
+            headers: As for `find`.
+            is_complete: Whether all servers are connected; else it is kept until those
+                that failed are tried again.
+        """
+        if all(isinstance(each.target, (Http, Server)) for each in plan.servers):
+            return
+        if _is_personal(plan, headers):
+            return
+        while len(self._kept) >= MOST:
+            del self._kept[next(iter(self._kept))]
+        now = asyncio.get_running_loop().time()
+        fresh_until = math.inf if is_complete else now + RETRY_S
+        self._kept[plan.key, plan.one, revision.name] = _Kept(
+            plan, dict(described), fresh_until
+        )
+
+
+def _is_personal(plan: Plan, headers: Iterable[str]) -> bool:
+    # What tells one request from the next tells nobody from anybody.
+    return any(name not in TRACE_KEYS for name in headers) and any(
+        isinstance(each.target, Http) for each in plan.servers
+    )
+
+
+def _are_same(one: Plan, other: Plan) -> bool:
+    return len(one.servers) == len(other.servers) and all(
+        each.is_as(also) for each, also in zip(one.servers, other.servers, strict=True)
+    )

@@ -13,19 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mcpwire.errors import InvalidRequest
-from mcpwire.gateway.bridge import (
-    SessionDownstream,
-    StandaloneDownstream,
-    forget_session,
-    roots_changed,
-    take_headers,
-)
-from mcpwire.gateway.descriptions import Descriptions
+from mcpwire.gateway.catalog import Descriptions
+from mcpwire.gateway.downstream import SessionDownstream, StandaloneDownstream
 from mcpwire.gateway.plan import BY_PATH, Plan
-from mcpwire.gateway.pool import CLOSED, UpstreamsBusy
+from mcpwire.gateway.relay import take_headers
 from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
-from mcpwire.gateway.task_ids import TaskIds
-from mcpwire.gateway.upstreams import Upstreams
+from mcpwire.gateway.subscriptions import forget_session, roots_changed
+from mcpwire.gateway.translation import TaskIds
+from mcpwire.gateway.upstreams import CLOSED, Upstreams, UpstreamsBusy
 from mcpwire.protocol.methods import available, declared_extensions
 from mcpwire.protocol.request_state import ANONYMOUS
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
@@ -38,9 +33,9 @@ from mcpwire.wire.json import encode
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from mcpwire.gateway.app import Gateway
+    from mcpwire.gateway.gateway import Gateway
     from mcpwire.gateway.routes import Answer
-    from mcpwire.gateway.sessions.keeping import Keeping
+    from mcpwire.gateway.sessions import Keeping
     from mcpwire.server.auth.principal import PrincipalKey
     from mcpwire.server.handlers import Handler
     from mcpwire.server.request import RequestContext, Session
@@ -392,7 +387,7 @@ class GatewayDispatcher(Dispatcher):
     def _keeping(self) -> Keeping:
         """What makes the ids of sessions, which there are over HTTP only."""
         if self._kept_by is None:
-            from mcpwire.gateway.sessions.keeping import Keeping
+            from mcpwire.gateway.sessions import Keeping
 
             self._kept_by = Keeping(self._gateway, self)
         return self._kept_by

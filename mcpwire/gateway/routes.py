@@ -9,26 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams, LocalProtocolError, ResourceNotFound, RPCError
-from mcpwire.gateway.bridge import (
-    TASK_CAPABILITIES,
-    forward,
-    listen,
-    set_level,
-    subscribe,
-    task_methods,
-    unsubscribe,
-)
-from mcpwire.gateway.lists.extras import call_extra
+from mcpwire.gateway.catalog import call_extra
+from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.merging import has_links, page_of, with_links, with_uris
+from mcpwire.gateway.subscriptions import listen, set_level, subscribe, unsubscribe
+from mcpwire.gateway.tasks import TASK_CAPABILITIES, task_methods
 from mcpwire.tools.transforms import check_arguments, without
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from mcpwire.gateway.app import Gateway
+    from mcpwire.gateway.gateway import Gateway
     from mcpwire.gateway.merging import Merged
-    from mcpwire.gateway.upstream import Upstream
-    from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.gateway.upstreams import Upstream, Upstreams
     from mcpwire.server.request import RequestContext
     from mcpwire.tools.transforms import ToolTransform
 

@@ -7,7 +7,11 @@ statement of the specification that makes it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from base64 import urlsafe_b64encode
+from collections import OrderedDict, deque
+from hmac import compare_digest
+from hmac import digest as hmac_digest
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from mcpwire.errors import (
     ConnectionClosed,
@@ -27,21 +31,29 @@ from mcpwire.types.meta import (
     CLIENT_INFO,
     LOG_LEVEL,
     PROTOCOL_VERSION,
+    RELATED_TASK,
     SERVER_INFO,
 )
 from mcpwire.versions import REVISIONS, Era
+from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from mcpwire.protocol.request_state import Owner
     from mcpwire.versions import Revision
+
 
 __all__ = [
     "CANCELLED",
+    "CANCEL_GRACE_S",
     "ELICIT",
     "ROOTS",
     "ROUND_MEMBERS",
     "SAMPLE",
+    "TASKS_KEPT",
+    "InFlightCalls",
+    "TaskIds",
     "answer_across",
     "can_be_asked",
     "declared_again",
@@ -53,6 +65,7 @@ __all__ = [
     "reaches",
     "refusal",
     "visits_of",
+    "with_task_id",
     "without_rounds",
 ]
 
@@ -385,3 +398,149 @@ def passed_error(server: str, method: str, error: MCPError) -> RPCError:
             data["sent"] = error.sent
         sentence = f"{server!r} failed {method}: {error}"
     return InternalError(sentence, data=data)
+
+
+CANCEL_GRACE_S: Final = 5.0
+
+MAX_CANCELLED: Final = 1_024
+
+C = TypeVar("C")
+
+
+class InFlightCalls(Generic[C]):
+    """The calls in flight on one connection; times are seconds of one clock.
+
+    Attributes:
+        calls: Those calls, oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.calls: dict[C, None] = {}
+        self._cancelled: deque[float] = deque(maxlen=MAX_CANCELLED)  # when each ends
+
+    def add(self, call: C) -> None:
+        """Add a call that begins."""
+        self.calls[call] = None
+
+    def finish(self, call: C) -> None:
+        """Remove a call that was answered."""
+        self.calls.pop(call, None)
+
+    def cancel(self, call: C, now: float) -> None:
+        """Remove a call that was cancelled; it counts for a moment longer."""
+        if self.calls.pop(call, self) is None:
+            self._cancelled.append(now + CANCEL_GRACE_S)
+
+    def sole(self, now: float) -> C | None:
+        """Return the only call in flight; ``None``: there are several or none."""
+        return next(iter(self.calls), None) if self._count(now) == 1 else None
+
+    def _count(self, now: float) -> int:
+        """Return how many calls a message may belong to."""
+        while self._cancelled and self._cancelled[0] <= now:
+            self._cancelled.popleft()
+        return len(self.calls) + len(self._cancelled)
+
+    def owner(self, handle: object | None, now: float) -> C:
+        """Return the call of a request; `handle` is the one that the transport names.
+
+        Raises:
+            InternalError: The call has ended, or nothing shows which one it is.
+        """
+        if handle is not None:
+            for call in self.calls:
+                if call is handle:
+                    return call
+            raise InternalError("the call that this question belongs to is over")
+        count = self._count(now)
+        if count == 1 and self.calls:
+            return next(iter(self.calls))
+        if not self.calls:
+            raise InternalError(
+                "no call is under way that this question could belong to, and the "
+                "gateway serves several clients"
+            )
+        raise InternalError(
+            f"{count} calls are under way, and nothing on this connection shows which "
+            "of them this question belongs to"
+        )
+
+
+TASKS_KEPT: Final = 10_000
+"""How many tasks are remembered; the one that was used longest ago goes first."""
+
+_SIGNATURE_BYTES: Final = 16
+
+
+class TaskIds:
+    """The ids of one client's tasks: ``<the server's id>.<signature>``.
+
+    The signature binds an id to its server and its owner: what another client was given
+    means nothing here. Nothing has to be remembered for that, so that another process
+    with the same keys knows the ids, too.
+
+    Args:
+        keys: Secrets: the first one signs, all of them are accepted.
+        owner: The owner of the tasks, as far as that was proved.
+        limit: How many are remembered, for those that servers list or tell of unasked.
+    """
+
+    def __init__(
+        self, keys: Sequence[bytes], owner: Owner, limit: int = TASKS_KEPT
+    ) -> None:
+        self._keys = keys
+        self._owner = owner
+        self._limit = limit
+        self._known: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def claim(self, server: str, raw: str) -> str:
+        """Return what a task of the owner's is called from now on; remember it."""
+        task = (server, raw)
+        self._known[task] = name = self._sign(*task, self._keys[0])
+        self._known.move_to_end(task)
+        if len(self._known) > self._limit:
+            self._known.popitem(last=False)
+        return name
+
+    def name(self, server: str, raw: str) -> str | None:
+        """Return what a server's task is called; ``None``: not known as the owner's."""
+        return self._known.get((server, raw))
+
+    def find(self, name: object, servers: Iterable[str]) -> tuple[str, str] | None:
+        """Return the server of a task and what it calls it; ``None``: none has it."""
+        if type(name) is not str:
+            return None
+        raw, given = name.rpartition(".")[0], name.encode(errors="replace")
+        for server in servers:
+            for key in self._keys:
+                if compare_digest(self._sign(server, raw, key).encode(), given):
+                    return server, raw
+        return None
+
+    def _sign(self, server: str, raw: str, key: bytes) -> str:
+        text = encode(["task", *self._owner, server, raw])
+        signature = hmac_digest(key, text, "sha256")[:_SIGNATURE_BYTES]
+        return f"{raw}.{urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+
+def with_task_id(fields: dict[str, Any], raw: str, name: str) -> dict[str, Any]:
+    """Return what says something of a task as clients know it; most often the same.
+
+    Args:
+        fields: A result, or params.
+        raw: What the server calls the task.
+        name: What clients do.
+    """
+    if raw == name:
+        return fields
+    made = dict(fields)
+    if made.get("taskId") == raw:
+        made["taskId"] = name
+    task = made.get("task")
+    if type(task) is dict and task.get("taskId") == raw:
+        made["task"] = {**task, "taskId": name}
+    meta = made.get("_meta")
+    related = meta.get(RELATED_TASK) if type(meta) is dict else None
+    if type(related) is dict and related.get("taskId") == raw:
+        made["_meta"] = {**made["_meta"], RELATED_TASK: {**related, "taskId": name}}
+    return made

@@ -27,8 +27,7 @@ from mcpwire.errors import (
     RequestTimeout,
 )
 from mcpwire.group.backoff import Restarting
-from mcpwire.group.logs import warn
-from mcpwire.group.reports import ServerStatus
+from mcpwire.group.reports import ServerStatus, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+import logging
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
+
+from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.protocol.subscriptions import Notification
 
-__all__ = ["GroupEvent", "Report", "ServerState", "ServerStatus", "format_error"]
+
+__all__ = [
+    "GroupEvent",
+    "Report",
+    "ServerState",
+    "ServerStatus",
+    "fields",
+    "format_error",
+    "logger",
+    "relay",
+    "warn",
+]
 
 ServerState: TypeAlias = Literal[
     "idle", "connecting", "ready", "lost", "restarting", "failed", "needs_auth"
@@ -113,3 +127,63 @@ class ServerStatus:
         why = "" if self.error is None else f" ({format_error(self.error)})"
         again = f", {self.restarts} restart(s)" if self.restarts else ""
         return f"{self.server}: {self.state}{why}, {self.calls} call(s){again}"
+
+
+logger = logging.getLogger("mcpwire")
+
+LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+"""What servers call them; what is above is critical here."""
+
+EXCERPT: Final = 2_000
+"""How much of a server's log message is logged."""
+
+
+def fields(
+    server: str | None,
+    *,
+    error: BaseException | None = None,
+    tool: str | None = None,
+    uri: str | None = None,
+    timeout: float | None = None,
+    **more: Any,
+) -> Mapping[str, Any]:
+    """Return the fields of one record."""
+    return {
+        "server": server,
+        "tool": tool,
+        "uri": mask_url(uri) if isinstance(uri, str) else None,
+        "timeout": timeout if timeout is not None else getattr(error, "timeout", None),
+        "error": None if error is None else format_error(error),
+        **more,
+    }
+
+
+def relay(server: str, params: Mapping[str, Any]) -> None:
+    """Log what a server logged, where nobody else hears it; escaped and cut."""
+    level = params.get("level")
+    number = LEVELS.get(level, logging.CRITICAL) if isinstance(level, str) else 0
+    if not logger.isEnabledFor(number):
+        return
+    data, name = params.get("data"), params.get("logger")
+    said = repr(data)
+    said = said if len(said) <= EXCERPT else f"{said[:EXCERPT]}..."
+    logger.log(
+        number, "server %r logged: %s", server, said, extra=fields(server, logger=name)
+    )
+
+
+def warn(what: str, server: str | None, error: BaseException, **about: Any) -> None:
+    """Say that something failed, and on which server."""
+    logger.warning(
+        "server %r: %s failed: %s",
+        server,
+        what,
+        format_error(error),
+        extra=fields(server, error=error, **about),
+    )

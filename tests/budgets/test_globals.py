@@ -18,8 +18,8 @@ PACKAGE = Path(mcpwire.__file__).parent
 ALLOWED = {
     "cli/ask/pages.py: STAYING": "browsers that outlive the command, so no zombies",
     "protocol/skills.py: _bounded_loader": "a class, made with PyYAML",
-    "gateway/bridge/headers.py: _causing": "a context variable is the task's own",
-    "gateway/upstream.py: NOTHING": "stays empty: who gets it only reads",
+    "gateway/relay.py: _causing": "a context variable is the task's own",
+    "gateway/upstreams.py: NOTHING": "stays empty: who gets it only reads",
     "server/asking/context.py: _current": "a context variable is the task's own",
     "server/auth/principal.py: client_address": "a context variable is the task's own",
     "server/features/calling.py: _NOTHING": "stays empty: who gets it only reads",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sentinel import SENTINEL
 
 from mcpwire.config import ConfigError, Configuration, load
-from mcpwire.config.fields import FIELDS
+from mcpwire.config.schema import FIELDS
 
 SECRET = st.sampled_from(
     [

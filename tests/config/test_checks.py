@@ -4,9 +4,8 @@ import math
 
 import pytest
 
-from mcpwire.config.checks import check_entry
-from mcpwire.config.documents import read_document
-from mcpwire.config.fields import FIELDS
+from mcpwire.config.document import check_entry, read_document
+from mcpwire.config.schema import FIELDS
 from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import ConfigError
 
@@ -288,7 +287,7 @@ C = {"command": "c"}
             {**C, "enabled": True, "disabled": False},
             "disabled: says the same as enabled: keep one of them",
         ),
-        ({**C, "merge": "deep"}, "merge: must be 'fields' or 'entry'"),
+        ({**C, "merge": "deep"}, "merge: must be 'fields' or 'entry', got 'deep'"),
         ({**C, "merge": 7}, "merge: must be 'fields' or 'entry', got an integer"),
         ({**C, "cwd": object()}, "cwd: must be a string, got a object"),
         # ...variables...

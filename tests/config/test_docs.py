@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcpwire.config import load
-from mcpwire.config.fields import FIELDS, FORMS
+from mcpwire.config.schema import FIELDS, FORMS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "config.md").read_text(encoding="utf-8")
 FILES = [

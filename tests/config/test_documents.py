@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpwire.config.documents import Repeating, merge, read_document
+from mcpwire.config.document import Repeating, merge, read_document
 from mcpwire.errors import ConfigError
 
 TIME = {"command": "time"}

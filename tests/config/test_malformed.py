@@ -17,7 +17,7 @@ FORMS = (
     "'enterprise_managed', or token_env stands there"
 )
 TYPES = "must be 'stdio', 'http', 'sse', 'streamable-http' or 'url'"
-BY_EDITORS = "is filled in by editors only: use a variable such as ${NAME}"
+BY_EDITORS = "is set by editors only: use a variable such as ${NAME}"
 
 
 def entry(*lines):
@@ -26,17 +26,17 @@ def entry(*lines):
 
 TOML = [
     # Files...
-    ("servers = ", "is no TOML: invalid value (at end of document)"),
+    ("servers = ", "is not TOML: invalid value (at end of document)"),
     (
         '[[servers]\nname = "a"',
         (
-            "is no TOML: expected ']]' at the end of an array declaration"
+            "is not TOML: expected ']]' at the end of an array declaration"
             " (at line 1, column 10)"
         ),
     ),
     (
         'x = 1\nx = "SENTINEL"',
-        "is no TOML: cannot overwrite a value (at end of document)",
+        "is not TOML: cannot overwrite a value (at end of document)",
     ),
     ("", "holds no servers: there is no mcpServers, mcp_servers or servers"),
     (
@@ -219,22 +219,22 @@ TOML = [
 ]
 
 JSON = [
-    ("", ("is no JSON: input is a zero-length, empty document (at line 1, column 1)")),
+    ("", ("is not JSON: input is a zero-length, empty document (at line 1, column 1)")),
     (
         '{\n  "mcpServers": {\n    // none\n  }\n}',
         (
-            "is no JSON: comments are none, take them out or write TOML "
+            "is not JSON: it has no comments, take them out or write TOML "
             "(at line 3, column 5)"
         ),
     ),
     (
         '{\n  "mcpServers": {},\n}',
-        ("is no JSON: trailing comma is not allowed (at line 2, column 19)"),
+        ("is not JSON: trailing comma is not allowed (at line 2, column 19)"),
     ),
     (
         '{"mcpServers": NaN}',
         (
-            "is no JSON: unexpected character, expected a JSON value (at "
+            "is not JSON: unexpected character, expected a JSON value (at "
             "line 1, column 16)"
         ),
     ),
@@ -271,7 +271,7 @@ JSON = [
     ('{"mcpServers": {"a": "x"}}', "a: must be a table, got a string"),
     (
         '{"mcpServers": ' + "[" * 1_500 + "]" * 1_500 + "}",
-        "is no JSON: depth limit exceeded (at line 1, column 1040)",
+        "is not JSON: depth limit exceeded (at line 1, column 1040)",
     ),
 ]
 
@@ -292,7 +292,7 @@ def refusal(tmp_path, monkeypatch):
 def test_a_number_of_endless_length_is_no_toml(tmp_path, refusal):
     text = "[[servers]]\nname = 'a'\ncommand = 'x'\ntimeout = 1" + "0" * 5_000
     (tmp_path / "mcp.toml").write_text(text)
-    said = "mcp.toml: is no TOML: exceeds the limit (4300 digits)"
+    said = "mcp.toml: is not TOML: exceeds the limit (4300 digits)"
     assert refusal("mcp.toml").startswith(said)
 
 

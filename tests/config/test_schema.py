@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpwire.config.fields import FIELDS, schema
+from mcpwire.config.schema import FIELDS, schema
 
 SERVERS = jsonschema_rs.validator_for(schema())
 FIELD = {

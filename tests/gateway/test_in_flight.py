@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import InternalError
-from mcpwire.gateway.in_flight import CANCEL_GRACE_S, InFlightCalls
+from mcpwire.gateway.translation import CANCEL_GRACE_S, InFlightCalls
 
 
 def test_the_only_call_is_the_one():

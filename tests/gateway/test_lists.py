@@ -8,8 +8,7 @@ from gated import ERAS, TOOL, client_of, fake, named, through, tool_names
 
 import mcpwire
 from mcpwire.errors import InternalError
-from mcpwire.gateway import Gateway, Static, merging
-from mcpwire.gateway.lists import one
+from mcpwire.gateway import Gateway, Static, catalog, merging
 from mcpwire.group.member import Member
 from mcpwire.tools.names import NamePolicy
 
@@ -79,7 +78,7 @@ async def test_a_server_is_not_asked_for_what_it_did_not_declare():
 
 
 async def test_a_list_that_is_too_long_is_left_out(monkeypatch, caplog):
-    monkeypatch.setattr(one, "MAX_LIST", 2_000)
+    monkeypatch.setattr(catalog, "MAX_LIST", 2_000)
     pages = []
 
     def endless(params, server):
@@ -160,7 +159,7 @@ async def test_a_server_whose_list_never_ends_is_left_out():
 async def test_a_server_that_fails_is_left_out_until_it_works_again(
     caplog, monkeypatch
 ):
-    monkeypatch.setattr(one, "RETRY_S", 0.0)
+    monkeypatch.setattr(catalog, "LIST_RETRY_S", 0.0)
     problems = [mcpwire.RPCError("no list", code=-32603)]
     answers = {"tools/list": lambda p, s: problems[0] if problems else LISTING}
     gateway = Gateway({"a": named("a", "x"), "b": fake(methods=answers)})

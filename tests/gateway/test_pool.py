@@ -11,7 +11,7 @@ from turns import until
 
 import mcpwire
 from mcpwire.gateway import Gateway
-from mcpwire.gateway.pool import UpstreamPool, UpstreamsBusy
+from mcpwire.gateway.upstreams import UpstreamPool, UpstreamsBusy
 from mcpwire.server.auth import Principal
 from mcpwire.server.request import IN_MEMORY
 

@@ -18,11 +18,11 @@ from mcpwire.errors import (
     RequestTimeout,
     RPCError,
 )
-from mcpwire.gateway.task_ids import TaskIds, with_task_id
 from mcpwire.gateway.translation import (
     ELICIT,
     ROOTS,
     SAMPLE,
+    TaskIds,
     answer_across,
     can_be_asked,
     declared_again,
@@ -34,6 +34,7 @@ from mcpwire.gateway.translation import (
     reaches,
     refusal,
     visits_of,
+    with_task_id,
     without_rounds,
 )
 from mcpwire.protocol.methods import LEVELS

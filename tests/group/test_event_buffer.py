@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.group.event_buffer import GroupBuffer
+from mcpwire.group.events import GroupBuffer
 
 LOG = "notifications/message"
 TOOLS = "notifications/tools/list_changed"

@@ -196,7 +196,7 @@ def _gateway(
 
 def _made(options: argparse.Namespace) -> Gateway:
     from mcpwire.gateway import FromHeaders, Gateway
-    from mcpwire.gateway.serving.serving import Watched
+    from mcpwire.gateway.gateway import Watched
 
     named = dict(_named(word) for word in options.servers)
     settings = _settings(options)

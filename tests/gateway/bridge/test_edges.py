@@ -12,9 +12,8 @@ from fakes import SILENCE, FakeServer
 
 from mcpwire.errors import InternalError, rpc_error
 from mcpwire.gateway import Gateway
-from mcpwire.gateway.bridge import forward
-from mcpwire.gateway.bridge.calls import RelayedCall
-from mcpwire.gateway.bridge.telling import Teller
+from mcpwire.gateway.forwarding import forward
+from mcpwire.gateway.relay import RelayedCall, Teller
 from mcpwire.limits import Recovery
 from mcpwire.server.request import RequestContext
 from mcpwire.server.telling.hub import TOOLS, Hub

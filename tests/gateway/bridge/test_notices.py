@@ -12,7 +12,7 @@ from turns import until
 
 from mcpwire.errors import rpc_error
 from mcpwire.gateway import Gateway
-from mcpwire.gateway.app import GATEWAY_LIMITS
+from mcpwire.gateway.gateway import GATEWAY_LIMITS
 
 pytestmark = pytest.mark.anyio
 

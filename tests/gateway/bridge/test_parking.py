@@ -13,9 +13,8 @@ from gated import PATIENCE
 
 from mcpwire.errors import InternalError
 from mcpwire.gateway import Gateway
-from mcpwire.gateway.bridge import Parking
-from mcpwire.gateway.bridge.calls import RelayedCall
-from mcpwire.gateway.bridge.parking import ParkingLot
+from mcpwire.gateway.relay import RelayedCall
+from mcpwire.gateway.suspended import Parking, ParkingLot
 from mcpwire.server.request import Facts, RequestContext
 from mcpwire.versions import LATEST
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mcpwire.gateway import QueueDelegate
-from mcpwire.gateway.delegating.notify import NotifyApp
+from mcpwire.gateway.delegates import NotifyApp
 from mcpwire.limits import Limits
 from mcpwire.testing import AsgiTransport
 

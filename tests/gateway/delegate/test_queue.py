@@ -11,7 +11,7 @@ from world import A, a_world, chosen
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.gateway import Gateway, QueueDelegate, tokens_in
-from mcpwire.gateway.delegating import queue as queue_module
+from mcpwire.gateway import delegates as queue_module
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from world import HEADERS, OUTSIDE, SESSIONS, A, B, a_world, chosen, message_of
 
 from mcpwire import Client, Context, Http
 from mcpwire.gateway import Gateway, SealedIds
-from mcpwire.gateway.serving.mounts import Mounts
+from mcpwire.gateway.serving import Mounts
 from mcpwire.server.auth import ResourceServer, StaticTokens
 from mcpwire.testing import AsgiTransport
 

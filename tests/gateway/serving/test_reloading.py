@@ -13,8 +13,8 @@ from world import a_world
 from mcpwire import Client, Http
 from mcpwire.errors import ConfigError, UnknownServer
 from mcpwire.gateway import FromHeaders, Gateway, Static
-from mcpwire.gateway.serving.serving import Watched
-from mcpwire.gateway.serving.watching import Files, watch
+from mcpwire.gateway.gateway import Watched
+from mcpwire.gateway.serving import Files, watch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway import HandleIds, Kept, SealedIds
-from mcpwire.gateway.sessions import ids as ids_module
+from mcpwire.gateway import sessions as ids_module
 
 OLD, NEW = b"o" * 32, b"n" * 32
 KEPT = Kept(nonce="n", revision="2025-11-25")

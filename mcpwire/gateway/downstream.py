@@ -10,19 +10,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import InternalError, MCPError, RPCError, rpc_error
-from mcpwire.gateway.bridge.parking import ParkingLot
+from mcpwire.gateway.suspended import ParkingLot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.gateway.bridge.calls import RelayedCall
-    from mcpwire.gateway.bridge.parking import Parking
-    from mcpwire.gateway.in_flight import InFlightCalls
-    from mcpwire.gateway.task_ids import TaskIds
+    from mcpwire.gateway.relay import RelayedCall
+    from mcpwire.gateway.suspended import Parking
+    from mcpwire.gateway.translation import InFlightCalls, TaskIds
     from mcpwire.server.request import AskFn, Session
     from mcpwire.versions import Revision
 
-__all__ = ["Downstream", "SessionDownstream", "StandaloneDownstream"]
+
+__all__ = [
+    "Downstream",
+    "SessionDownstream",
+    "StandaloneDownstream",
+]
 
 
 class Downstream:

@@ -27,10 +27,8 @@ from mcpwire.errors import (
     TransportError,
     UrlElicitationRequired,
 )
-from mcpwire.gateway.bridge.calls import RelayedCall
-from mcpwire.gateway.bridge.headers import take_headers
-from mcpwire.gateway.bridge.rounds import finish
-from mcpwire.gateway.bridge.tasks import created
+from mcpwire.gateway.relay import RelayedCall, take_headers
+from mcpwire.gateway.tasks import created
 from mcpwire.gateway.translation import (
     ELICIT,
     can_be_asked,
@@ -42,12 +40,16 @@ from mcpwire.gateway.translation import (
     visits_of,
     without_rounds,
 )
-from mcpwire.protocol.methods import (
-    available,
-    capability_declared,
-    declared_extensions,
+from mcpwire.protocol.methods import available, capability_declared, declared_extensions
+from mcpwire.protocol.multistep import (
+    COMPLETE,
+    INPUT_REQUIRED,
+    TASK,
+    Ask,
+    Call,
+    Sleep,
+    input_rounds,
 )
-from mcpwire.protocol.multistep import INPUT_REQUIRED, TASK
 from mcpwire.types import UNSET
 from mcpwire.types.meta import CLIENT_CAPABILITIES, LOG_LEVEL
 from mcpwire.versions import LATEST, Era
@@ -55,15 +57,20 @@ from mcpwire.versions import LATEST, Era
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.gateway.bridge.client import RelayClient
-    from mcpwire.gateway.bridge.parking import ParkingLot
-    from mcpwire.gateway.upstream import Upstream
-    from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.gateway.relay import RelayClient
+    from mcpwire.gateway.suspended import ParkingLot
+    from mcpwire.gateway.upstreams import Upstream, Upstreams
     from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.multistep import Step
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.versions import Revision
 
-__all__ = ["Sending", "forward"]
+
+__all__ = [
+    "Sending",
+    "finish",
+    "forward",
+]
 
 VISIT: Final = "visit-"
 """How the keys of visits to URLs begin that a call failed for (-32042)."""
@@ -335,3 +342,73 @@ class Sending:
         return await self.client.requests.perform_again(
             error, self.method, dict(params), options
         )
+
+
+async def finish(sending: Sending, raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the complete result of a call that began with this one.
+
+    Raises:
+        RPCError: The client refused, or the server failed.
+        ToolError: The client refused what a tool asked.
+    """
+    if raw.get("resultType", COMPLETE) == COMPLETE:
+        return raw
+    client = sending.client
+    settings, profile = client.connection.settings, client.profile
+    assert profile.agreement is not None
+    steps = input_rounds(
+        sending.method,
+        sending.params,
+        raw,
+        revision=profile.agreement.revision,
+        extensions=profile.extensions,
+        limit=settings.limits.input_rounds,
+        most=settings.limits.questions,
+        recovery=settings.recovery,
+    )
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send(await _take(sending, step))
+    except StopIteration as done:
+        result: dict[str, Any] = done.value
+        return result
+    except RPCError:
+        raise
+    except ToolError:
+        raise
+    except MCPError as error:
+        raise passed_error(sending.name, sending.method, error) from error
+
+
+async def _take(sending: Sending, step: Step) -> Any:
+    if type(step) is Ask:
+        return await _ask(sending, step)
+    if type(step) is Sleep:
+        return await sending.client.connection.sleep(step.seconds)
+    assert type(step) is Call  # these are all steps of rounds
+    return await sending.send(dict(step.params))
+
+
+async def _ask(sending: Sending, step: Ask) -> dict[str, Any]:
+    """Let the client answer; its time is not the server's."""
+    connection, deadline = sending.client.connection, sending.deadline
+    agreement = sending.client.profile.agreement
+    assert agreement is not None
+    if deadline is not None:
+        limits = connection.settings.limits
+        deadline.pause(connection.time(), limits.question_time)
+    try:
+        return await sending.relay.ask(
+            step.method, step.params, agreement.revision, sending.call
+        )
+    except RPCError as error:
+        # 2026-07-28 basic/patterns/mrtr: no answer says that there is none, so the call
+        # is not gone on with. What runs a tool learns why, as from any server.
+        sentence = f"the client refused {step.method!r}: {error.message}"
+        if sending.method == "tools/call":
+            raise ToolError(sentence) from error
+        raise InternalError(sentence, data={"code": error.code}) from error
+    finally:
+        if deadline is not None:
+            deadline.resume(connection.time())

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams, MCPError, MethodNotFound
-from mcpwire.gateway.task_ids import with_task_id
+from mcpwire.gateway.translation import with_task_id
 from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.versions import LATEST_SESSION, Era
@@ -20,10 +20,9 @@ from mcpwire.versions import LATEST_SESSION, Era
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from mcpwire.gateway.bridge.relay import Relay
-    from mcpwire.gateway.task_ids import TaskIds
-    from mcpwire.gateway.upstream import Upstream
-    from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.gateway.relay import Relay
+    from mcpwire.gateway.translation import TaskIds
+    from mcpwire.gateway.upstreams import Upstream, Upstreams
     from mcpwire.server.request import NotifyFn, RequestContext
 
     Json = dict[str, Any]
@@ -99,7 +98,7 @@ async def _of_one(
         InvalidParams: There is no such task.
         RPCError: As its server.
     """
-    from mcpwire.gateway.bridge.forwarding import forward
+    from mcpwire.gateway.forwarding import forward
 
     name = params.get("taskId")
     owner = _owner(name, request, upstreams)
@@ -162,7 +161,7 @@ async def _list(params: Json, request: RequestContext, upstreams: Upstreams) -> 
 async def _list_of(
     upstream: Upstream, request: RequestContext, upstreams: Upstreams
 ) -> list[Any]:
-    from mcpwire.gateway.bridge.forwarding import forward
+    from mcpwire.gateway.forwarding import forward
 
     tasks, found, cursor = upstreams.downstream.tasks, [], None
     for _ in range(upstreams.gateway.limits.pages):

@@ -3,42 +3,62 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
+import attrs
+
 from mcpwire._version import __version__
+from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import InvalidRequest
-from mcpwire.gateway.bridge import Parking, make_client, task_capabilities
+from mcpwire.gateway.delegates import splicer_of
 from mcpwire.gateway.plan import Changes, Plan, Planned, Static
-from mcpwire.gateway.pool import UpstreamPool
-from mcpwire.gateway.selection import pick_headers
-from mcpwire.gateway.serving.serving import Serving
-from mcpwire.gateway.settings import Settings
-from mcpwire.gateway.upstream import Upstream
-from mcpwire.limits import Limits
+from mcpwire.gateway.relay import make_client
+from mcpwire.gateway.selection import check_forwarded, pick_headers
+from mcpwire.gateway.sessions import HandleIds
+from mcpwire.gateway.suspended import Parking
+from mcpwire.gateway.tasks import task_capabilities
+from mcpwire.gateway.upstreams import Upstream, UpstreamPool
+from mcpwire.limits import Limits, check_timeout
+from mcpwire.protocol.request_state import check_key
+from mcpwire.server.features.paging import check_page_size
 from mcpwire.server.middleware import Middleware
 from mcpwire.server.telling.listens import Listens
+from mcpwire.tools.names import NamePolicy
 from mcpwire.tools.rules import Rules
-from mcpwire.versions import REVISIONS, Era
+from mcpwire.tools.transforms import ToolTransform
+from mcpwire.types.lifecycle import Implementation
+from mcpwire.versions import REVISIONS, Era, read_revisions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from asyncio import StreamReader, StreamWriter
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Literal, Self
 
+    from mcpwire.config import Configuration
     from mcpwire.gateway.dispatcher import GatewayDispatcher
     from mcpwire.gateway.plan import Source
+    from mcpwire.gateway.serving import Mounts
+    from mcpwire.gateway.sessions import SessionIds
     from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.app import Server
     from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.request import Facts
-    from mcpwire.tools.names import NamePolicy
-    from mcpwire.tools.transforms import ToolTransform
     from mcpwire.transports.base import Inbound
+    from mcpwire.transports.custom import ReceiveFn, SendFn
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.versions import Revision
 
-__all__ = ["GATEWAY_LIMITS", "Gateway"]
+
+__all__ = [
+    "GATEWAY_LIMITS",
+    "Gateway",
+    "Watched",
+]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -49,7 +69,7 @@ LOCAL: Final = "local"
 """The name of the gateway's own server among the others."""
 
 
-class Gateway(Settings, Serving):
+class Gateway:
     """One MCP server made of many, of five revisions on both sides.
 
     ::
@@ -106,7 +126,12 @@ class Gateway(Settings, Serving):
     Raises:
         TypeError: An option is of another kind; names it.
         ValueError: An option is wrong; names it.
+
+    Attributes:
+        watched: The files of its configuration, where there are any.
     """
+
+    watched: Watched | None = None
 
     def __init__(
         self,
@@ -162,6 +187,95 @@ class Gateway(Settings, Serving):
 
             self.trace = ExchangeTrace(trace)
             self.around.add(None, self.trace.around)
+
+    def _describe(
+        self,
+        name: str,
+        version: str,
+        instructions: str | None,
+        revisions: Iterable[Revision | str],
+        page_size: int | None,
+    ) -> None:
+        self.info = Implementation(name, version)
+        self.instructions = instructions
+        self.revisions = read_revisions(revisions)
+        self.page_size = check_page_size(page_size)
+
+    def _protect(
+        self,
+        auth: ResourceServer | None,
+        limits: Limits,
+        ask_timeout: float,
+        deny_urls: Iterable[str],
+        state_keys: Iterable[bytes],
+    ) -> None:
+        self.auth = auth
+        keys = tuple(check_key(key) for key in state_keys)
+        self.state_keys = keys or (secrets.token_bytes(32),)
+        self.limits = limits
+        self.ask_timeout = check_timeout(ask_timeout, "ask_timeout")
+        self.deny_urls = UrlDenyList(deny_urls)
+        if isinstance(self.source, Static):
+            self._check_urls(self.source.servers)
+
+    def _check_urls(self, servers: Iterable[Planned]) -> None:
+        """Refuse servers that are on the deny list.
+
+        Raises:
+            ValueError: One is; names it.
+        """
+        for planned in servers:
+            if self.denies(planned):
+                raise ValueError(f"the URL of the server {planned.name!r} is denied")
+
+    def denies(self, planned: Planned) -> bool:
+        """Tell whether a server is at a URL that is on the deny list."""
+        url = getattr(planned.target, "url", None)
+        return url is not None and self.deny_urls.refuses(url) is not None
+
+    def _connect_by(
+        self,
+        on_error: str,
+        timeout: float | None,
+        connect_timeout: float | None,
+        concurrency: int,
+    ) -> None:
+        self.on_error = _one_of("on_error", on_error, ("skip", "raise"))
+        self.timeout = check_timeout(timeout)
+        self.connect_timeout = check_timeout(connect_timeout, "connect_timeout")
+        self.concurrency = _count("concurrency", concurrency)
+
+    def _share_by(self, share: str, max_upstream_sets: int, idle: float) -> None:
+        self.share = _one_of("share", share, ("session", "identity"))
+        self.max_upstream_sets = _count("max_upstream_sets", max_upstream_sets)
+        seconds = check_timeout(idle, "idle")
+        if seconds is None:
+            raise ValueError("idle must be a number of seconds, got None")
+        self.idle = seconds
+
+    def _offer(
+        self,
+        names: NamePolicy | None,
+        server_names: str,
+        rules: Rules,
+        transforms: Mapping[str, ToolTransform] | None,
+        as_tools: Mapping[str, bool],
+    ) -> None:
+        self.names = NamePolicy.proxy() if names is None else names
+        self.server_names = _one_of("server_names", server_names, ("ours", "theirs"))
+        self.rules = rules
+        self.transforms = _transforms(transforms or {})
+        self.as_tools = frozenset(kind for kind, wanted in as_tools.items() if wanted)
+
+    def _pass_on(
+        self, forward_headers: Iterable[str], delegate: Any, sessions: Any
+    ) -> None:
+        private = getattr(self.source, "private_headers", ())
+        self.forward_headers = check_forwarded(forward_headers, private)
+        if hasattr(self.source, "withheld"):
+            self.source.withheld = frozenset(self.forward_headers)
+        self.delegate = splicer_of(delegate, withheld=private)
+        self.sessions: SessionIds = HandleIds() if sessions is None else sessions
 
     def _begin(self) -> None:
         """Have nothing yet of what there is while it serves."""
@@ -401,6 +515,181 @@ class Gateway(Settings, Serving):
             **traced,
         }
 
+    @classmethod
+    def from_config(
+        cls,
+        source: Any,
+        *,
+        layers: Iterable[Any] = (),
+        environment: Mapping[str, str] | None = None,
+        only: Iterable[str] | None = None,
+        deny_urls: Iterable[str] = (),
+        **options: Any,
+    ) -> Self:
+        """Return a gateway for the servers of a configuration, as `Group.from_config`.
+
+        Args:
+            source: A path, or what stands in such a file.
+            layers: More of them, each over those before.
+            environment: Where variables come from; ``None``: this process's.
+            only: The names of the servers that are wanted; ``None``: all.
+            deny_urls: Servers that are never connected to.
+            options: Those of the gateway.
+
+        Raises:
+            ConfigError: The configuration breaks a rule; names file, entry and field.
+            UnknownServer: `only` names one that there is none of.
+            ValueError: An option is wrong.
+        """
+        from mcpwire.config import load
+
+        deny, over = tuple(deny_urls), tuple(layers)
+        wanted = None if only is None else tuple(only)
+
+        def read() -> Configuration:
+            return load(source, over, environment, only=wanted, deny_urls=deny)
+
+        found = read()
+        made = cls(found.members(), deny_urls=deny, **options)
+        if found.files:
+            made.watched = Watched(
+                files=found.files, load=lambda: dict(read().members())
+            )
+        return made
+
+    async def reload(self, source: Any, **options: Any) -> Changes:
+        """Have the servers of another configuration, also where sessions are open.
+
+        Servers that are as they were keep their connections; clients hear that the
+        lists have changed.
+
+        Args:
+            source: A `Configuration`, or what `from_config` takes.
+            options: Those of `mcpwire.config.load`, such as ``layers``.
+
+        Returns:
+            What was added, removed and changed, as `Gateway.replace`.
+
+        Raises:
+            ConfigError: The configuration breaks a rule; nothing has changed then.
+            TypeError: The gateway's servers are not the same for everybody.
+        """
+        from mcpwire.config import load
+
+        options.setdefault("deny_urls", self.deny_urls)
+        return await self.replace(load(source, **options).members())
+
+    def drop(self, id: str) -> bool:
+        """End a session by its id, for good; tell whether it was open here.
+
+        The id is never read again, also not by who is just being connected with it.
+        """
+        self.sessions.withdraw(id)
+        found = [
+            session
+            for dispatcher in self.dispatchers()
+            for session in dispatcher.sessions_of(id)
+        ]
+        for session in found:
+            if session.end is not None:
+                session.end()
+        return bool(found)
+
+    # Where it is reached...
+
+    def asgi(
+        self,
+        path: str = "/mcp",
+        *,
+        paths: bool = False,
+        status: str | None = None,
+        **options: Any,
+    ) -> Mounts:
+        """Return the gateway as an ASGI application.
+
+        It runs under any ASGI server and can be mounted in any framework.
+
+        Args:
+            path: Where the endpoint with all servers is.
+            paths: Whether each server is also at a path of its own, ``path/NAME``,
+                where its tools and prompts have their own names. Where clients choose
+                their servers, it is one of the chosen.
+            status: The path that shows what `Gateway.status` returns, to whom may ask;
+                ``None``: none.
+            options: Those of `mcpwire.server.http.app.AsgiApp`.
+
+        Raises:
+            ValueError: An option is wrong.
+        """
+        from mcpwire.gateway.serving import Mounts
+
+        return Mounts(self, path, has_paths=paths, status=status, options=options)
+
+    async def serve_stdio(self) -> None:
+        """Serve one client on stdin and stdout until the input ends.
+
+        Cancelling it ends it; either way all servers are let go of.
+        """
+        from mcpwire.server.stdio import serve_stdio
+
+        async with self:
+            await serve_stdio(self.dispatcher)
+
+    async def serve_stream(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Serve one client over a byte stream; fits `asyncio.start_server`.
+
+        See `mcpwire.server.custom.serve_stream`. What clients share of the servers is
+        let go of with the last of them, unless the gateway is entered.
+        """
+        from mcpwire.server.custom import serve_stream
+
+        async with _in_use(self):
+            await serve_stream(self.dispatcher, reader, writer)
+
+    async def serve_messages(
+        self, send: SendFn, receive: ReceiveFn, **options: Any
+    ) -> None:
+        """Serve one client over single messages, such as those of a WebSocket.
+
+        See `mcpwire.server.custom.serve_messages` for what it takes and raises, and
+        `serve_stream` for what is let go of.
+        """
+        from mcpwire.server.custom import serve_messages
+
+        async with _in_use(self):
+            await serve_messages(self.dispatcher, send, receive, **options)
+
+    def run(
+        self, *, http: str | None = None, watch: bool = False, **options: Any
+    ) -> None:
+        """Serve as this process's whole work: on stdio, or over HTTP.
+
+        Args:
+            http: ``"HOST:PORT"`` to serve HTTP there; port 0 takes a free one.
+            watch: Whether the servers are others when the files of the configuration
+                are: then only those that changed are connected to anew.
+            options: Those of `asgi`, and of `mcpwire.server.http.serving.serve_http`.
+
+        Raises:
+            SystemExit: It was ended by a signal, with the code of that.
+            ValueError: There are no files to watch.
+        """
+        if watch and self.watched is None:
+            raise ValueError("watch needs a gateway that is made of files")
+        around = partial(_held, self, self.watched if watch else None)
+        if http is not None:
+            from mcpwire.server.http.serving import run_http
+
+            run_http(self, http, around=around, **options)
+            return
+        if options:
+            raise TypeError(f"stdio has no option {next(iter(options))!r}")
+        from mcpwire.server.stdio import run_stdio
+
+        code = run_stdio(self.dispatcher, around=around)
+        if code:
+            raise SystemExit(code)
+
 
 def _mode_for(revision: Revision) -> str:
     """Return which era servers are spoken to for a client of a revision.
@@ -413,3 +702,63 @@ def _mode_for(revision: Revision) -> str:
 def _local(server: Server) -> Planned:
     """Return the gateway's own server as one of the servers."""
     return Planned(name=LOCAL, target=server, is_bare=True)
+
+
+def _transforms(given: Mapping[str, Any]) -> dict[str, ToolTransform]:
+    for pattern, transform in given.items():
+        if not isinstance(transform, ToolTransform):
+            raise TypeError(
+                f"transforms[{pattern!r}] must be a ToolTransform, got {transform!r}"
+            )
+    return dict(given)
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    return value
+
+
+def _count(name: str, value: int) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{name} must be an integer above 0, got {value!r}")
+    return value
+
+
+@attrs.frozen
+class Watched:
+    """Files that say which servers there are."""
+
+    files: Sequence[str]
+
+    load: Callable[[], Mapping[str, Any]]
+    """Returns the servers that they name now, as a `Gateway` takes them."""
+
+
+@asynccontextmanager
+async def _in_use(gateway: Gateway) -> AsyncIterator[None]:
+    """Hold a gateway for as long as one client is served."""
+    gateway.hold()
+    try:
+        yield
+    finally:
+        await gateway.release()
+
+
+@asynccontextmanager
+async def _held(gateway: Gateway, watched: Watched | None) -> AsyncIterator[None]:
+    """Keep a gateway open, and watch its files, for as long as it is served."""
+    async with gateway:
+        if watched is None:
+            yield
+            return
+        from mcpwire.gateway.serving import watch
+
+        watching = asyncio.get_running_loop().create_task(
+            watch(gateway, watched), name="mcpwire-gateway-watch"
+        )
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.wait([watching])

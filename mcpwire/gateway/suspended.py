@@ -30,10 +30,15 @@ from mcpwire.server.fair_pool import FairPool
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
-    from mcpwire.gateway.bridge.calls import RelayedCall
+    from mcpwire.gateway.relay import RelayedCall
     from mcpwire.server.request import RequestContext
 
-__all__ = ["ParkedCall", "Parking", "ParkingLot"]
+
+__all__ = [
+    "ParkedCall",
+    "Parking",
+    "ParkingLot",
+]
 
 PARK_TIMEOUT_S: Final = 300.0
 

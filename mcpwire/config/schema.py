@@ -1,7 +1,7 @@
-"""The table of what may stand in a server's entry: checks, schema and docs read it.
+"""The table of the fields of a server's entry: checks, schema and docs read it.
 
-Beside our own names stand those that other hosts have for the same, and what becomes of
-what they have and we do not: nothing is passed over without a word.
+It has our names, the names of other hosts for the same fields, and the fields of other
+hosts that have no effect here, with the reason for the warning.
 """
 
 from __future__ import annotations
@@ -15,59 +15,46 @@ from mcpwire.protocol.negotiation import MODES
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
 __all__ = [
-    "AUTH",
-    "CONFIRM",
-    "COUNT",
     "FIELDS",
     "FORMS",
     "HARMLESS",
-    "NAMES",
-    "PAIRS",
-    "SECONDS",
     "SPELLINGS",
-    "SWITCH",
-    "SWITCH_OR_NAMES",
-    "TEXT",
-    "TEXTS",
-    "TEXT_OR_TEXTS",
     "UNUSED",
     "Fault",
     "Field",
     "Kind",
+    "auth_form",
     "canonical",
-    "choice",
-    "form_of",
-    "key_of",
-    "kind_of",
+    "printable",
     "schema",
+    "snake_case",
     "transport_of_type",
+    "type_name",
 ]
 
 
 class Fault(NamedTuple):
-    """Where in a value something is wrong, and what."""
+    """An error in a value: the position behind the field's name, and the problem."""
 
     at: str
-    """What follows the field's name, such as ``".TOKEN"`` or ``"[1]"``."""
-
     problem: str
 
 
 @attrs.frozen
 class Kind:
-    """One kind of value."""
+    """A kind of value."""
 
     check: Callable[[Any], Fault | None]
-    """Returns what is wrong with a value, or ``None``."""
+    """Returns the first error of a value, or ``None``."""
 
     schema: Mapping[str, Any]
-    """The same as JSON Schema."""
+    """The same rule as JSON Schema."""
 
 
-_KINDS: Final[tuple[tuple[type, str], ...]] = (
+_TYPE_NAMES: Final[tuple[tuple[type, str], ...]] = (
     (bool, "true or false"),
     (int, "an integer"),
     (float, "a number"),
@@ -78,137 +65,135 @@ _KINDS: Final[tuple[tuple[type, str], ...]] = (
 )
 
 
-def kind_of(value: object) -> str:
-    """Say of what kind a value is, not which."""
+def type_name(value: object) -> str:
+    """Return the name of a value's type, for messages that must not show the value."""
     if value is None:
         return "null"
-    for kind, said in _KINDS:
+    for kind, name in _TYPE_NAMES:
         if isinstance(value, kind):
-            return said
+            return name
     return f"a {type(value).__name__}"
 
 
+def printable(name: str) -> str:
+    """Return a name for a message: on one line, at most 64 characters."""
+    return name[:64] if name.isprintable() and name else repr(name[:64])
+
+
 def _wrong(wanted: str, value: object, at: str = "") -> Fault:
-    return Fault(at, f"must be {wanted}, got {kind_of(value)}")
+    return Fault(at, f"must be {wanted}, got {type_name(value)}")
 
 
-def _text(value: Any) -> Fault | None:
-    if not isinstance(value, str):
-        return _wrong("a string", value)
-    return None if value else Fault("", "must not be empty")
+_STRING: Final = {"type": "string", "minLength": 1}
+_NAME_LIST: Final = {"type": "array", "items": _STRING}
+_BOOLEAN: Final = {"type": "boolean"}
 
 
-def _items(value: Any, *, may_be_empty: bool) -> Iterator[Fault]:
+def _kind(
+    wanted: str,
+    *schemas: Mapping[str, Any],
+    types: tuple[Any, ...] = (),
+    word: str | None = None,
+    least: str | None = None,
+    lists: bool = False,
+) -> Kind:
+    """Return the kind of a value of some scalar types, one word, or a list of names."""
+
+    def check(value: Any) -> Fault | None:
+        if value == word and word is not None:
+            return None
+        if lists and isinstance(value, (list, tuple)):
+            return _check_items(value)
+        if not isinstance(value, types) or (
+            isinstance(value, bool) and bool not in types
+        ):
+            return _wrong(wanted, value)
+        if isinstance(value, str):
+            return None if value else Fault("", "must not be empty")
+        is_allowed = value > 0 if least == "above zero" else value >= 0
+        return None if is_allowed else Fault("", f"must be {least}, got {value!r}")
+
+    return Kind(check, schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)})
+
+
+def _check_items(value: Any, *, may_be_empty: bool = False) -> Fault | None:
     for at, item in enumerate(value):
         if not isinstance(item, str):
-            yield _wrong("a string", item, f"[{at}]")
-        elif not item and not may_be_empty:
-            yield Fault(f"[{at}]", "must not be empty")
+            return _wrong("a string", item, f"[{at}]")
+        if not item and not may_be_empty:
+            return Fault(f"[{at}]", "must not be empty")
+    return None
 
 
-def _list(value: Any, wanted: str, *, may_be_empty: bool = False) -> Fault | None:
+def _check_texts(value: Any) -> Fault | None:
     if not isinstance(value, (list, tuple)):
-        return _wrong(wanted, value)
-    return next(_items(value, may_be_empty=may_be_empty), None)
+        return _wrong("a list of strings", value)
+    return _check_items(value, may_be_empty=True)
 
 
-def _texts(value: Any) -> Fault | None:
-    return _list(value, "a list of strings", may_be_empty=True)
-
-
-def _names(value: Any) -> Fault | None:
-    return _list(value, "a list of names")
-
-
-def _pairs(value: Any) -> Fault | None:
+def _check_pairs(value: Any) -> Fault | None:
     if not isinstance(value, dict):
         return _wrong("a table of names and strings", value)
     for name, text in value.items():
         if not isinstance(name, str) or not name:
             return Fault("", "holds a name that is empty or no string")
         if not isinstance(text, str):
-            return _wrong("a string", text, f".{_readable(name)}")
+            return _wrong("a string", text, f".{printable(name)}")
     return None
 
 
-def _readable(name: str) -> str:
-    """Return a name for a message: one line, and no more than a name."""
-    return name[:64] if name.isprintable() else repr(name[:64])
-
-
-def _seconds(value: Any) -> Fault | None:
-    if value == "inf":
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return _wrong('a number of seconds or "inf"', value)
-    return None if value > 0 else Fault("", f"must be above zero, got {value!r}")
-
-
-def _switch(value: Any) -> Fault | None:
-    return None if isinstance(value, bool) else _wrong("true or false", value)
-
-
-def _count(value: Any) -> Fault | None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        return _wrong("an integer", value)
-    return None if value >= 0 else Fault("", f"must be 0 or more, got {value!r}")
-
-
-def _switch_or_names(value: Any) -> Fault | None:
-    if isinstance(value, bool):
-        return None
-    return _list(value, "true, false or a list of names")
-
-
-def _confirm(value: Any) -> Fault | None:
-    if isinstance(value, bool) or value == "mutating":
-        return None
-    return _list(value, 'true, false, "mutating" or a list of names')
-
-
-def _text_or_texts(value: Any) -> Fault | None:
-    return None if isinstance(value, str) and value else _names(value)
-
-
-_STRING: Final = {"type": "string", "minLength": 1}
-_LIST: Final = {"type": "array", "items": {"type": "string"}}
-_NAME_LIST: Final = {"type": "array", "items": _STRING}
-_BOOLEAN: Final = {"type": "boolean"}
-
-TEXT: Final = Kind(_text, _STRING)
-TEXTS: Final = Kind(_texts, _LIST)
-NAMES: Final = Kind(_names, _NAME_LIST)
+TEXT: Final = _kind("a string", _STRING, types=(str,))
+TEXTS: Final = Kind(_check_texts, {"type": "array", "items": {"type": "string"}})
+NAMES: Final = _kind("a list of names", _NAME_LIST, lists=True)
 PAIRS: Final = Kind(
-    _pairs,
+    _check_pairs,
     {
         "type": "object",
         "propertyNames": {"minLength": 1},
         "additionalProperties": {"type": "string"},
     },
 )
-SECONDS: Final = Kind(
-    _seconds,
-    {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": "inf"}]},
+SECONDS: Final = _kind(
+    'a number of seconds or "inf"',
+    {"type": "number", "exclusiveMinimum": 0},
+    {"const": "inf"},
+    types=(int, float),
+    word="inf",
+    least="above zero",
 )
-SWITCH: Final = Kind(_switch, _BOOLEAN)
-COUNT: Final = Kind(_count, {"type": "integer", "minimum": 0})
-SWITCH_OR_NAMES: Final = Kind(_switch_or_names, {"anyOf": [_BOOLEAN, _NAME_LIST]})
-CONFIRM: Final = Kind(
-    _confirm, {"anyOf": [_BOOLEAN, {"const": "mutating"}, _NAME_LIST]}
+SWITCH: Final = _kind("true or false", _BOOLEAN, types=(bool,))
+COUNT: Final = _kind(
+    "an integer", {"type": "integer", "minimum": 0}, types=(int,), least="0 or more"
 )
-TEXT_OR_TEXTS: Final = Kind(_text_or_texts, {"anyOf": [_STRING, _NAME_LIST]})
+SWITCH_OR_NAMES: Final = _kind(
+    "true, false or a list of names", _BOOLEAN, _NAME_LIST, types=(bool,), lists=True
+)
+CONFIRM: Final = _kind(
+    'true, false, "mutating" or a list of names',
+    _BOOLEAN,
+    {"const": "mutating"},
+    _NAME_LIST,
+    types=(bool,),
+    word="mutating",
+    lists=True,
+)
+TEXT_OR_TEXTS: Final = _kind(
+    "a list of names", _STRING, _NAME_LIST, types=(str,), lists=True
+)
 
 
-def choice(*known: str) -> Kind:
+def _choice(*known: str, schema: Mapping[str, Any] | None = None) -> Kind:
     """Return the kind of a field that is one of a few words."""
     listed = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
 
     def check(value: Any) -> Fault | None:
         if not isinstance(value, str):
             return _wrong(listed, value)
-        return None if value in known else Fault("", f"must be {listed}")
+        if value in known or (schema and transport_of_type(value)):
+            return None
+        return Fault("", f"must be {listed}, got {value[:40]!r}")
 
-    return Kind(check, {"enum": list(known)})
+    return Kind(check, schema or {"enum": list(known)})
 
 
 _LOGIN: Final = {"issuer": TEXT, "scopes": TEXT_OR_TEXTS, "profile": TEXT}
@@ -249,21 +234,21 @@ FORMS: Final[dict[str, dict[str, Kind]]] = {
     "token": {"token": TEXT},
     "token_env": {"token_env": TEXT},
 }
-"""The forms of the table and what stands in each, beside its `type`."""
+"""The forms of an `auth` table, and the fields of each beside its `type`."""
 
 _WITHOUT_TYPE: Final = ("token", "token_env")
-"""Forms that are known by their only field."""
+"""Forms that need no `type`: their only field names them."""
 
 _FORM_TYPES: Final = tuple(form for form in FORMS if form not in _WITHOUT_TYPE)
 
 
-def key_of(key: str) -> str:
-    """Return our name for a key of the table (``clientId`` is ``client_id``)."""
+def snake_case(key: str) -> str:
+    """Return a key in snake case (``clientId`` is ``client_id``)."""
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).replace("-", "_").lower()
 
 
-def form_of(table: dict[str, Any]) -> str | None:
-    """Return which form a table has, with keys as `key_of` has them."""
+def auth_form(table: dict[str, Any]) -> str | None:
+    """Return the form of an `auth` table with keys in snake case."""
     if "type" not in table:
         return next((form for form in _WITHOUT_TYPE if form in table), None)
     kind = table["type"]
@@ -277,11 +262,11 @@ def _check(value: Any) -> Fault | None:
     if isinstance(value, str):
         return None if value else Fault("", "must not be empty")
     if not isinstance(value, dict):
-        return Fault("", f"must be a string or a table, got {kind_of(value)}")
-    table = {key_of(str(key)): item for key, item in value.items()}
+        return Fault("", f"must be a string or a table, got {type_name(value)}")
+    table = {snake_case(str(key)): item for key, item in value.items()}
     if len(table) < len(value):
         return Fault("", "says something twice")
-    form = form_of(table)
+    form = auth_form(table)
     if form is None:
         listed = ", ".join(map(repr, _FORM_TYPES))
         return Fault(".type", f"must be one of {listed}, or token_env stands there")
@@ -333,23 +318,12 @@ _TRANSPORTS: Final = {
     "streamablehttp": "http",
     "url": "http",
 }
-"""What a type means, in lower case; Streamable HTTP has as many names as hosts."""
-
-_TYPE_WORDS: Final = ("stdio", "http", "sse", "streamable-http", "url")
+"""The transport of each `type`, in lower case; hosts name Streamable HTTP variously."""
 
 
 def transport_of_type(value: Any) -> str | None:
-    """Return ``"stdio"`` or ``"http"`` for a type; ``None`` where it is none."""
+    """Return ``"stdio"`` or ``"http"`` for a `type`; ``None`` if it is unknown."""
     return _TRANSPORTS.get(value.lower()) if isinstance(value, str) else None
-
-
-def _type(value: Any) -> Fault | None:
-    listed = f"{', '.join(map(repr, _TYPE_WORDS[:-1]))} or {_TYPE_WORDS[-1]!r}"
-    if not isinstance(value, str):
-        return Fault("", f"must be {listed}, got {kind_of(value)}")
-    if transport_of_type(value) is None:
-        return Fault("", f"must be {listed}, got {value[:40]!r}")
-    return None
 
 
 _TYPE_PATTERN: Final = "|".join(
@@ -357,7 +331,14 @@ _TYPE_PATTERN: Final = "|".join(
     for word in _TRANSPORTS
 )
 
-TYPE: Final = Kind(_type, {"type": "string", "pattern": f"^(?:{_TYPE_PATTERN})$"})
+TYPE: Final = _choice(
+    "stdio",
+    "http",
+    "sse",
+    "streamable-http",
+    "url",
+    schema={"type": "string", "pattern": f"^(?:{_TYPE_PATTERN})$"},
+)
 
 
 @attrs.frozen
@@ -366,16 +347,16 @@ class Field:
 
     kind: Kind
     meaning: str
-    """What it says, as the docs and the schema have it."""
+    """Its description in the docs and in the schema."""
 
     of: Of = attrs.field(default="any", kw_only=True)
-    """Which servers it is about: those that are started, or those at a URL."""
+    """The servers that use it: child processes, servers at a URL, or both."""
 
     expands: bool = attrs.field(default=False, kw_only=True)
-    """Whether variables in it are filled in."""
+    """Whether its variables are expanded."""
 
     also: tuple[str, ...] = attrs.field(default=(), kw_only=True)
-    """What other hosts call it, in lower case with underscores."""
+    """Its names in other hosts, in snake case."""
 
 
 FIELDS: Final[dict[str, Field]] = {
@@ -457,12 +438,12 @@ FIELDS: Final[dict[str, Field]] = {
     "trace_context": Field(SWITCH, "whether the trace goes with calls, in `_meta`"),
     "trace_argument": Field(TEXT, "an argument in which the trace goes as well"),
     "mode": Field(
-        choice(*MODES),
+        _choice(*MODES),
         'which protocol era is spoken: "auto", "session", "stateless" or '
         '"prefer-session"',
     ),
     "revision": Field(
-        choice(*(revision.name for revision in REVISIONS)),
+        _choice(*(revision.name for revision in REVISIONS)),
         "the only protocol version that is spoken; instead of `mode`",
     ),
     "roots": Field(
@@ -471,7 +452,7 @@ FIELDS: Final[dict[str, Field]] = {
     "enabled": Field(SWITCH, "false: it is left out"),
     "disabled": Field(SWITCH, "true: it is left out"),
     "merge": Field(
-        choice("fields", "entry"),
+        _choice("fields", "entry"),
         '"fields": this changes single fields of an earlier layer\'s entry',
     ),
 }
@@ -493,7 +474,7 @@ HARMLESS: Final = frozenset(
         "version",
     }
 )
-"""What is for people to read, and nothing follows from it."""
+"""Fields that only people read."""
 
 _ASKED: Final = "nothing is asked here unless require_confirmation says so"
 
@@ -508,7 +489,7 @@ UNUSED: Final[dict[str, str]] = {
     "sandbox": "nothing is shut in here",
     "sandbox_enabled": "nothing is shut in here",
 }
-"""What other hosts know and is not used here, and why."""
+"""Fields of other hosts that have no effect here, and why."""
 
 _CANONICAL: Final = {
     **{name: name for name in FIELDS},
@@ -516,15 +497,12 @@ _CANONICAL: Final = {
 }
 
 SPELLINGS: Final = tuple(_CANONICAL)
-"""All that fields are called, here and elsewhere."""
+"""All names of fields, ours and those of other hosts."""
 
 
 def canonical(key: str) -> str:
-    """Return our name for a key, however it is written (``serverUrl`` is ``url``).
-
-    A key that is none of ours comes back in lower case with underscores.
-    """
-    snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).replace("-", "_").lower()
+    """Return our name for a key (``serverUrl`` is ``url``), or else its snake case."""
+    snake = snake_case(key)
     return _CANONICAL.get(snake, snake)
 
 
@@ -534,9 +512,9 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a configuration.
 
-    It says of a document what `load` says of it, but for what needs the variables, the
-    files and the layers: those are checked when it is loaded. The names that other
-    hosts have for fields are in it; keys that are in neither are not refused.
+    It accepts a document that `load` accepts; variables, files and layers are checked
+    only by `load`. The names of fields in other hosts are part of it, and unknown keys
+    are accepted.
     """
     entry = _entry()
     named = {**entry, "required": ["name"]}
@@ -576,7 +554,7 @@ def _entry() -> dict[str, Any]:
 
 
 def _spellings(name: str, also: tuple[str, ...]) -> list[str]:
-    """Return a field's names, each also as JSON people write them."""
+    """Return a field's names in snake case and in camel case."""
     found = []
     for each in (name, *also):
         first, *rest = each.split("_")

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import MCPError, TransportError
-from mcpwire.gateway.bridge.tasks import WatchedTasks
+from mcpwire.gateway.tasks import WatchedTasks
 from mcpwire.gateway.translation import passed_error
 from mcpwire.protocol.methods import TASKS, declared_extensions
 from mcpwire.server.features.resources import check_watched
@@ -23,10 +23,10 @@ from mcpwire.versions import Era
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mcpwire.gateway.bridge.client import RelayClient
-    from mcpwire.gateway.upstream import Upstream
-    from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.gateway.relay import RelayClient
+    from mcpwire.gateway.upstreams import Upstream, Upstreams
     from mcpwire.server.request import RequestContext, Session
+
 
 __all__ = [
     "follow",

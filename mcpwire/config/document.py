@@ -1,0 +1,475 @@
+"""Reads a document of servers, merges layers, checks entries and expands variables.
+
+::
+
+    document ─► read_document ─► RawEntry, by layer ─► merge ─► check_entry ─► fields
+
+A `RawEntry` has our names for its keys and unchanged values, and remembers the file of
+each field, so that an error names the right file. No message shows a value that could
+be a secret.
+"""
+
+from __future__ import annotations
+
+import math
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.config.expansion import Expanded, expand
+from mcpwire.config.schema import (
+    FIELDS,
+    HARMLESS,
+    SPELLINGS,
+    UNUSED,
+    auth_form,
+    canonical,
+    printable,
+    snake_case,
+    transport_of_type,
+    type_name,
+)
+from mcpwire.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mcpwire.config.url_deny_list import UrlDenyList
+
+__all__ = ["RawEntry", "Repeating", "check_entry", "merge", "read_document"]
+
+PATHS: Final[tuple[tuple[str, ...], ...]] = (
+    ("mcpServers",),
+    ("mcp_servers",),
+    ("servers",),
+    ("mcp", "servers"),
+)
+"""The paths at which a document may hold its servers, as a list or a map by name."""
+
+
+class Repeating(dict[str, Any]):
+    """A table of a file in which some keys stand more than once."""
+
+    repeated: tuple[str, ...] = ()
+
+
+@attrs.define
+class RawEntry:
+    """One server as files have it."""
+
+    name: str
+
+    place: str
+    """Its name in messages: the name, or its position in a list."""
+
+    file: str | None
+    """The last file that has a field of it."""
+
+    values: dict[str, Any] = attrs.field(
+        factory=dict, repr=lambda values: repr(sorted(values))
+    )
+    """By our names. The repr leaves them out: some are secrets."""
+
+    files: dict[str, str | None] = attrs.field(factory=dict)
+    """The file of each field."""
+
+    spelled: dict[str, str] = attrs.field(factory=dict)
+    """The spelling of each field there."""
+
+    warnings: tuple[str, ...] = ()
+
+    mistyped: dict[str, str] = attrs.field(factory=dict)
+    """Unknown keys, and the field that each of them may mean."""
+
+    def fault(
+        self, problem: str, field: str | None = None, at: str = ""
+    ) -> ConfigError:
+        """Return the error for a field."""
+        spelled = None if field is None else self.spelled.get(field, field) + at
+        file = self.file if field is None else self.files.get(field, self.file)
+        return ConfigError(problem, file=file, entry=self.place, field=spelled)
+
+    def warning(self, problem: str, field: str) -> str:
+        """Return a warning about a field, in the form of `ConfigError`."""
+        return str(self.fault(problem, field))
+
+
+def read_document(document: Any, file: str | None) -> list[RawEntry]:
+    """Return the servers of a document.
+
+    Raises:
+        ConfigError: It has no known shape, or a server in it has no name.
+    """
+    key, servers = _find_servers(document, file)
+    if isinstance(servers, dict):
+        for name in getattr(servers, "repeated", ()):
+            raise ConfigError(
+                "stands there twice", file=file, entry=printable(name), field="name"
+            )
+        pairs = [(name, value, "") for name, value in servers.items()]
+    elif isinstance(servers, (list, tuple)):
+        pairs = [
+            (None, value, f"{key or 'servers'}[{at}]")
+            for at, value in enumerate(servers)
+        ]
+    else:
+        raise ConfigError(
+            f"must be a list or a table of servers, got {type_name(servers)}",
+            file=file,
+            field=key or None,
+        )
+    entries: dict[str, RawEntry] = {}
+    for name, value, place in pairs:
+        entry = _read_entry(name, value, place, key, file)
+        if entry.name in entries:
+            problem = f"stands there twice, the second time as {place}"
+            raise entry.fault(problem, "name")
+        entries[entry.name] = entry
+    return list(entries.values())
+
+
+def _find_servers(document: Any, file: str | None) -> tuple[str, Any]:
+    """Return the servers of a document and the key that they stand under."""
+    if isinstance(document, (list, tuple)):
+        return "", document
+    if not isinstance(document, dict):
+        problem = f"must be a table or a list of servers, got {type_name(document)}"
+        raise ConfigError(problem, file=file)
+    found = [
+        (".".join(path), value)
+        for path in PATHS
+        if (value := _follow(document, path)) is not None
+    ]
+    if len(found) > 1:
+        first, second = (path for path, _ in found[:2])
+        raise ConfigError(f"{first} and {second} exclude each other", file=file)
+    if not found:
+        raise ConfigError(_no_servers(document), file=file)
+    for key in getattr(document, "repeated", ()):
+        raise ConfigError("stands there twice", file=file, field=printable(key))
+    return found[0]
+
+
+def _follow(document: dict[str, Any], path: tuple[str, ...]) -> Any:
+    value: Any = document
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _no_servers(document: dict[str, Any]) -> str:
+    keys = list(map(str, document))
+    for key in keys:
+        close = get_close_matches(key, [path[-1] for path in PATHS], 1, 0.8)
+        if close:
+            return f"holds no servers; {key!r} is unknown, did you mean {close[0]!r}?"
+    paths = [(key, field) for key in keys for field in ("command", "url")]
+    if any(_follow(document, path) for path in paths):
+        return "the servers must stand under mcpServers"
+    return "holds no servers: there is no mcpServers, mcp_servers or servers"
+
+
+def _read_entry(
+    key: Any, value: Any, place: str, under: str, file: str | None
+) -> RawEntry:
+    """Return the entry of a table, with our names for its fields."""
+    if key is not None and not isinstance(key, str):
+        problem = f"a server's name must be a string, got {type_name(key)}"
+        raise ConfigError(problem, file=file, field=under)
+    entry = RawEntry("", place or printable(str(key)), file)
+    if not isinstance(value, dict):
+        raise entry.fault(f"must be a table, got {type_name(value)}")
+    entry.name = entry.place = _read_name(entry, value, key, under)
+    _refuse_repeated(entry, value, "")
+    for field, given in value.items():
+        if given is not None:  # other programs write null for a missing field
+            _read_field(entry, str(field), given)
+    return entry
+
+
+def _read_name(entry: RawEntry, table: dict[str, Any], key: Any, under: str) -> str:
+    """Return the name of an entry: one line, and equal to the key in a map."""
+    name = table.get("name", key)
+    if name is None:
+        raise entry.fault("is missing", "name")
+    if key is not None and name != key:
+        raise entry.fault("is another one than the key", "name")
+    if not isinstance(name, str):
+        raise entry.fault(f"must be a string, got {type_name(name)}", "name")
+    if key is not None:
+        entry.place = f"{under}[{name[:64]!r}]"
+    if not name.strip():
+        raise entry.fault("must not be empty", "name")
+    if not name.isprintable() or name != name.strip():
+        raise entry.fault("must be one line without spaces around it", "name")
+    return name
+
+
+def _refuse_repeated(entry: RawEntry, value: Any, before: str) -> None:
+    for key in getattr(value, "repeated", ()):
+        raise entry.fault("stands there twice", before + printable(key))
+
+
+def _read_field(entry: RawEntry, key: str, given: Any) -> None:
+    field, value = _translate(key, given)
+    if field not in FIELDS:
+        _warn_of(entry, key, field)
+        return
+    if field in entry.values:
+        spelled = entry.spelled[field]
+        of_variables = [canonical(name) for name in (key, spelled)].count("headers")
+        if field != "headers" or of_variables != 1:
+            raise entry.fault(f"says the same as {spelled}: keep one of them", key)
+        value = _join(entry.values[field], value)
+    _refuse_repeated(entry, value, f"{key}.")
+    entry.values[field] = value
+    entry.spelled[field] = key
+    entry.files[field] = entry.file
+
+
+def _join(values: Any, more: Any) -> Any:
+    """Return both tables as one; a value that is not a table is left to the check."""
+    if isinstance(values, dict) and isinstance(more, dict):
+        return {**values, **more}
+    return more if isinstance(values, dict) else values
+
+
+def _translate(key: str, value: Any) -> tuple[str, Any]:
+    """Return our name and form of a field, also of those that only other hosts have."""
+    field = canonical(key)
+    if field == "bearer_token_env_var":
+        return "auth", {"token_env": value}
+    if field == "oauth" and isinstance(value, dict):
+        return "auth", {"type": "oauth", **value}
+    if field == "env_http_headers" and isinstance(value, dict):
+        return "headers", {
+            name: f"${{{text}}}" if isinstance(text, str) else text
+            for name, text in value.items()
+        }
+    return field, value
+
+
+def _warn_of(entry: RawEntry, key: str, field: str) -> None:
+    """Add the warning about a key that has no effect."""
+    if field in HARMLESS or field.startswith("_"):
+        return
+    if field in UNUSED:
+        problem = f"is not used: {UNUSED[field]}"
+    else:
+        close = get_close_matches(field, SPELLINGS, 1, 0.7)
+        if close:
+            entry.mistyped[key] = canonical(close[0])
+        problem = _unknown(entry.mistyped.get(key))
+    entry.warnings += (entry.warning(problem, printable(key)),)
+
+
+def _unknown(meant: str | None) -> str:
+    return "is unknown" if meant is None else f"is unknown; did you mean {meant!r}?"
+
+
+# Layers...
+
+
+def merge(layers: list[list[RawEntry]]) -> dict[str, RawEntry]:
+    """Return the servers of all layers by name; a later entry replaces an earlier one.
+
+    With ``merge = "fields"`` it replaces single fields, or else the whole entry.
+    """
+    merged: dict[str, RawEntry] = {}
+    for layer in layers:
+        for entry in layer:
+            before = merged.get(entry.name)
+            is_part = entry.values.get("merge") == "fields"
+            merged[entry.name] = (
+                _over(before, entry) if before is not None and is_part else entry
+            )
+    return merged
+
+
+_OPPOSITES: Final = {"enabled": "disabled", "disabled": "enabled"}
+
+
+def _over(before: RawEntry, entry: RawEntry) -> RawEntry:
+    values = dict(before.values)
+    for field, value in entry.values.items():
+        values.pop(_OPPOSITES.get(field, ""), None)
+        old = values.get(field)
+        if isinstance(old, dict) and isinstance(value, dict) and field != "auth":
+            values[field] = {**old, **value}
+        else:
+            values[field] = value
+    return attrs.evolve(
+        entry,
+        values=values,
+        files=before.files | entry.files,
+        spelled=before.spelled | entry.spelled,
+        warnings=before.warnings + entry.warnings,
+        mistyped=before.mistyped | entry.mistyped,
+    )
+
+
+# Checks...
+
+
+_NOT_FOR_MEMBERS: Final = frozenset({"name", "type", "enabled", "disabled", "merge"})
+
+
+def check_entry(
+    raw: RawEntry, variables: Mapping[str, str], deny: UrlDenyList | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """Return an entry's checked and expanded fields, and the warnings about it.
+
+    ``transport`` is ``"stdio"`` or ``"http"``, ``enabled`` a bool; fields that are not
+    given are left out. The variables of a disabled entry are not expanded.
+
+    Raises:
+        ConfigError: It breaks a rule.
+    """
+    given = raw.values
+    for name, field in FIELDS.items():
+        fault = field.kind.check(given[name]) if name in given else None
+        if fault is not None:
+            raise raw.fault(fault.problem, name, fault.at)
+    transport = _transport(raw)
+    for name, other in (("revision", "mode"), ("disabled", "enabled")):
+        if name in given and other in given:
+            raise raw.fault(f"says the same as {other}: keep one of them", name)
+    checked: dict[str, Any] = {
+        name: given[name]
+        for name in FIELDS
+        if name in given and name not in _NOT_FOR_MEMBERS
+    }
+    for name in ("timeout", "connect_timeout"):
+        if checked.get(name) == "inf":
+            checked[name] = math.inf
+    warnings = list(_warnings(raw, transport))
+    checked["transport"] = transport
+    checked["enabled"] = given.get("enabled", not given.get("disabled", False))
+    if checked["enabled"]:
+        _expand_fields(raw, checked, variables)
+        refused = deny.refuses(checked["url"]) if deny and "url" in checked else None
+        if refused is not None:
+            raise raw.fault(f"is refused by the deny list ({refused})", "url")
+    return checked, warnings
+
+
+def _transport(raw: RawEntry) -> str:
+    """Return the transport of an entry: of its `type`, or of `command` or `url`."""
+    has_command, has_url = "command" in raw.values, "url" in raw.values
+    if has_command and has_url:
+        spelled = raw.spelled.get("command", "command")
+        problem = f"{spelled} stands there too, and they exclude each other"
+        raise raw.fault(problem, "url")
+    kind = raw.values.get("type")
+    transport = transport_of_type(kind)
+    if transport is None:
+        if not has_command and not has_url:
+            raise _missing(raw, "is missing, and so is url", "command", "url")
+        return "stdio" if has_command else "http"
+    needed = "command" if transport == "stdio" else "url"
+    if needed not in raw.values:
+        raise _missing(raw, f"is missing, and the type is {kind!r}", needed)
+    return transport
+
+
+def _missing(raw: RawEntry, problem: str, *fields: str) -> ConfigError:
+    """Return the error for a missing field, or for a key that may be a misspelling."""
+    for key, meant in raw.mistyped.items():
+        if meant in fields:
+            return raw.fault(_unknown(meant), key)
+    return raw.fault(problem, fields[0])
+
+
+_UNUSED_BY: Final = {
+    "http": "it is for servers that are started, and this one is at a URL",
+    "stdio": "it is for servers at a URL, and this one is started",
+}
+
+
+def _warnings(raw: RawEntry, transport: str) -> Iterator[str]:
+    for name in raw.values:
+        if FIELDS[name].of not in {"any", transport}:
+            yield raw.warning(f"is not used: {_UNUSED_BY[transport]}", name)
+    for name in ("timeout", "connect_timeout"):
+        value = raw.values.get(name)
+        if isinstance(value, int) and value and value % 1_000 == 0:
+            problem = f"is in seconds, {value} is meant as milliseconds?"
+            yield raw.warning(problem, name)
+    if raw.values.get("allowed_tools") in ([], ()):
+        problem = "is empty, so no tool is allowed: leave it out to allow all"
+        yield raw.warning(problem, "allowed_tools")
+    if transport == "stdio" and not raw.values.get("args"):
+        first, space, _ = raw.values["command"].partition(" ")
+        if space and not {"/", "\\"} & set(first):
+            problem = "holds spaces: the program's arguments belong into args"
+            yield raw.warning(problem, "command")
+
+
+# Variables...
+
+
+def _expand_fields(
+    raw: RawEntry, checked: dict[str, Any], variables: Mapping[str, str]
+) -> None:
+    for name, field in FIELDS.items():
+        if name in checked and field.expands:
+            checked[name] = _expanded(raw, name, "", checked[name], variables)
+            fault = field.kind.check(checked[name])
+            if fault is not None:
+                raise raw.fault(fault.problem, name, fault.at)
+    if "auth" in checked:
+        checked["auth"] = _login(raw, checked["auth"], variables)
+    if any("=" in name or "\0" in name for name in checked.get("env", ())):
+        raise raw.fault("holds a name with = or NUL in it", "env")
+
+
+def _expanded(
+    raw: RawEntry, name: str, at: str, value: Any, variables: Mapping[str, str]
+) -> Any:
+    """Return a value with the variables in its strings expanded."""
+    if isinstance(value, (list, tuple)):
+        return [
+            _expanded(raw, name, f"{at}[{index}]", item, variables)
+            for index, item in enumerate(value)
+        ]
+    if isinstance(value, dict):
+        return {
+            key: _expanded(raw, name, f"{at}.{key}", item, variables)
+            for key, item in value.items()
+        }
+    if not isinstance(value, str):
+        return value
+    try:
+        text = expand(value, variables)
+    except ValueError as error:
+        raise raw.fault(str(error), name, at) from error
+    if "\0" in text:
+        raise raw.fault("must not hold a NUL character", name, at)
+    return text if name in _SECRET else Expanded.of(text, value)
+
+
+_SECRET: Final = frozenset({"env", "headers", "auth"})
+"""Fields that no message shows; the others are shown with their variables."""
+
+_VARIABLE_NAME: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+"""The characters of a variable's name; another name may be the secret itself."""
+
+
+def _login(raw: RawEntry, auth: Any, variables: Mapping[str, str]) -> Any:
+    """Return ``"oauth"``, a token, or a table with its `type` by our names."""
+    if isinstance(auth, str):
+        return "oauth" if auth.lower() == "oauth" else auth
+    table = {snake_case(key): value for key, value in auth.items()}
+    form = auth_form(table)
+    if form == "token":
+        return table["token"]
+    if form == "token_env":
+        name = table["token_env"]
+        token = variables.get(name)
+        if not token:
+            is_name = set(name) <= _VARIABLE_NAME
+            shown = f"the variable {name}" if is_name else "its variable"
+            raise raw.fault(f"{shown} is not set", "auth", ".token_env")
+        return token
+    return {**table, "type": form}

@@ -1,1 +1,0 @@
-"""How a gateway is reached, on stdio and over HTTP, and reloaded."""

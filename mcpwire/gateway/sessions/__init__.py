@@ -1,1 +1,0 @@
-"""Which session a request is of, and which servers it chose."""
