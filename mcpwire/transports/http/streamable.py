@@ -14,6 +14,7 @@ has its own answer, and the owner of the channel opens another for the next.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from functools import partial
@@ -63,7 +64,12 @@ from mcpwire.protocol.retry import (
 )
 from mcpwire.transports.base import let_go_after_fork, misuse
 from mcpwire.transports.handlers import stay_for
-from mcpwire.transports.http.credentials import describe_request, describe_response
+from mcpwire.transports.http.credentials import (
+    describe_request,
+    describe_response,
+    missing_scope,
+    redirected,
+)
 from mcpwire.transports.timeouts import Timeouts, admit_request
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
@@ -71,7 +77,13 @@ from mcpwire.wire.headers import parse_retry_after
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import (
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Coroutine,
+        Mapping,
+    )
 
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.retry import Resumption
@@ -81,6 +93,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.tracing import Trace
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
+    from mcpwire.wire.urls import Url
 
     Fields = tuple[tuple[str, str], ...]
 
@@ -154,7 +167,7 @@ class HttpChannel:
         if hasattr(engine, "rearm"):  # it lets a deadline run again that stood still
             engine.rearm = self._timeouts.arm
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._pauses: dict[Reply, asyncio.Future[None]] = {}
+        self._pauses: dict[Reply, asyncio.Timeout] = {}
         self._quiet: asyncio.Future[None] | None = None
         self._heads = Heads(target.parsed, dict(target.static_headers))
         self._mirror = Mirror(self._dropped_tool)
@@ -298,9 +311,12 @@ class HttpChannel:
     async def _own_fields(self, reply: Reply) -> Fields:
         """Return the user's fields for one request beside those that never change."""
         own: Fields = ()
-        given = self._http.headers
+        given: Any = self._http.headers
         if callable(given):
-            own = self._http.check(await self._settled(reply, given()))
+            value = given()
+            if hasattr(value, "__await__"):
+                value = await self._settled(reply, value)
+            own = self._http.check(value)
         headers = reply.headers
         return own if not headers else (*own, *self._http.check(headers))
 
@@ -356,13 +372,15 @@ class HttpChannel:
         if reply.aborted is not None:
             return False
         reply.aborted = error
-        return self._engine.abort(reply, error) or self._end_pause(reply, error)
+        return self._engine.abort(reply, error) or self._end_pause(reply)
 
-    def _end_pause(self, reply: Reply, error: MCPError) -> bool:
+    def _end_pause(self, reply: Reply) -> bool:
+        """End the wait of a call that is aborted, if it waits."""
         waiting = self._pauses.get(reply)
-        if waiting is None or waiting.done() or self._loop.is_closed():
+        if waiting is None or waiting.expired():
             return False
-        waiting.set_exception(error)
+        with contextlib.suppress(RuntimeError):  # its loop does not run
+            waiting.reschedule(0)
         return True
 
     def _expire(self, _: int, reply: Any, now: float) -> None:
@@ -578,45 +596,39 @@ class HttpChannel:
 
     async def _pause(self, reply: Reply, seconds: float) -> None:
         """Let so many seconds pass between two requests of a call."""
-        waiting = self._loop.create_future()
-        timer = self._loop.call_later(seconds, _wake, waiting)
-        try:
-            await self._until(reply, waiting)
-        finally:
-            timer.cancel()
+        async with self._abortable(reply):
+            await asyncio.sleep(seconds)
 
-    async def _until(self, reply: Reply, waiting: asyncio.Future[None]) -> None:
-        """Wait for a future, or raise what the call is aborted with."""
+    @contextlib.asynccontextmanager
+    async def _abortable(self, reply: Reply) -> AsyncIterator[None]:
+        """Raise what the call is aborted with, also while it waits for this."""
         if reply.aborted is not None:
             raise reply.aborted
-        self._pauses[reply] = waiting
         try:
-            await waiting
+            async with asyncio.timeout(None) as self._pauses[reply]:
+                yield
+        except TimeoutError:
+            if reply.aborted is None:
+                raise
         finally:
             del self._pauses[reply]
         if reply.aborted is not None:  # in the same turn of the loop
             raise reply.aborted
 
-    async def _settled(self, reply: Reply, value: Any) -> Any:
-        """Return a value of the user's that may have to be awaited first.
+    async def _settled(self, reply: Reply, value: Awaitable[Any]) -> Any:
+        """Return what the user's function for headers gives later.
 
         Raises:
             LocalProtocolError: Somebody else has cancelled it.
         """
-        if not hasattr(value, "__await__"):
-            return value
-        waiting = self._loop.create_future()
-        work = asyncio.ensure_future(value)
-        work.add_done_callback(partial(_seen, waiting))
-        try:
-            await self._until(reply, waiting)
-        finally:
-            work.cancel()
-        if work.cancelled():
-            raise LocalProtocolError(
-                f"{reply.what}: what gives the headers was cancelled"
-            )
-        return work.result()
+        async with self._abortable(reply):
+            try:
+                return await value
+            except asyncio.CancelledError:
+                ours = asyncio.current_task()
+                if ours is not None and ours.cancelling():
+                    raise
+        raise LocalProtocolError(f"{reply.what}: what gives the headers was cancelled")
 
     async def _delete(self) -> None:
         """Tell the server that the session is over; whatever it says is fine.
@@ -646,7 +658,7 @@ class HttpChannel:
         error = self._closed_error(sent=True)
         for reply in (*list(self._streams), *list(self._waiting.values())):
             reply.aborted = reply.aborted or error
-            self._end_pause(reply, error)
+            self._end_pause(reply)
 
     def forked(self) -> None:
         """Refuse every use: this process was forked off the one that connected."""
@@ -662,7 +674,9 @@ class HttpChannel:
         """Send a request; follow redirects where the target allows that."""
         for _ in range(MAX_REDIRECTS + 1):
             if self._trace is not None:
-                self._watch_request(request)
+                self._trace("request", describe_request(request))
+                if request.body is not None:
+                    self._trace("send", request.body)
             if reply.aborted is not None:
                 raise reply.aborted
             try:
@@ -683,25 +697,24 @@ class HttpChannel:
         Raises:
             UrlRefused: It has credentials, and they are for another path or query.
         """
-        if not self._http.follow_redirects or not 300 <= reply.status < 400:
+        if not 300 <= reply.status < 400:
             return None
-        url = resolve_redirect(
-            self._http.parsed, reply.status, _field(reply, b"location"), allowed=True
-        )
+        url = self._redirect(reply)
         if isinstance(url, str):
             return None
-        from mcpwire.transports.http.credentials import redirected
-
         return redirected(self._http, request, url.target)
 
-    def why_not_followed(self, reply: Reply) -> str:
-        """Say why the redirect that came is not followed; empty: it is."""
-        verdict = resolve_redirect(
+    def _redirect(self, reply: Reply) -> Url | str:
+        return resolve_redirect(
             self._http.parsed,
             reply.status,
             _field(reply, b"location"),
             allowed=self._http.follow_redirects,
         )
+
+    def why_not_followed(self, reply: Reply) -> str:
+        """Say why the redirect that came is not followed; empty: it is."""
+        verdict = self._redirect(reply)
         return verdict if isinstance(verdict, str) else ""
 
     # Calls...
@@ -726,8 +739,8 @@ class HttpChannel:
                 reply.broke()
             if self._may_resume(reply):
                 broken = await self._resume(reply, broken)
-            elif self._may_resubscribe(reply):
-                broken = await self._resubscribe(reply, params, broken)
+            elif self._may_listen_again(reply):
+                broken = await self._listen_again(reply, params, broken)
             else:
                 raise self._cut_off(reply, broken)
         return reply.result
@@ -739,12 +752,10 @@ class HttpChannel:
         try:
             await self._exchange(reply, request)
         except (AuthError, ConnectError, ConnectionClosed) as error:
-            if not _is_passing(error):
+            if isinstance(error, AuthError) and not error.is_passing:
                 raise
             # Whether this one was sent says nothing of the call.
-            failure = ConnectionClosed(str(error), target=self.target, sent=True)
-            failure.__cause__ = error
-            return failure
+            return self._closed_by(str(error), error)
         return None
 
     def _delay(self, reply: Reply, backoff: StreamBackoff) -> float | None:
@@ -759,6 +770,12 @@ class HttpChannel:
             retry_after=_retry_after(reply),
         )
 
+    def _closed_by(self, why: str, cause: BaseException | None) -> ConnectionClosed:
+        """Build the error for a call that was sent and whose answer does not come."""
+        error = ConnectionClosed(why, target=self.target, sent=True)
+        error.__cause__ = cause
+        return error
+
     def _cut_off(
         self, reply: CallReply, broken: ConnectionClosed | None
     ) -> ConnectionClosed:
@@ -766,11 +783,7 @@ class HttpChannel:
         if broken is not None and not reply.status:
             return broken
         why = "the stream ended" if broken is None else str(broken)
-        error = ConnectionClosed(
-            f"{reply.what}: {why} without the answer", target=self.target, sent=True
-        )
-        error.__cause__ = broken
-        return error
+        return self._closed_by(f"{reply.what}: {why} without the answer", broken)
 
     # A broken stream of a session...
 
@@ -808,9 +821,16 @@ class HttpChannel:
         openings = reply.openings
         start = self._heads.get(place.cursor, await self._own_fields(reply))
         failure = await self._exchange_again(reply, Request(start))
-        if failure is not None:
+        error = reply.error
+        if failure is not None or error is None or reply.openings > openings:
+            return failure  # an error is what the stream said
+        why = f"{reply.what}: the stream broke off and cannot be resumed: {error}"
+        failure = self._closed_by(why, error)
+        if reply.status in PASSING_STATUSES:
+            reply.error = None
             return failure
-        return self._judge_resumed(reply, openings)
+        reply.error = failure
+        return None
 
     def _note_session(self, reply: CallReply) -> None:
         """Take the id of a session, which came with the first head of its answer."""
@@ -818,28 +838,9 @@ class HttpChannel:
         if session_id is not None or not reply.is_resumed:
             self._heads.session_id = session_id
 
-    def _judge_resumed(
-        self, reply: CallReply, openings: int
-    ) -> ConnectionClosed | None:
-        """Say what it means that the GET of a resumption brought no stream."""
-        error = reply.error
-        if error is None or reply.openings > openings:  # what the stream said
-            return None
-        failure = ConnectionClosed(
-            f"{reply.what}: the stream broke off and cannot be resumed: {error}",
-            target=self.target,
-            sent=True,
-        )
-        failure.__cause__ = error
-        if reply.status in PASSING_STATUSES:
-            reply.error = None
-            return failure
-        reply.error = failure
-        return None
-
     # A broken listen of the stateless era...
 
-    def _may_resubscribe(self, reply: CallReply) -> bool:
+    def _may_listen_again(self, reply: CallReply) -> bool:
         return (
             reply.what == LISTEN
             and self._era is Era.STATELESS
@@ -855,7 +856,7 @@ class HttpChannel:
         declined = DECLINING_STATUSES if reply.backoff is None else PASSING_STATUSES
         return self._era is Era.STATELESS and error.status in declined
 
-    async def _resubscribe(
+    async def _listen_again(
         self,
         reply: CallReply,
         params: Mapping[str, Any] | None,
@@ -918,8 +919,6 @@ class HttpChannel:
             why = f"{self.target} no longer speaks {self._heads.revision}"
             self._http.memory.era = None
         elif getattr(error, "status", None) == 403:
-            from mcpwire.transports.http.credentials import missing_scope
-
             return missing_scope(self._http, error) or error
         else:
             return error
@@ -1123,19 +1122,13 @@ class HttpChannel:
 
     def heard_head(self, reply: Reply) -> None:
         """Tell of the head of an answer."""
-        assert self._trace is not None
-        self._trace("response", describe_response(reply.status, reply.fields))
+        if self._trace is not None:
+            self._trace("response", describe_response(reply.status, reply.fields))
 
     def heard_message(self, data: bytes) -> None:
         """Tell of a message."""
-        assert self._trace is not None
-        self._trace("receive", data)
-
-    def _watch_request(self, request: Request) -> None:
-        assert self._trace is not None
-        self._trace("request", describe_request(request))
-        if request.body is not None:
-            self._trace("send", request.body)
+        if self._trace is not None:
+            self._trace("receive", data)
 
 
 def _version_in(params: Mapping[str, Any] | None) -> str | None:
@@ -1167,19 +1160,8 @@ def _retry_after(reply: Reply) -> float | None:
     return parse_retry_after(_field(reply, b"retry-after"), wall_time())
 
 
-def _is_passing(error: MCPError) -> bool:
-    """Tell whether it may go well the next time."""
-    return not isinstance(error, AuthError) or error.is_passing
-
-
 def _is_final(error: MCPError) -> bool:
     return not isinstance(error, HTTPError) or error.status not in PASSING_STATUSES
-
-
-def _seen(waiting: asyncio.Future[None], work: asyncio.Future[Any]) -> None:
-    if not work.cancelled():
-        work.exception()  # though nobody may wait for it any more
-    _wake(waiting)
 
 
 def _wake(waiting: asyncio.Future[None]) -> None:
