@@ -497,6 +497,8 @@ class Reply:
         timer: When a body that only says why is cut short.
         backoff: When a stream that is to last is opened again.
         headers: The user's headers for this request, and for what belongs to it.
+        url: What was asked, if it is not the target's own URL.
+        deadline: When it must be over.
     """
 
     _takes_json = False
@@ -509,6 +511,8 @@ class Reply:
     resumption: Resumption | None = None
     backoff: StreamBackoff | None = None
     headers: Mapping[str, str] | None = None
+    url: Url | None = None
+    deadline: Deadline | None = None
     _body: Line = b""
     _decoder: SSEDecoder | None = None
     _is_json = _is_stream = _is_begun = False
@@ -806,6 +810,7 @@ class NoticeReply(Reply):
         self.deadline = deadline
 
     def _too_late(self, now: float) -> MCPError:
+        assert self.deadline is not None
         return RequestTimeout(
             method=self.what,
             timeout=self.deadline.timeout or 0.0,
@@ -829,7 +834,6 @@ class StreamReply(Reply):
 
     def __init__(self, owner: Owner, what: str) -> None:
         super().__init__(owner, what)
-        self.deadline = None
         self.messages = 0
 
     def _opened(self) -> None:

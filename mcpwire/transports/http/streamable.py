@@ -14,7 +14,6 @@ has its own answer, and the owner of the channel opens another for the next.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from functools import partial
@@ -32,7 +31,6 @@ from mcpwire.errors import (
     InternalError,
     LocalProtocolError,
     MCPError,
-    RemoteProtocolError,
     RPCError,
     SessionExpired,
     TooManyQuestions,
@@ -47,13 +45,11 @@ from mcpwire.protocol.http_headers import (
 from mcpwire.protocol.http_reply import (
     LAST_WORDS,
     LISTEN,
-    MAX_REDIRECTS,
     CallReply,
     NoticeReply,
     Reply,
     Request,
     StreamReply,
-    resolve_redirect,
 )
 from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.peer import TOO_MANY, PeerStats, unasked
@@ -64,12 +60,8 @@ from mcpwire.protocol.retry import (
 )
 from mcpwire.transports.base import let_go_after_fork, misuse
 from mcpwire.transports.handlers import stay_for
-from mcpwire.transports.http.credentials import (
-    describe_request,
-    describe_response,
-    missing_scope,
-    redirected,
-)
+from mcpwire.transports.http.credentials import missing_scope
+from mcpwire.transports.http.sender import ERROR_BODY_S, Sender, field
 from mcpwire.transports.timeouts import Timeouts, admit_request
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
@@ -78,8 +70,6 @@ from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import (
-        AsyncIterator,
-        Awaitable,
         Callable,
         Coroutine,
         Mapping,
@@ -93,7 +83,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.tracing import Trace
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
-    from mcpwire.wire.urls import Url
 
     Fields = tuple[tuple[str, str], ...]
 
@@ -120,11 +109,8 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 OPENING_S: Final = 1.0
 """How long it is worth waiting whether the server has a stream of its own."""
 
-ERROR_BODY_S: Final = 0.2
-"""How long the body of an error may take: it can complete nothing."""
-
 DECIDING_S: Final = 5.0
-"""The same where it may tell of which era the server is."""
+"""How long the body of an error may take where it may tell the era of the server."""
 
 
 class _Background(asyncio.Task[Any]):
@@ -134,7 +120,7 @@ class _Background(asyncio.Task[Any]):
         """Do not complain that it is pending, as `Task` does: the client does."""
 
 
-class HttpChannel:
+class HttpChannel(Sender):
     """A `Channel` over Streamable HTTP.
 
     Attributes:
@@ -156,10 +142,8 @@ class HttpChannel:
         limits: Limits,
         recovery: Recovery,
     ) -> None:
-        self._http = target
-        self._engine = engine
+        super().__init__(target, engine, asyncio.get_running_loop())
         self._inbound = inbound
-        self._loop = asyncio.get_running_loop()
         self._time = self._loop.time
         self._is_forked = False
         self._waiting: dict[int, Any] = {}
@@ -167,7 +151,6 @@ class HttpChannel:
         if hasattr(engine, "rearm"):  # it lets a deadline run again that stood still
             engine.rearm = self._timeouts.arm
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._pauses: dict[Reply, asyncio.Timeout] = {}
         self._quiet: asyncio.Future[None] | None = None
         self._heads = Heads(target.parsed, dict(target.static_headers))
         self._mirror = Mirror(self._dropped_tool)
@@ -177,7 +160,8 @@ class HttpChannel:
         self._closed_by_us = False
         self._is_over = False
         self._trace: Trace | None = None
-        self.is_watched = False
+        # Before the agreement the body decides what is tried next.
+        self._error_body_s = DECIDING_S
         self._asked: dict[RequestId, Reply] = {}
         self._opening: asyncio.Future[None] | None = None
         self._opening_until = 0.0
@@ -218,6 +202,7 @@ class HttpChannel:
     def revision(self, revision: Revision | None) -> None:
         self._heads.revision = revision
         self._era = revision.era if revision is not None else None
+        self._error_body_s = DECIDING_S if revision is None else ERROR_BODY_S
 
     @property
     def session_id(self) -> str | None:
@@ -308,18 +293,6 @@ class HttpChannel:
         # 2026-07-28 basic/transports/streamable-http, "Client Behavior".
         logger.warning("tool %r of %s is left out: %s", name, self.target, reason)
 
-    async def _own_fields(self, reply: Reply) -> Fields:
-        """Return the user's fields for one request beside those that never change."""
-        own: Fields = ()
-        given: Any = self._http.headers
-        if callable(given):
-            value = given()
-            if hasattr(value, "__await__"):
-                value = await self._settled(reply, value)
-            own = self._http.check(value)
-        headers = reply.headers
-        return own if not headers else (*own, *self._http.check(headers))
-
     def _note_failure(
         self, reply: CallReply, request: Request, error: BaseException
     ) -> None:
@@ -367,21 +340,6 @@ class HttpChannel:
         if reply is None or type(id) is not int or id <= 0:  # what is no call's
             return False
         return self._abort(reply, CallCancelled(reply.what, reason=reason))
-
-    def _abort(self, reply: Reply, error: MCPError) -> bool:
-        if reply.aborted is not None:
-            return False
-        reply.aborted = error
-        return self._engine.abort(reply, error) or self._end_pause(reply)
-
-    def _end_pause(self, reply: Reply) -> bool:
-        """End the wait of a call that is aborted, if it waits."""
-        waiting = self._pauses.get(reply)
-        if waiting is None or waiting.expired():
-            return False
-        with contextlib.suppress(RuntimeError):  # its loop does not run
-            waiting.reschedule(0)
-        return True
 
     def _expire(self, _: int, reply: Any, now: float) -> None:
         self._abort(reply, reply.out_of_time(now))
@@ -599,37 +557,6 @@ class HttpChannel:
         async with self._abortable(reply):
             await asyncio.sleep(seconds)
 
-    @contextlib.asynccontextmanager
-    async def _abortable(self, reply: Reply) -> AsyncIterator[None]:
-        """Raise what the call is aborted with, also while it waits for this."""
-        if reply.aborted is not None:
-            raise reply.aborted
-        try:
-            async with asyncio.timeout(None) as self._pauses[reply]:
-                yield
-        except TimeoutError:
-            if reply.aborted is None:
-                raise
-        finally:
-            del self._pauses[reply]
-        if reply.aborted is not None:  # in the same turn of the loop
-            raise reply.aborted
-
-    async def _settled(self, reply: Reply, value: Awaitable[Any]) -> Any:
-        """Return what the user's function for headers gives later.
-
-        Raises:
-            LocalProtocolError: Somebody else has cancelled it.
-        """
-        async with self._abortable(reply):
-            try:
-                return await value
-            except asyncio.CancelledError:
-                ours = asyncio.current_task()
-                if ours is not None and ours.cancelling():
-                    raise
-        raise LocalProtocolError(f"{reply.what}: what gives the headers was cancelled")
-
     async def _delete(self) -> None:
         """Tell the server that the session is over; whatever it says is fine.
 
@@ -669,53 +596,6 @@ class HttpChannel:
             self._dead = TransportError("left to the parent", target=self.target)
 
     # More than one HTTP request for one call...
-
-    async def _exchange(self, reply: Any, request: Request) -> None:
-        """Send a request; follow redirects where the target allows that."""
-        for _ in range(MAX_REDIRECTS + 1):
-            if self._trace is not None:
-                self._trace("request", describe_request(request))
-                if request.body is not None:
-                    self._trace("send", request.body)
-            if reply.aborted is not None:
-                raise reply.aborted
-            try:
-                await self._engine.exchange(request, reply, reply.deadline)
-            except MCPError as error:
-                if error is not reply.error:
-                    raise
-            there = self._redirected(reply, request)
-            if there is None:
-                return
-            request = there
-            reply.restart()
-        raise RemoteProtocolError(f"{reply.what}: more than {MAX_REDIRECTS} redirects")
-
-    def _redirected(self, reply: Reply, request: Request) -> Request | None:
-        """Return the request to where the answer points, if that may be followed.
-
-        Raises:
-            UrlRefused: It has credentials, and they are for another path or query.
-        """
-        if not 300 <= reply.status < 400:
-            return None
-        url = self._redirect(reply)
-        if isinstance(url, str):
-            return None
-        return redirected(self._http, request, url.target)
-
-    def _redirect(self, reply: Reply) -> Url | str:
-        return resolve_redirect(
-            self._http.parsed,
-            reply.status,
-            _field(reply, b"location"),
-            allowed=self._http.follow_redirects,
-        )
-
-    def why_not_followed(self, reply: Reply) -> str:
-        """Say why the redirect that came is not followed; empty: it is."""
-        verdict = self._redirect(reply)
-        return verdict if isinstance(verdict, str) else ""
 
     # Calls...
 
@@ -883,18 +763,6 @@ class HttpChannel:
         body = encode_call(reply, params)
         start = self._start(reply.what, params, await self._own_fields(reply))
         return await self._exchange_again(reply, Request(start, body))
-
-    def doubted(self, reply: Reply) -> None:
-        """Give the rest of an answer that brings nothing a moment to say why."""
-        # Before the agreement the body decides what is tried next.
-        seconds = ERROR_BODY_S if self._era is not None else DECIDING_S
-        reply.timer = self._loop.call_later(seconds, self._cut_short, reply)
-
-    def _cut_short(self, reply: Reply) -> None:
-        if not reply.is_over:
-            reply.cut_short()
-            assert reply.error is not None
-            self._engine.abort(reply, reply.error)
 
     def opened(self, reply: Reply) -> None:
         """Take note that a stream is open that is to last."""
@@ -1120,10 +988,10 @@ class HttpChannel:
         self._trace = trace
         self.is_watched = True
 
-    def heard_head(self, reply: Reply) -> None:
-        """Tell of the head of an answer."""
-        if self._trace is not None:
-            self._trace("response", describe_response(reply.status, reply.fields))
+    def _tell_request(self, request: Request) -> None:
+        super()._tell_request(request)
+        if self._trace is not None and request.body is not None:
+            self._trace("send", request.body)
 
     def heard_message(self, data: bytes) -> None:
         """Tell of a message."""
@@ -1149,15 +1017,10 @@ def encode_call(reply: CallReply, params: Mapping[str, Any] | None) -> bytes:
     return encode(message)
 
 
-def _field(reply: Reply, name: bytes) -> str | None:
-    value = reply.fields.get(name)
-    return None if value is None else value.decode("latin-1")
-
-
 def _retry_after(reply: Reply) -> float | None:
     if reply.status < 300:
         return None
-    return parse_retry_after(_field(reply, b"retry-after"), wall_time())
+    return parse_retry_after(field(reply, b"retry-after"), wall_time())
 
 
 def _is_final(error: MCPError) -> bool:
