@@ -62,11 +62,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.skills import SkillError as SkillError
     from mcpwire.protocol.subscriptions import Filter as Filter
     from mcpwire.protocol.subscriptions import Notification as Notification
-    from mcpwire.server.app import Server as Server
-    from mcpwire.server.asking.context import Context as Context
-    from mcpwire.server.asking.context import current_context as current_context
-    from mcpwire.server.asking.elicited import Elicited as Elicited
-    from mcpwire.server.asking.state import MemorySingleUse as MemorySingleUse
     from mcpwire.server.auth.introspection import (
         IntrospectionVerifier as IntrospectionVerifier,
     )
@@ -75,13 +70,18 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource import ResourceServer as ResourceServer
     from mcpwire.server.auth.verifiers import ApiKeys as ApiKeys
     from mcpwire.server.auth.verifiers import StaticTokens as StaticTokens
-    from mcpwire.server.authoring.content import Audio as Audio
-    from mcpwire.server.authoring.content import File as File
-    from mcpwire.server.authoring.content import Image as Image
-    from mcpwire.server.authoring.fields import Arg as Arg
     from mcpwire.server.authoring.injection import Depends as Depends
+    from mcpwire.server.authoring.results import Audio as Audio
+    from mcpwire.server.authoring.results import File as File
+    from mcpwire.server.authoring.results import Image as Image
+    from mcpwire.server.authoring.schemas import Arg as Arg
+    from mcpwire.server.context import Context as Context
+    from mcpwire.server.context import Elicited as Elicited
+    from mcpwire.server.context import current_context as current_context
     from mcpwire.server.extensions.skills import Skills as Skills
     from mcpwire.server.extensions.tasks import Tasks as Tasks
+    from mcpwire.server.input_rounds import MemorySingleUse as MemorySingleUse
+    from mcpwire.server.server import Server as Server
     from mcpwire.tools import ToolCall as ToolCall
     from mcpwire.tools import ToolLock as ToolLock
     from mcpwire.tools import ToolSet as ToolSet
@@ -139,17 +139,16 @@ _MODULES: Final = {
     "protocol.negotiation": "Negotiation",
     "protocol.skills": "SkillError",
     "protocol.subscriptions": "Filter Notification",
-    "server.app": "Server",
-    "server.asking.context": "Context current_context",
-    "server.asking.elicited": "Elicited",
-    "server.asking.state": "MemorySingleUse",
+    "server.server": "Server",
+    "server.context": "Context Elicited current_context",
+    "server.input_rounds": "MemorySingleUse",
     "server.auth.introspection": "IntrospectionVerifier",
     "server.auth.jwt": "JwtVerifier",
     "server.auth.principal": "Principal",
     "server.auth.resource": "ResourceServer",
     "server.auth.verifiers": "ApiKeys StaticTokens",
-    "server.authoring.content": "Audio File Image",
-    "server.authoring.fields": "Arg",
+    "server.authoring.results": "Audio File Image",
+    "server.authoring.schemas": "Arg",
     "server.authoring.injection": "Depends",
     "server.extensions.skills": "Skills",
     "server.extensions.tasks": "Tasks",

@@ -127,10 +127,10 @@ RUNTIME: Final = frozenset(
 )
 """The distributions that are always there; `attr` is another name of `attrs`."""
 
-AUTHORING: Final = f"{PACKAGE}.server.authoring."
-"""Where type hints are read: a client does not load what that needs."""
+MSGSPEC: Final = (f"{PACKAGE}.server.authoring.", f"{PACKAGE}.auth.records")
+"""Where msgspec is used; in a client on use only, for stored credentials."""
 
-PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "orjson"})
+PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "msgspec", "orjson"})
 
 EXTRAS: Final[Mapping[str, str]] = {
     "joserfc": "mcpwire.auth.jwt",
@@ -265,8 +265,8 @@ def _extra_breach(module: Module, item: Import, place: str) -> str | None:
 def _runtime_breach(module: Module, item: Import, distribution: str) -> str | None:
     if distribution == "orjson" and module.name != f"{PACKAGE}.wire.json":
         return f"only {PACKAGE}.wire.json may use it"
-    if distribution == "msgspec" and not module.name.startswith(AUTHORING):
-        return f"only {AUTHORING} may use it"
+    if distribution == "msgspec" and not module.name.startswith(MSGSPEC):
+        return f"only {' and '.join(MSGSPEC)} may use it"
     if distribution == "httpx" and item.when == "module":
         return "it is heavy: import it on use"
     if is_pure(module.name) and distribution not in PURE_RUNTIME:

@@ -131,7 +131,25 @@ def _seconds(value: Any) -> float | None:
 
 
 @attrs.frozen(kw_only=True)
-class OAuth:
+class _Grant:
+    """The options that all grants share."""
+
+    scopes: tuple[str, ...] | None = attrs.field(default=None, converter=_scopes)
+    """Asked for instead of the scopes that the server names: texts, or one text."""
+
+    storage: Any = attrs.field(default=None, repr=_shown_kind, validator=_store)
+    """Where tokens are kept; ``None``: in memory, with `OAuth` in a `FileStorage` of
+    this user."""
+
+    kept: Any = attrs.field(init=False, default=None, eq=False, repr=False)
+    """Where they are kept in place of ``None``, once that is known."""
+
+    profile: str = attrs.field(default="default", validator=_text)
+    """Tells several accounts with one server apart."""
+
+
+@attrs.frozen(kw_only=True)
+class OAuth(_Grant):
     """A user logs in with a browser, once; afterwards the stored tokens are used.
 
     ``auth="oauth"`` is ``auth=OAuth()``.
@@ -159,9 +177,6 @@ class OAuth:
     """Where a client-id metadata document of ours can be read: it is the client id of
     servers that support it."""
 
-    scopes: tuple[str, ...] | None = attrs.field(default=None, converter=_scopes)
-    """Asked for instead of the scopes that the server names: texts, or one text."""
-
     redirect_uri: str | None = attrs.field(
         default=None, repr=_shown_url, validator=_optional_text
     )
@@ -169,15 +184,6 @@ class OAuth:
 
     callback_port: int | None = attrs.field(default=None)
     """The port of this machine to come back to; otherwise any that is free."""
-
-    storage: Any = attrs.field(default=None, repr=_shown_kind, validator=_store)
-    """Where tokens are kept; ``None``: a `FileStorage` of this user."""
-
-    kept: Any = attrs.field(init=False, default=None, eq=False, repr=False)
-    """Where they are kept in place of ``None``, once that is known."""
-
-    profile: str = attrs.field(default="default", validator=_text)
-    """Tells several accounts with one server apart."""
 
     interactive: bool = attrs.field(default=True, validator=_switch)
     """Whether a user may be asked. If not, `AuthRequired` says where to log in."""
@@ -248,24 +254,12 @@ def _check_redirect_uri(text: str) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class _Unattended:
+class _Unattended(_Grant):
     """The options that all ways to log in without a user share."""
 
     issuer: str = attrs.field(default="", validator=_needed_issuer)
     """The authorization server that knows the client, as its metadata spells it;
     ``"discovered"`` trusts whichever the MCP server names."""
-
-    scopes: tuple[str, ...] | None = attrs.field(default=None, converter=_scopes)
-    """Asked for instead of the scopes that the server names."""
-
-    storage: Any = attrs.field(default=None, repr=_shown_kind, validator=_store)
-    """Where tokens are kept; ``None``: in memory."""
-
-    kept: Any = attrs.field(init=False, default=None, eq=False, repr=False)
-    """Where they are kept in place of ``None``, once that is known."""
-
-    profile: str = attrs.field(default="default", validator=_text)
-    """Tells several accounts with one server apart."""
 
 
 @attrs.frozen(kw_only=True)

@@ -26,11 +26,12 @@ from __future__ import annotations
 from contextlib import suppress
 from hashlib import sha256
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote_plus
 
 import attrs
 
+from mcpwire.auth import steps
 from mcpwire.auth.config import DISCOVERED, ClientCredentials, OAuth, WorkloadIdentity
 from mcpwire.auth.discovery import canonical_uri, check_pkce, discover
 from mcpwire.auth.errors import (
@@ -48,33 +49,11 @@ from mcpwire.auth.records import (
     Identity,
     Pending,
     Record,
-    ServerMetadata,
     each_scope_once,
 )
 from mcpwire.auth.registration import identify
-from mcpwire.auth.steps import (
-    Ask,
-    Forget,
-    Lease,
-    Listen,
-    Load,
-    LoadPending,
-    NewKey,
-    Now,
-    RandomBytes,
-    Release,
-    Save,
-    SavePending,
-    Sleep,
-    Supply,
-    read_code,
-    read_description,
-)
 from mcpwire.auth.tokens import (
-    ID_JAG,
-    ID_TOKEN,
     JWT_BEARER,
-    TOKEN_EXCHANGE,
     exchange_token,
     grant_form,
     request_tokens,
@@ -82,17 +61,20 @@ from mcpwire.auth.tokens import (
 )
 from mcpwire.auth.url_policy import UrlPolicy, check_authorization_url, parse_named
 from mcpwire.errors import AuthError
-from mcpwire.wire.urls import mask_url, parse_url
+from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mcpwire.auth.config import EnterpriseManaged, Grant
     from mcpwire.auth.discovery import Denial
-    from mcpwire.auth.records import ResourceMetadata, Tokens
+    from mcpwire.auth.records import ResourceMetadata, ServerMetadata, Tokens
     from mcpwire.auth.steps import Steps
     from mcpwire.auth.tokens import Form
     from mcpwire.wire.urls import Url
+
+    # The renewed record, or the identity of a client that its server does not know.
+    Renewal: TypeAlias = tuple[Record | None, Identity | None]
 
 __all__ = [
     "LEASE_S",
@@ -157,22 +139,15 @@ class TokenRequest(NamedTuple):
     @property
     def is_step_up(self) -> bool:
         """Whether the token is good, and more scopes are needed."""
-        denial = self.denial
-        return (
-            denial is not None
-            and denial.status == 403
-            and denial.error == "insufficient_scope"
-        )
+        found = self.denial and (self.denial.status, self.denial.error)
+        return found == (403, "insufficient_scope")
 
-    def asks_like(self, other: TokenRequest) -> bool:
-        """Tell whether the result of this request answers the other as well."""
-        if self.is_step_up or other.is_step_up:
-            return (self.is_step_up, self.required) == (
-                other.is_step_up,
-                other.required,
-            )
-        ours = (self.used, self.must_log_in, self.asks_nobody)
-        return ours == (other.used, other.must_log_in, other.asks_nobody)
+    @property
+    def question(self) -> tuple[object, ...]:
+        """What decides the result; it answers all requests with the same question."""
+        if self.is_step_up:
+            return self.required
+        return self.used, self.must_log_in, self.asks_nobody
 
 
 class TokenResult(NamedTuple):
@@ -182,22 +157,14 @@ class TokenResult(NamedTuple):
     how: Literal["stored", "refreshed", "logged-in"]
 
 
-class Renewal(NamedTuple):
-    """The outcome of a refresh; without a record the user has to log in."""
-
-    record: Record | None = None
-    # The identity of this client if the server does not know it any more.
-    forgotten: Identity | None = None
-
-
 def obtain(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
     """Get a token: a stored one, a refreshed one, or one by logging in.
 
     Raises:
         AuthError: There is none; the class says how to go on.
     """
-    record = yield Load()
-    now = yield Now()
+    record = yield steps.Load()
+    now = yield steps.Now()
     if (
         record is not None
         and fits(grant, record)
@@ -263,19 +230,23 @@ def _is_unknown(identity: Identity, error: TokenError) -> bool:
 
 
 def renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
-    """Trade the stored refresh token in, or wait until another process has."""
+    """Trade the stored refresh token in, or wait until another process has.
+
+    Without a record in the result the user has to log in. Then the second value is the
+    identity of this client, if the server does not know it any more.
+    """
     for _ in range(LOOKS):
-        if (yield Lease(LEASE_S)):
+        if (yield steps.Lease(LEASE_S)):
             renewal = yield from _renew(grant, request)
-            yield Release()
+            yield steps.Release()
             return renewal
-        yield Sleep(LOOK_S)
-        record: Record | None = yield Load()
+        yield steps.Sleep(LOOK_S)
+        record: Record | None = yield steps.Load()
         if record is None or record.tokens is None:
-            return Renewal()
-        now = yield Now()
+            return None, None
+        now = yield steps.Now()
         if fits(grant, record) and _is_good(record.tokens, request.used, now):
-            return Renewal(record)  # the holder of the lease was quicker
+            return record, None  # the holder of the lease was quicker
     raise AuthTemporarilyUnavailable(
         f"{request.server}: others ask for tokens for it, and come to no end"
     )
@@ -284,50 +255,45 @@ def renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
 def _renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
     traded = renewed = None
     for _ in range(SAVES):
-        record: Record | None = yield Load()
-        now = yield Now()
+        record: Record | None = yield steps.Load()
+        now = yield steps.Now()
         if record is None or record.tokens is None or not fits(grant, record):
-            return Renewal()
+            return None, None
         if _is_good(record.tokens, request.used, now):
-            return Renewal(record)  # stored by another process
+            return record, None  # stored by another process
         token = record.tokens.refresh_token
         if token is None:
-            return Renewal()
+            return None, None
         if token != traded:
             traded = token
             identity = record.identity
             if identity.kind == "given" and grant.client_secret is not None:
                 # The configured secret is newer than the stored one.
                 identity = attrs.evolve(identity, client_secret=grant.client_secret)
+            form = grant_form(
+                "refresh_token", refresh_token=token, resource=record.resource
+            )
             try:
                 renewed = yield from request_tokens(
-                    record.metadata,
-                    identity,
-                    grant_form(
-                        "refresh_token", refresh_token=token, resource=record.resource
-                    ),
-                    policy=request.policy,
-                    asked=_granted(record) or record.asked_scopes,
-                    previous=record.tokens,
-                    dpop_key=record.dpop_key,
+                    attrs.evolve(record, identity=identity), form, request.policy
                 )
             except TokenError as error:
                 if error.error != "invalid_grant":
-                    return _without(record, error)
+                    return None, _forgotten(identity, error)
                 renewed = None
         fresh = attrs.evolve(record, tokens=renewed)
-        if (yield Save(fresh)):
-            return Renewal(None if renewed is None else fresh)
+        if (yield steps.Save(fresh)):
+            return (None if renewed is None else fresh), None
     raise _changing(request.server)
 
 
-def _without(record: Record, error: TokenError) -> Renewal:
-    """Return how to go on without a refused refresh, or raise what may be over soon."""
-    if _is_unknown(record.identity, error):
-        return Renewal(None, record.identity)
+def _forgotten(identity: Identity, error: TokenError) -> Identity | None:
+    """Return a client that its server has forgotten; raise what may be over soon."""
+    if _is_unknown(identity, error):
+        return identity
     is_elsewhere = error.error is None and error.status in _NOT_THERE
     if error.error in _NEVER or is_elsewhere:
-        return Renewal()
+        return None
     raise error
 
 
@@ -352,12 +318,16 @@ def _discover(
     return resource, metadata
 
 
+def _resource_of(request: TokenRequest, resource: ResourceMetadata | None) -> str:
+    return resource.resource if resource else canonical_uri(request.server)
+
+
 def _store(record: Record) -> Steps[Record]:
     """Store new tokens, even if others have stored something meanwhile."""
     for _ in range(SAVES):
-        if (yield Save(record)):
+        if (yield steps.Save(record)):
             return record
-        yield Load()
+        yield steps.Load()
     raise _changing(mask_url(record.issuer))
 
 
@@ -379,15 +349,12 @@ def log_in_unattended(
             f"{request.server} names no authorization server: credentials go to "
             f"'{mask_url(metadata.issuer)}' only with issuer= naming it"
         )
+    secret = None if isinstance(grant, WorkloadIdentity) else grant.client_secret
     fresh = Record(
-        issuer=metadata.issuer,
-        resource=resource.resource if resource else canonical_uri(request.server),
-        metadata=metadata,
-        identity=Identity(
-            grant.client_id,
-            None if isinstance(grant, WorkloadIdentity) else grant.client_secret,
-            metadata.issuer,  # the configured one, or any is trusted
-        ),
+        _resource_of(request, resource),
+        metadata,
+        # The issuer is the configured one, or any is trusted.
+        Identity(grant.client_id, secret, metadata.issuer),
         asked_scopes=initial_scopes(
             request.denial, resource, grant.scopes, metadata, wants_refresh=False
         ),
@@ -395,14 +362,8 @@ def log_in_unattended(
     key = None
     if isinstance(grant, ClientCredentials) and grant.private_key_pem is not None:
         key = SigningKey(grant.private_key_pem, grant.signing_algorithm)
-    tokens = yield from request_tokens(
-        metadata,
-        fresh.identity,
-        (yield from _unattended_form(grant, request, fresh)),
-        policy=request.policy,
-        asked=fresh.asked_scopes,
-        signing_key=key,
-    )
+    form = yield from _unattended_form(grant, request, fresh)
+    tokens = yield from request_tokens(fresh, form, request.policy, signing_key=key)
     return (yield from _store(attrs.evolve(fresh, tokens=tokens)))
 
 
@@ -411,7 +372,7 @@ def _unattended_form(
     request: TokenRequest,
     fresh: Record,
 ) -> Steps[Form]:
-    resource, scopes = str(fresh.resource), fresh.asked_scopes
+    resource, scopes = fresh.resource, fresh.asked_scopes
     if isinstance(grant, ClientCredentials):
         return grant_form("client_credentials", resource=resource, scopes=scopes)
     if isinstance(grant, WorkloadIdentity):
@@ -419,28 +380,14 @@ def _unattended_form(
     else:
         # The ID token is traded for an assertion that the server's issuer accepts.
         id_token = yield from _supplied(grant.id_token, "the ID token")
-        endpoint = grant.idp_token_endpoint
-        issuer = grant.idp_issuer or endpoint
         assertion = yield from exchange_token(
-            ServerMetadata(issuer, token_endpoint=endpoint),
-            Identity(grant.idp_client_id, grant.idp_client_secret, issuer=issuer),
-            grant_form(
-                TOKEN_EXCHANGE,
-                requested_token_type=ID_JAG,
-                audience=fresh.issuer,
-                subject_token=id_token,
-                subject_token_type=ID_TOKEN,
-                resource=resource,
-                scopes=scopes,
-            ),
-            # The user named it: it may be in a network that the server is not in.
-            policy=UrlPolicy(parse_url(endpoint), request.allow_insecure),
+            grant, fresh, id_token, allow_insecure=request.allow_insecure
         )
     return grant_form(JWT_BEARER, assertion=assertion, resource=resource, scopes=scopes)
 
 
 def _supplied(value: Any, what: str) -> Steps[str]:
-    text: str = value if isinstance(value, str) else (yield Supply(value, what))
+    text: str = value if isinstance(value, str) else (yield steps.Supply(value, what))
     return text
 
 
@@ -454,7 +401,7 @@ def log_in(
 
     `forgotten` is a registration that its server does not know any more.
     """
-    record: Record | None = yield Load()
+    record: Record | None = yield steps.Load()
     resource, metadata = yield from _discover(grant, request, record)
     check_pkce(metadata)
     stored = _stored_identity(grant, record, metadata.issuer, forgotten)
@@ -466,7 +413,7 @@ def log_in(
     if not _binds(grant, request, resource, metadata, has_key=key is not None):
         key = None
     elif not key:
-        key = yield NewKey()
+        key = yield steps.NewKey()
     identity = yield from identify(
         grant,
         metadata,
@@ -475,10 +422,9 @@ def log_in(
         policy=request.policy,
     )
     fresh = Record(
-        issuer=metadata.issuer,
-        resource=resource.resource if resource else canonical_uri(request.server),
-        metadata=metadata,
-        identity=identity,
+        _resource_of(request, resource),
+        metadata,
+        identity,
         asked_scopes=chosen,
         dpop_key=key,
     )
@@ -505,22 +451,22 @@ def _stored_identity(
 def _save_registration(fresh: Record) -> Steps[None]:
     """Store a registration, beside tokens of another one."""
     for _ in range(SAVES):
-        record: Record | None = yield Load()
+        record: Record | None = yield steps.Load()
         if record is not None and record.tokens is not None:
             record = attrs.evolve(record, registered=fresh.identity)
-        if (yield Save(record or fresh)):
+        if (yield steps.Save(record or fresh)):
             return
 
 
 def _drop_registration(identity: Identity) -> Steps[None]:
     """Forget a registration; tokens of another one are kept."""
-    record: Record | None = yield Load()
+    record: Record | None = yield steps.Load()
     if record is None:
         return
     if record.registered == identity:
-        yield Save(attrs.evolve(record, registered=None))
+        yield steps.Save(attrs.evolve(record, registered=None))
     elif record.identity == identity and record.tokens is None:
-        yield Forget()
+        yield steps.Forget()
 
 
 def _chosen(
@@ -591,7 +537,7 @@ def _redirect_uri(grant: OAuth, stored: Identity | None) -> Steps[str]:
         # The user's own function catches the response, not a listener of ours.
         port = f":{grant.callback_port}" if grant.callback_port is not None else ""
         return f"http://127.0.0.1{port}/callback"
-    uri: str = yield Listen(stored.redirect_uri if stored is not None else None)
+    uri: str = yield steps.Listen(stored.redirect_uri if stored is not None else None)
     return uri
 
 
@@ -623,11 +569,10 @@ def _ask(
     """Send the user to log in, and trade the code for tokens."""
     pending = Pending(
         record=record,
-        state=base64url((yield RandomBytes(ENTROPY))),
-        verifier=base64url((yield RandomBytes(ENTROPY))),
+        state=base64url((yield steps.RandomBytes(ENTROPY))),
+        verifier=base64url((yield steps.RandomBytes(ENTROPY))),
         redirect_uri=redirect_uri,
-        scopes=record.asked_scopes,
-        begun_at=(yield Now()),
+        begun_at=(yield steps.Now()),
     )
     if not grant.interactive:
         # A user that follows an earlier URL must still be able to finish.
@@ -638,15 +583,15 @@ def _ask(
         redirect_uri=redirect_uri,
         state=pending.state,
         challenge=code_challenge(pending.verifier),
-        scopes=pending.scopes,
+        scopes=record.asked_scopes,
         resource=record.resource,
     )
     check_authorization_url(url, server=request.server)
     if not grant.interactive:
-        yield SavePending(pending)
-        raise _required(request, url, pending.scopes)
+        yield steps.SavePending(pending)
+        raise _required(request, url, record.asked_scopes)
     try:
-        params = yield Ask(url, pending.state, redirect_uri, pending.scopes)
+        params = yield steps.Ask(url, pending.state, redirect_uri, record.asked_scopes)
     except ConsentDenied as error:
         # RFC 6749 section 4.1.2.1: the user of an unknown client is not sent back.
         if is_old and error.error == "timeout":
@@ -657,18 +602,15 @@ def _ask(
 
 def _begun_before(pending: Pending) -> Steps[Pending]:
     """Return the same login as it was begun before, if enough of its time is left."""
-    before: Pending | None = yield LoadPending()
+    before: Pending | None = yield steps.LoadPending()
     if before is None or not 0 <= pending.begun_at - before.begun_at < PENDING_S / 2:
         return pending
-    keys = (before.record.dpop_key, pending.record.dpop_key)
-    same = attrs.evolve(
-        before,
-        record=attrs.evolve(before.record, dpop_key=pending.record.dpop_key),
-        state=pending.state,
-        verifier=pending.verifier,
-        begun_at=pending.begun_at,
+    theirs, ours = before.record, pending.record
+    is_same = (
+        before.redirect_uri == pending.redirect_uri
+        and (theirs.dpop_key is None) == (ours.dpop_key is None)
+        and attrs.evolve(theirs, dpop_key=ours.dpop_key) == ours
     )
-    is_same = same == pending and (keys[0] is None) == (keys[1] is None)
     return before if is_same else pending
 
 
@@ -685,7 +627,7 @@ def authorization_url(
     state: str,
     challenge: str,
     scopes: Sequence[str],
-    resource: str | None,
+    resource: str,
 ) -> str:
     """Return the URL to send the user to."""
     parameters = {
@@ -701,8 +643,7 @@ def authorization_url(
     if OFFLINE_ACCESS in scopes:
         # OpenID Connect Core section 11: without it offline_access is ignored.
         parameters["prompt"] = "consent"
-    if resource is not None:
-        parameters["resource"] = resource
+    parameters["resource"] = resource
     endpoint = metadata.authorization_endpoint
     if endpoint is None:
         raise DiscoveryError(
@@ -746,8 +687,8 @@ def finish(
             ``state`` it is ignored, and the login can still be finished.
         ConsentDenied: The user, or the server, did not agree.
     """
-    pending: Pending | None = yield LoadPending()
-    now = yield Now()
+    pending: Pending | None = yield steps.LoadPending()
+    now = yield steps.Now()
     if pending is None or not 0 <= now - pending.begun_at < PENDING_S:
         raise AuthRequired(f"{request.server}: no login was begun within the last hour")
     if not fits(grant, pending.record):
@@ -761,7 +702,7 @@ def finish(
         # 2026-07-28 basic/authorization/security-considerations, "Open Redirection":
         # it is discarded. Any page can send a browser there with a state of its own.
         if error.parameter == "state":
-            yield SavePending(pending)
+            yield steps.SavePending(pending)
         raise
 
 
@@ -779,20 +720,12 @@ def _redeem(
         resource=record.resource,
     )
     try:
-        tokens = yield from request_tokens(
-            record.metadata,
-            record.identity,
-            form,
-            policy=request.policy,
-            asked=pending.scopes,
-            dpop_key=record.dpop_key,
-        )
+        tokens = yield from request_tokens(record, form, request.policy)
     except TokenError as error:
         if _is_unknown(record.identity, error):
             yield from _drop_registration(record.identity)
         raise
-    fresh = attrs.evolve(record, tokens=tokens, asked_scopes=pending.scopes)
-    return (yield from _store(fresh))
+    return (yield from _store(attrs.evolve(record, tokens=tokens)))
 
 
 def read_response(
@@ -803,11 +736,11 @@ def read_response(
     _check_issuer(params.get("iss"), metadata)
     error = params.get("error")
     if error is not None:
-        code = read_code(error) or "unknown"
+        code = steps.read_code(error) or "unknown"
         raise ConsentDenied(
             f"the authorization server gave no code: {code}",
             error=code,
-            description=read_description(params.get("error_description")),
+            description=steps.read_description(params.get("error_description")),
         )
     granted = params.get("code")
     if not granted:
@@ -821,17 +754,15 @@ def read_response(
 def _check_state(given: str | None, state: str) -> None:
     # 2026-07-28 basic/authorization/security-considerations, "Open Redirection": a
     # response with another state is discarded.
-    if given is None or not compare_digest(_bytes(given), _bytes(state)):
+    if given is None or not compare_digest(
+        given.encode("utf-8", "surrogatepass"), state.encode("ascii")
+    ):
         raise ResponseRefused(
             "the browser came back with another state than it was sent with"
             if given
             else "the browser came back without a state",
             parameter="state",
         )
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _check_issuer(given: str | None, metadata: ServerMetadata) -> None:
@@ -864,9 +795,9 @@ def revoke(request: TokenRequest) -> Steps[bool]:
         AuthTemporarilyUnavailable: Others change the store all the time.
     """
     for _ in range(SAVES):
-        record: Record | None = yield Load()
+        record: Record | None = yield steps.Load()
         # Unreadable content as well: it may hold secrets.
-        if (yield Forget()):
+        if (yield steps.Forget()):
             break
     else:
         raise _changing(request.server)

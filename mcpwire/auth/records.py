@@ -9,18 +9,7 @@ file may be old, cut off or edited by hand. Text that does not fit counts as not
 from __future__ import annotations
 
 import re
-from types import NoneType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    Literal,
-    TypeAlias,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import attrs
 
@@ -154,9 +143,7 @@ class Tokens:
 class Record:
     """All that is stored for one server, profile and grant."""
 
-    issuer: str
-    # The value of the parameter ``resource``; None with servers of 2025-03-26 alone.
-    resource: str | None
+    resource: str  # the value of the parameter ``resource``
     metadata: ServerMetadata
     identity: Identity
     tokens: Tokens | None = None
@@ -166,6 +153,11 @@ class Record:
     # The client of the next login, while the tokens belong to an earlier one: they stay
     # good if that login is given up.
     registered: Identity | None = None
+
+    @property
+    def issuer(self) -> str:
+        """The authorization server that all of it belongs to."""
+        return self.metadata.issuer
 
 
 @attrs.frozen
@@ -180,7 +172,6 @@ class Pending:
     state: str = attrs.field(repr=masked)
     verifier: str = attrs.field(repr=masked)  # of PKCE
     redirect_uri: str
-    scopes: tuple[str, ...]
     begun_at: float  # in seconds since 1970
 
 
@@ -223,10 +214,6 @@ T = TypeVar("T")
 
 FORMAT: Final = 1  # an object of another format counts as not stored
 
-_NEVER_EMPTY: Final = frozenset(
-    {"access_token", "client_id", "issuer", "refresh_token", "state", "verifier"}
-)
-
 
 def credential_key(server: str, profile: str, grant: str) -> str:
     """Return the key of a server's tokens in a store; only the profile has spaces."""
@@ -246,83 +233,44 @@ def dump(value: Record | Pending) -> bytes:
 
 def load(data: bytes) -> Record | None:
     """Return the stored record; ``None`` if it is unusable, or names no issuer."""
-    return _load(Record, data)
+    record = _load(Record, data)
+    return record if record is not None and _is_usable(record) else None
 
 
 def load_pending(data: bytes) -> Pending | None:
     """Return the stored pending login; ``None`` if it is unusable."""
-    return _load(Pending, data)
+    pending = _load(Pending, data)
+    if pending is None or not (pending.state and pending.verifier):
+        return None
+    return pending if _is_usable(pending.record) else None
 
 
 def _load(kind: type[T], data: bytes) -> T | None:
+    import msgspec
+
     try:
         stored = loads(data)
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             return None
-        built: T = _build(kind, stored)
-    except (JSONDecodeError, _Misfit):
+        return msgspec.convert(stored, kind)
+    except (JSONDecodeError, msgspec.ValidationError):
         return None
-    return built
 
 
-class _Misfit(Exception):
-    """The stored value does not fit its class."""
-
-
-def _build(kind: Any, stored: Any) -> Any:
-    if type(stored) is not dict:
-        raise _Misfit
-    types = get_type_hints(kind)
-    members = {}
-    for field in attrs.fields(kind):
-        name = field.name
-        if name in stored or field.default is attrs.NOTHING:  # None is not written
-            members[name] = _read(types[name], stored.get(name))
-        if members.get(name) == "" and name in _NEVER_EMPTY:
-            raise _Misfit
-    built = kind(**members)
-    if not _CHECKS.get(kind, bool)(built):
-        raise _Misfit
-    return built
-
-
-def _read(annotation: Any, value: Any) -> Any:
-    kinds = get_args(annotation)
-    if NoneType in kinds:
-        if value is None:
-            return None
-        [annotation] = [kind for kind in kinds if kind is not NoneType]
-    origin = get_origin(annotation) or annotation
-    if attrs.has(origin):
-        return _build(origin, value)
-    if origin is Literal:
-        fits = value in get_args(annotation)
-    elif origin is tuple:
-        fits = type(value) is list and all(type(item) is str for item in value)
-        value = tuple(value) if fits else None
-    elif origin is float:
-        fits = type(value) in {int, float}
-    else:
-        fits = type(value) is origin
-    if not fits:
-        raise _Misfit
-    return value
-
-
-def _is_whole(record: Record) -> bool:
-    """Tell whether all of it belongs to its issuer, and a bound token has its key."""
+def _is_usable(record: Record) -> bool:
+    """Tell whether all of it is of one issuer, and its token can stand in a header."""
     identity, tokens = record.identity, record.tokens
+    if tokens is not None:
+        token = tokens.access_token
+        # RFC 6750 section 2.1.
+        if not (token and token.isascii() and token.isprintable()) or " " in token:
+            return False
+        if tokens.token_type == "DPoP" and record.dpop_key is None:  # noqa: S105 - a type of token
+            return False
+        if tokens.refresh_token == "":
+            return False
+    if not (record.issuer and identity.client_id):
+        return False
     if identity.issuer is None and identity.client_secret is not None:
         return False
-    if tokens is not None and tokens.token_type == "DPoP" and record.dpop_key is None:  # noqa: S105 - a type of token
-        return False
-    return record.issuer == record.metadata.issuer == (identity.issuer or record.issuer)
-
-
-def _can_travel(tokens: Tokens) -> bool:
-    """Tell whether the token can stand in a header (RFC 6750 section 2.1)."""
-    token = tokens.access_token
-    return token.isascii() and token.isprintable() and " " not in token
-
-
-_CHECKS: Final[dict[type[Any], Any]] = {Record: _is_whole, Tokens: _can_travel}
+    return identity.issuer in {None, record.issuer}

@@ -24,7 +24,7 @@ from mcpwire.auth.errors import (
     TokenError,
 )
 from mcpwire.auth.jwt import Prover, base64url, client_assertion, read_nonce
-from mcpwire.auth.records import Tokens
+from mcpwire.auth.records import Identity, ServerMetadata, Tokens
 from mcpwire.auth.steps import (
     Fetch,
     Now,
@@ -35,21 +35,19 @@ from mcpwire.auth.steps import (
     read_description,
     read_object,
 )
-from mcpwire.wire.urls import mask_url
+from mcpwire.auth.url_policy import UrlPolicy
+from mcpwire.wire.urls import mask_url, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from mcpwire.auth.config import EnterpriseManaged
     from mcpwire.auth.jwt import SigningKey
-    from mcpwire.auth.records import ClientAuth, Identity, Record, ServerMetadata
+    from mcpwire.auth.records import ClientAuth, Record
     from mcpwire.auth.steps import Answer, Steps
-    from mcpwire.auth.url_policy import UrlPolicy
 
 __all__ = [
-    "ID_JAG",
-    "ID_TOKEN",
     "JWT_BEARER",
-    "TOKEN_EXCHANGE",
     "Form",
     "authenticate",
     "decide_method",
@@ -63,14 +61,12 @@ __all__ = [
 
 Form = list[tuple[str, str]]
 
-ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - its name
 # An identity assertion for another domain's authorization server.
 ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
 
 _WHAT: Final = "the token endpoint"
 _ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - its name
 _JTI_BYTES: Final = 16
 _SECRET_FIELDS: Final = frozenset(
     {
@@ -96,14 +92,12 @@ _LONGEST_S: Final = 10.0 * 365 * 86_400
 def grant_form(
     grant_type: str,
     *,
-    resource: str | None,
+    resource: str,
     scopes: Sequence[str] = (),
     **fields: str,
 ) -> Form:
     """Return the form that asks for tokens; without scopes the server decides."""
-    form = [("grant_type", grant_type), *fields.items()]
-    if resource is not None:
-        form.append(("resource", resource))
+    form = [("grant_type", grant_type), *fields.items(), ("resource", resource)]
     return [*form, ("scope", " ".join(scopes))] if scopes else form
 
 
@@ -183,27 +177,15 @@ def check_bound(identity: Identity, metadata: ServerMetadata) -> None:
 
 
 def request_tokens(
-    metadata: ServerMetadata,
-    identity: Identity,
+    record: Record,
     form: Form,
-    *,
     policy: UrlPolicy,
-    asked: Sequence[str] = (),
-    previous: Tokens | None = None,
-    dpop_key: Mapping[str, Any] | None = None,
+    *,
     signing_key: SigningKey | None = None,
 ) -> Steps[Tokens]:
-    """Ask an authorization server for tokens.
+    """Ask the authorization server of a record for tokens, or for newer ones.
 
-    Args:
-        metadata: The authorization server.
-        identity: The client; it must belong to this very issuer.
-        form: The request.
-        policy: Which endpoints the MCP server may name.
-        asked: The scopes that are asked for.
-        previous: The tokens that are refreshed.
-        dpop_key: The private key to bind the token to, as a JWK.
-        signing_key: The key to authenticate with in place of a secret.
+    `signing_key` authenticates the client in place of a secret.
 
     Raises:
         TokenError: It refused, or its answer holds no usable token.
@@ -212,11 +194,19 @@ def request_tokens(
         UrlRefused: The token endpoint must not be asked.
         AuthTemporarilyUnavailable: It cannot answer now.
     """
-    url = _endpoint(metadata, identity, policy)
+    metadata, identity = record.metadata, record.identity
+    url = metadata.token_endpoint
+    if url is None:
+        raise DiscoveryError(
+            f"the authorization server '{mask_url(metadata.issuer)}' names no token "
+            "endpoint"
+        )
+    policy.check(url, _WHAT)
+    check_bound(identity, metadata)
     prover = None
-    if dpop_key is not None:
+    if record.dpop_key is not None:
         try:
-            prover = Prover(dpop_key)
+            prover = Prover(record.dpop_key)
         except ValueError as error:
             raise TokenError(f"the stored proof key cannot be used: {error}") from error
     nonce: str | None = None
@@ -242,10 +232,11 @@ def request_tokens(
         nonce = read_nonce(answer.fields.get("dpop-nonce"))
         if nonce is None:
             break
+    previous = record.tokens
     return read_tokens(
         answer,
         now=now,
-        asked=asked,
+        asked=(previous.scopes if previous else None) or record.asked_scopes,
         previous=previous,
         is_bound=prover is not None,
         secrets=_secrets(identity, form),
@@ -253,26 +244,29 @@ def request_tokens(
 
 
 def exchange_token(
-    metadata: ServerMetadata, identity: Identity, form: Form, *, policy: UrlPolicy
+    grant: EnterpriseManaged, record: Record, id_token: str, *, allow_insecure: bool
 ) -> Steps[str]:
-    """Ask an identity provider for an assertion; compare `request_tokens`."""
-    url = _endpoint(metadata, identity, policy)
+    """Trade an ID token for an assertion that the server's issuer accepts."""
+    url = grant.idp_token_endpoint
+    metadata = ServerMetadata(grant.idp_issuer or url, token_endpoint=url)
+    identity = Identity(
+        grant.idp_client_id, grant.idp_client_secret, issuer=metadata.issuer
+    )
+    # The user named it: it may be in a network that the server is not in.
+    UrlPolicy(parse_url(url), allow_insecure).check(url, _WHAT)
+    form = grant_form(
+        "urn:ietf:params:oauth:grant-type:token-exchange",
+        requested_token_type=ID_JAG,
+        audience=record.issuer,
+        subject_token=id_token,
+        subject_token_type="urn:ietf:params:oauth:token-type:id_token",  # noqa: S106
+        resource=record.resource,
+        scopes=record.asked_scopes,
+    )
     now = yield Now()
     pairs, headers = authenticate(identity, metadata, form)
     answer = yield Fetch(_WHAT, url, form=tuple(pairs), headers=tuple(headers))
     return read_exchange(answer, now=now, secrets=_secrets(identity, form))
-
-
-def _endpoint(metadata: ServerMetadata, identity: Identity, policy: UrlPolicy) -> str:
-    url = metadata.token_endpoint
-    if url is None:
-        raise DiscoveryError(
-            f"the authorization server '{mask_url(metadata.issuer)}' names no token "
-            "endpoint"
-        )
-    policy.check(url, _WHAT)
-    check_bound(identity, metadata)
-    return url
 
 
 def _wants_nonce(answer: Answer) -> bool:

@@ -42,7 +42,6 @@ from mcpwire.protocol.retry import tool_allows_repeat
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.transports.targets import opener
 from mcpwire.types import UNSET, decode, decoder, encode
-from mcpwire.types._codec import decode_repaired
 from mcpwire.types.tools import CallToolResult
 from mcpwire.versions import Era
 
@@ -846,7 +845,8 @@ class Client:
         )
 
     def _decoded(self, method: str, raw: dict[str, Any]) -> Any:
-        result, lost = decode_repaired(_result_type(method), raw)
+        lost: list[str] = []
+        result = decode(_result_type(method), raw, lost)
         self._connection.malformed_members += len(lost)
         return result
 

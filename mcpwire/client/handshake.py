@@ -192,13 +192,7 @@ def pausable(
     if pauser is None:
         yield
         return
-    from mcpwire.transports.oauth.authorizer import PausableDeadline, PausableScope
-
-    time = asyncio.get_running_loop().time
-    with (
-        pauser.applied(PausableScope(scope)),
-        pauser.applied(PausableDeadline(deadline, time)),
-    ):
+    with pauser.timeout(scope), pauser.deadline(deadline):
         yield
 
 

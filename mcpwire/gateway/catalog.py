@@ -32,8 +32,8 @@ from mcpwire.gateway.merging import (
 )
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.multistep import pages
-from mcpwire.server.app import Server
 from mcpwire.server.log_limit import LimitedLogger
+from mcpwire.server.server import Server
 from mcpwire.tools.extras import EXTRAS
 from mcpwire.transports.http.target import Http
 from mcpwire.types import encode

@@ -173,7 +173,7 @@ class Splicer:
 
     def _shown(self, request: RequestContext) -> Mapping[str, str]:
         """Return the fields of a request that a delegate may see."""
-        fields = request.facts.headers
+        fields = request.info.headers
         if not self.withheld:
             return fields
         return {k: v for k, v in fields.items() if k.lower() not in self.withheld}

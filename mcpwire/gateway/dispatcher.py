@@ -23,9 +23,8 @@ from mcpwire.gateway.translation import TaskIds
 from mcpwire.gateway.upstreams import CLOSED, Upstreams, UpstreamsBusy
 from mcpwire.protocol.methods import available, declared_extensions
 from mcpwire.protocol.request_state import ANONYMOUS
-from mcpwire.server.dispatcher import INITIALIZED, Dispatcher
-from mcpwire.server.request import IN_MEMORY, Facts, check_kept
-from mcpwire.server.routes import capabilities_at
+from mcpwire.server.dispatcher import INITIALIZED, Dispatcher, capabilities_at
+from mcpwire.server.request import IN_MEMORY, RequestInfo, check_retained
 from mcpwire.types.meta import TRACE_KEYS
 from mcpwire.versions import LATEST
 from mcpwire.wire.json import encode
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.routes import Answer
     from mcpwire.gateway.sessions import Keeping
     from mcpwire.server.auth.principal import PrincipalKey
-    from mcpwire.server.handlers import Handler
+    from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.versions import Revision
     from mcpwire.wire.headers import ParamHeader
@@ -165,7 +164,7 @@ class GatewayDispatcher(Dispatcher):
             if session is not None and session.end is not None:
                 session.end()
             raise UpstreamsBusy(CLOSED)
-        await self._gateway.pool.open(upstreams, request.facts.owner)
+        await self._gateway.pool.open(upstreams, request.info.owner)
         # The next sessions are told what the servers can do by now.
         self._described(upstreams, request.revision)
         if self._gateway.forward_headers:
@@ -175,7 +174,7 @@ class GatewayDispatcher(Dispatcher):
     async def _answer_alone(
         self, answer: Answer, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        upstreams = await self._shared(self._asking(request), request.facts)
+        upstreams = await self._shared(self._asking(request), request.info)
         upstreams.users += 1
         try:
             if self._gateway.forward_headers:
@@ -187,26 +186,26 @@ class GatewayDispatcher(Dispatcher):
 
     def _asking(self, request: RequestContext) -> _Asking:
         """Return the client, found out once for each request."""
-        if request.facts.transport != "http":
-            return self._asking_of(request.facts, request.client_capabilities)
+        if request.info.transport != "http":
+            return self._asking_of(request.info, request.client_capabilities)
         kept = request.state
         found: _Asking | None = kept.get(ASKING)
         if found is None:
             found = kept[ASKING] = self._asking_of(
-                request.facts, request.client_capabilities
+                request.info, request.client_capabilities
             )
         return found
 
     def _asking_of(
         self,
-        facts: Facts,
+        info: RequestInfo,
         capabilities: Mapping[str, Any],
         plan: Plan | None = None,
         revision: Revision = LATEST,
     ) -> _Asking:
-        plan = plan or self.plan(facts, None)
-        headers = self._gateway.forwarded(facts)
-        owner = facts.principal.key if facts.principal is not None else None
+        plan = plan or self.plan(info, None)
+        headers = self._gateway.forwarded(info)
+        owner = info.principal.key if info.principal is not None else None
         identity = (
             plan.key,
             revision.name,
@@ -218,7 +217,7 @@ class GatewayDispatcher(Dispatcher):
         )
         return _Asking(identity, plan, headers, capabilities, revision, owner)
 
-    async def _shared(self, asking: _Asking, facts: Facts) -> Upstreams:
+    async def _shared(self, asking: _Asking, info: RequestInfo) -> Upstreams:
         """Return the set of the client, opened if it was not.
 
         What a client declares is said anew with each request to a server of 2026-07-28,
@@ -228,7 +227,7 @@ class GatewayDispatcher(Dispatcher):
         found = self._found(asking)
         if found is not None:
             return found
-        check_kept("the client's capabilities", asking.capabilities)
+        check_retained("the client's capabilities", asking.capabilities)
         pool = self._gateway.pool
 
         def make() -> Upstreams:
@@ -243,10 +242,10 @@ class GatewayDispatcher(Dispatcher):
                 self._gateway, asking.plan, downstream, headers=asking.headers
             )
 
-        found = await pool.open_shared(asking.identity, facts.owner, make)
+        found = await pool.open_shared(asking.identity, info.owner, make)
         if found.serves(asking.capabilities):
             return found
-        return await pool.open_shared(asking.declaring(), facts.owner, make)
+        return await pool.open_shared(asking.declaring(), info.owner, make)
 
     def _found(self, asking: _Asking) -> Upstreams | None:
         """Return the set of the client, if it is there and open."""
@@ -266,14 +265,14 @@ class GatewayDispatcher(Dispatcher):
             return ()
         return upstreams.catalog.param_headers(name)
 
-    def plan(self, facts: Facts, params: Mapping[str, Any] | None) -> Plan:
+    def plan(self, info: RequestInfo, params: Mapping[str, Any] | None) -> Plan:
         """Return the servers for a client.
 
         Raises:
             RPCError: This is the answer.
         """
-        found = self._gateway.source.plan(facts, params)
-        one = facts.scope.get(BY_PATH) if self.only == BY_PATH else self.only
+        found = self._gateway.source.plan(info, params)
+        one = info.scope.get(BY_PATH) if self.only == BY_PATH else self.only
         known, was, plan = self._planned
         # It is the same with each request of a `Static`'s clients.
         if found is not known or one != was:
@@ -301,7 +300,7 @@ class GatewayDispatcher(Dispatcher):
         self,
         params: dict[str, Any] | None,
         session: Session | None,
-        facts: Facts = IN_MEMORY,
+        info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
         """Open a session; connect to its servers if it is not known what they can do.
 
@@ -309,8 +308,8 @@ class GatewayDispatcher(Dispatcher):
             RPCError: It is refused, or a server could not be connected to and all of
                 them are needed.
         """
-        opened, result = super().initialize(params, session, facts)
-        beginning = self._begin(opened, self.plan(facts, params), facts)
+        opened, result = super().initialize(params, session, info)
+        beginning = self._begin(opened, self.plan(info, params), info)
         if self._gateway.trace is not None:
             beginning = self._gateway.trace.watch(beginning, "initialize", params)
         result |= await beginning
@@ -321,16 +320,16 @@ class GatewayDispatcher(Dispatcher):
         self,
         params: dict[str, Any] | None,
         session: Session | None,
-        facts: Facts = IN_MEMORY,
+        info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
         """Answer for a session that is open as when it was opened."""
         result = self._opened.get(session) if session is not None else None
         if session is not None and result is not None:
             return session, result
-        return super().initialize(params, session, facts)
+        return super().initialize(params, session, info)
 
     async def _begin(
-        self, session: Session, plan: Plan, facts: Facts
+        self, session: Session, plan: Plan, info: RequestInfo
     ) -> dict[str, Any]:
         """Give a session its servers; return what they can do.
 
@@ -342,9 +341,9 @@ class GatewayDispatcher(Dispatcher):
         gateway = self._gateway
         if gateway.share == "identity":
             asking = self._asking_of(
-                facts, session.client_capabilities, plan, session.revision
+                info, session.client_capabilities, plan, session.revision
             )
-            upstreams = await self._shared(asking, facts)
+            upstreams = await self._shared(asking, info)
             upstreams.users += 1
             upstreams.sessions.add(session)
             self._by_session[session] = upstreams
@@ -355,15 +354,15 @@ class GatewayDispatcher(Dispatcher):
             gateway,
             plan,
             SessionDownstream(session, TaskIds(gateway.state_keys, owner)),
-            headers=gateway.forwarded(facts),
+            headers=gateway.forwarded(info),
         )
-        upstreams.may_end = facts.transport == "http"
+        upstreams.may_end = info.transport == "http"
         gateway.opened.add(upstreams)
         self._by_session[session] = upstreams
         described = self._descriptions.find(plan, session.revision, upstreams.headers)
         if described is None:
             try:
-                await gateway.pool.open(upstreams, facts.owner)
+                await gateway.pool.open(upstreams, info.owner)
             except BaseException:
                 self._by_session.pop(session, None)
                 gateway.close_later(upstreams)
@@ -371,7 +370,7 @@ class GatewayDispatcher(Dispatcher):
             described = self._described(upstreams, session.revision)
         return described
 
-    async def reopen(self, session: Session, plan: Plan, facts: Facts) -> None:
+    async def reopen(self, session: Session, plan: Plan, info: RequestInfo) -> None:
         """Connect a session that was opened elsewhere to the servers of a plan.
 
         Raises:
@@ -379,7 +378,7 @@ class GatewayDispatcher(Dispatcher):
         """
         self._opened[session] = {
             "protocolVersion": session.revision.name,
-            **await self._begin(session, plan, facts),
+            **await self._begin(session, plan, info),
             "serverInfo": self._info,
         }
 
@@ -400,17 +399,17 @@ class GatewayDispatcher(Dispatcher):
         """
         return self._keeping.new_id(session)
 
-    async def resume_session(self, id: str, facts: Facts) -> Session | None:
+    async def resume_session(self, id: str, info: RequestInfo) -> Session | None:
         """Return the session of an id, its servers connected anew; ``None``: none.
 
         Raises:
             RPCError: As `open_session`.
         """
-        return await self._keeping.resume(id, facts)
+        return await self._keeping.resume(id, info)
 
-    async def delete_session(self, id: str, facts: Facts) -> bool:
+    async def delete_session(self, id: str, info: RequestInfo) -> bool:
         """End what a session has that another process opened."""
-        return await self._keeping.delete(id, facts)
+        return await self._keeping.delete(id, info)
 
     def withdraw_session_id(self, id: str) -> None:
         """Open no session again by an id."""
@@ -468,7 +467,7 @@ class GatewayDispatcher(Dispatcher):
             described = {"capabilities": CAPABILITIES}
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DISCOVER_WAIT_S):
-                    upstreams = await self._shared(asking, request.facts)
+                    upstreams = await self._shared(asking, request.info)
                 described = self._described(upstreams, revision)
         return {
             "supportedVersions": [each.name for each in self.revisions],

@@ -23,9 +23,9 @@ from mcpwire.gateway.tasks import task_capabilities
 from mcpwire.gateway.upstreams import Upstream, UpstreamPool
 from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.request_state import check_key
-from mcpwire.server.features.paging import check_page_size
-from mcpwire.server.middleware import Middleware
-from mcpwire.server.telling.listens import Listens
+from mcpwire.server.components import check_page_size
+from mcpwire.server.dispatcher import Middleware
+from mcpwire.server.notifications import Listens
 from mcpwire.tools.names import NamePolicy
 from mcpwire.tools.rules import Rules
 from mcpwire.tools.transforms import ToolTransform
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from mcpwire.gateway.sessions import SessionIds
     from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
     from mcpwire.gateway.upstreams import Upstreams
-    from mcpwire.server.app import Server
     from mcpwire.server.auth.resource import ResourceServer
-    from mcpwire.server.request import Facts
+    from mcpwire.server.request import RequestInfo
+    from mcpwire.server.server import Server
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.custom import ReceiveFn, SendFn
     from mcpwire.transports.memory import MemoryChannel
@@ -344,7 +344,7 @@ class Gateway:
             planned, client, timeout=options["timeout"], limits=options["limits"]
         )
 
-    def forwarded(self, facts: Facts) -> Mapping[str, str]:
+    def forwarded(self, info: RequestInfo) -> Mapping[str, str]:
         """Return the header fields of a request that go along to the servers.
 
         Raises:
@@ -353,7 +353,7 @@ class Gateway:
         if not self.forward_headers:
             return {}
         try:
-            return pick_headers(facts.headers, self.forward_headers)
+            return pick_headers(info.headers, self.forward_headers)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
 
@@ -641,7 +641,7 @@ class Gateway:
         See `mcpwire.server.custom.serve_stream`. What clients share of the servers is
         let go of with the last of them, unless the gateway is entered.
         """
-        from mcpwire.server.custom import serve_stream
+        from mcpwire.server.connection import serve_stream
 
         async with _in_use(self):
             await serve_stream(self.dispatcher, reader, writer)
@@ -654,7 +654,7 @@ class Gateway:
         See `mcpwire.server.custom.serve_messages` for what it takes and raises, and
         `serve_stream` for what is let go of.
         """
-        from mcpwire.server.custom import serve_messages
+        from mcpwire.server.connection import serve_messages
 
         async with _in_use(self):
             await serve_messages(self.dispatcher, send, receive, **options)

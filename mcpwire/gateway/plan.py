@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from mcpwire.gateway.session_ids import Chosen
-    from mcpwire.server.request import Facts
+    from mcpwire.server.request import RequestInfo
 
 
 __all__ = [
@@ -129,14 +129,14 @@ class Changes:
 class Source(Protocol):
     """Says which servers there are for who asks."""
 
-    def plan(self, facts: Facts, params: Mapping[str, Any] | None) -> Plan:
+    def plan(self, info: RequestInfo, params: Mapping[str, Any] | None) -> Plan:
         """Return the plan for a session, or for a request that stands alone.
 
         Called with each request that stands alone, and once for a session: it must
         not block.
 
         Args:
-            facts: What the transport knows of the request.
+            info: What the transport knows of the request.
             params: Those of ``initialize``; ``None`` for what stands alone.
 
         Raises:
@@ -203,7 +203,7 @@ class Static:
         )
 
     def plan(
-        self, facts: Facts | None = None, params: Mapping[str, Any] | None = None
+        self, info: RequestInfo | None = None, params: Mapping[str, Any] | None = None
     ) -> Plan:
         """Return the one plan that there is."""
         return self._plan
@@ -304,13 +304,13 @@ class FromHeaders:
         """Return one readable line."""
         return f"FromHeaders({self._servers!r}, {self._headers!r})"
 
-    def plan(self, facts: Facts, params: Mapping[str, Any] | None) -> Plan:
+    def plan(self, info: RequestInfo, params: Mapping[str, Any] | None) -> Plan:
         """Return the servers that a request's fields choose.
 
         Raises:
             InvalidRequest: A field is wrong; names what.
         """
-        fields = facts.headers
+        fields = info.headers
         try:
             chosen = read_servers(
                 fields.get(self._servers.lower()),
@@ -326,9 +326,9 @@ class FromHeaders:
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
 
-    def listing(self, facts: Facts) -> str | None:
+    def listing(self, info: RequestInfo) -> str | None:
         """Return the name or URL of the one server to list, if a request names one."""
-        return facts.headers.get(self._listing)
+        return info.headers.get(self._listing)
 
     def plan_of(self, chosen: Iterable[Chosen]) -> Plan:
         """Return the plan of servers that were chosen, perhaps long ago.

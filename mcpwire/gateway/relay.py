@@ -41,7 +41,7 @@ from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.subscriptions import Filter
-from mcpwire.server.telling.hub import UPDATED
+from mcpwire.server.notifications import UPDATED
 from mcpwire.transports.base import CallHandle
 from mcpwire.types.meta import LOG_LEVEL
 from mcpwire.versions import LATEST_SESSION, REVISIONS, Era
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.negotiation import Profile
+    from mcpwire.server.notifications import Hub
     from mcpwire.server.request import NotifyFn, RequestContext
-    from mcpwire.server.telling.hub import Hub
     from mcpwire.transports.base import ReplyFn
     from mcpwire.transports.http.target import Http
     from mcpwire.versions import Revision
@@ -652,7 +652,7 @@ def take_headers(upstreams: Upstreams, request: RequestContext) -> None:
     Raises:
         InvalidRequest: One of them cannot be sent on.
     """
-    headers = upstreams.gateway.forwarded(request.facts)
+    headers = upstreams.gateway.forwarded(request.info)
     if upstreams.downstream.session is not None:
         upstreams.headers = headers
     _causing.set((request, headers))

@@ -291,7 +291,7 @@ def _wanted(
 ) -> Merged:
     """Return what a request wants of a list: all, or what one server has."""
     listing = getattr(upstreams.gateway.source, "listing", None)
-    wanted = None if listing is None else listing(request.facts)
+    wanted = None if listing is None else listing(request.info)
     if wanted is None:
         return merged
     servers = {

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.gateway import Gateway
     from mcpwire.gateway.plan import Plan
     from mcpwire.limits import Limits
-    from mcpwire.server.request import Facts
+    from mcpwire.server.request import RequestInfo
     from mcpwire.versions import Revision
 
 
@@ -339,12 +339,12 @@ class Keeping:
         )
         return self._gateway.sessions.issue(kept)
 
-    def _read(self, id: str, facts: Facts) -> tuple[Kept, Revision] | None:
+    def _read(self, id: str, info: RequestInfo) -> tuple[Kept, Revision] | None:
         """Return what is kept under an id, for whose session it is."""
         kept = self._gateway.sessions.read(id)
         if kept is None or not self._dispatcher.serves(kept.place):
             return None
-        principal = facts.principal
+        principal = info.principal
         # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
         if kept.owner != (None if principal is None else principal.key):
             return None
@@ -354,7 +354,7 @@ class Keeping:
         assert revision.era is Era.SESSION  # no other is given an id
         return kept, revision
 
-    async def resume(self, id: str, facts: Facts) -> Session | None:
+    async def resume(self, id: str, info: RequestInfo) -> Session | None:
         """Return the session of an id, its servers connected anew; ``None``: none.
 
         The servers' own sessions are begun anew, too: what they remembered is gone, and
@@ -364,7 +364,7 @@ class Keeping:
             RPCError: It is refused, or a server could not be connected to and all of
                 them are needed.
         """
-        found = self._read(id, facts)
+        found = self._read(id, info)
         if found is None:
             if self._gateway.sessions.undecodable == 401:
                 raise _UnknownSession("the session is unknown or has ended")
@@ -374,29 +374,29 @@ class Keeping:
             revision,
             kept.client_info,
             kept.client_capabilities,
-            principal=facts.principal,
-            owner=facts.owner,
+            principal=info.principal,
+            owner=info.owner,
         )
-        await self._dispatcher.reopen(session, self._plan(kept, facts), facts)
+        await self._dispatcher.reopen(session, self._plan(kept, info), info)
         if self._gateway.sessions.read(id) is None:  # withdrawn meanwhile
             self._dispatcher.session_left(session)
             return None
         return session
 
-    async def delete(self, id: str, facts: Facts) -> bool:
+    async def delete(self, id: str, info: RequestInfo) -> bool:
         """End what a session has elsewhere; tell whether there was one."""
-        found = self._read(id, facts)
+        found = self._read(id, info)
         if found is None:
             return False
         kept, _ = found
         self._gateway.sessions.withdraw(id)
-        plan = self._plan(kept, facts)
+        plan = self._plan(kept, info)
         await end_sessions(plan, kept.upstream_sessions, self._gateway.limits)
         return True
 
-    def _plan(self, kept: Kept, facts: Facts) -> Plan:
+    def _plan(self, kept: Kept, info: RequestInfo) -> Plan:
         if kept.servers is None:
-            return self._dispatcher.plan(facts, None)
+            return self._dispatcher.plan(info, None)
         plan_of: Any = getattr(self._gateway.source, "plan_of", None)
         if plan_of is None:
             raise InvalidRequest("the gateway does not let clients choose any more")

@@ -15,9 +15,9 @@ from mcpwire.errors import MCPError, TransportError
 from mcpwire.gateway.tasks import WatchedTasks
 from mcpwire.gateway.translation import passed_error
 from mcpwire.protocol.methods import TASKS, declared_extensions
-from mcpwire.server.features.resources import check_watched
+from mcpwire.server.notifications import Subscriptions
 from mcpwire.server.request import check_level
-from mcpwire.server.telling.subscriptions import Subscriptions
+from mcpwire.server.resources import check_watched
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ async def listen(
         InternalError: Too many are open already.
     """
     # Of all sets, before any server is asked for anything.
-    with upstreams.gateway.listens.entered(request.facts.owner) as ended:
+    with upstreams.gateway.listens.entered(request.info.owner) as ended:
         return await _listen(ended, params, request, upstreams)
 
 

@@ -11,7 +11,7 @@ answer comes with the same call, made again. Meanwhile the server's call stays o
              parked ──► too late, or the set is closed: the server's call is cancelled
 
 The state that the client brings back is sealed, names the parked call, and is good for
-one round of the very request that it was given to (`server.asking.state`).
+one round of the very request that it was given to (`server.input_rounds`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mcpwire.errors import InternalError, InvalidParams
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.multistep import INPUT_REQUIRED
 from mcpwire.protocol.request_state import request_digest
-from mcpwire.server.asking.state import StateKeeper
 from mcpwire.server.fair_pool import FairPool
+from mcpwire.server.input_rounds import StateSealer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -79,7 +79,7 @@ class Parking:
         self.timeout = timeout
         self.most = most
         self.calls: FairPool[ParkedCall] = FairPool()
-        self.keeper = StateKeeper(keys, lifetime=timeout)
+        self.keeper = StateSealer(keys, lifetime=timeout)
 
 
 class ParkingLot:
@@ -207,7 +207,7 @@ class ParkedCall:
         self._changed: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.id = secrets.token_urlsafe(16)
-        self.owner = call.request.facts.owner
+        self.owner = call.request.info.owner
         self.round = 0
         self.is_attended = True
 

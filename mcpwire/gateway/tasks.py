@@ -187,7 +187,7 @@ async def _list_of(
 class WatchedTasks:
     """The tasks that one ``subscriptions/listen`` wants to hear of.
 
-    It takes the place of a server's own tasks (`server.telling.subscriptions`).
+    It takes the place of a server's own tasks (`server.notifications`).
     """
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from os import PathLike
 
-    from mcpwire.server.middleware import CallNext
+    from mcpwire.server.dispatcher import CallNext
     from mcpwire.server.request import RequestContext, Session
 
     Record = dict[str, Any]

@@ -16,10 +16,10 @@ from mcpwire.gateway.merging import merged_capabilities, merged_instructions
 from mcpwire.gateway.subscriptions import follow
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.protocol.methods import capability_declared
+from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.fair_pool import FairPool
-from mcpwire.server.handlers import HttpRefusal
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.server.telling.hub import PROMPTS, RESOURCES, TOOLS, Hub
+from mcpwire.server.notifications import PROMPTS, RESOURCES, TOOLS, Hub
 from mcpwire.tools.names import names_of_servers
 from mcpwire.versions import Era
 

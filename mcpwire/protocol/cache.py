@@ -1,21 +1,17 @@
 """Results that may be used again for as long as their server said (2026-07-28).
 
 There is no timer and no polling: a result that is no longer fresh is forgotten when it
-is next looked up.
-
-Each entry knows the moment before its request was sent, its **generation**, and the
-cache knows the last moment at which each thing changed. An older entry is not used,
-even if its result arrives after the change; so a notification needs no search.
+is next looked up. A result that was asked for before its subject changed is not kept.
 
 Results are kept as JSON text, so that no caller can change what the next one gets.
-Several threads may use one cache without a lock: each step is one operation on a dict,
-and `add` and `change_uri` follow an order that loses no change.
+Several threads may use one cache.
 """
 
 from __future__ import annotations
 
 import json
-from itertools import count
+from collections import OrderedDict
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
@@ -34,7 +30,6 @@ LONGEST_TTL_S: Final = 24 * 60 * 60.0
 
 _DEFAULT_ENTRIES: Final = 1_024
 _DEFAULT_BYTES: Final = 64 * 1024 * 1024
-_LEFT_AFTER_EVICTION: Final = 0.9  # so that not each new result looks for the oldest
 
 # 2026-07-28 server/utilities/caching, "Interaction with Notifications".
 _CHANGED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -47,109 +42,76 @@ _CHANGED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _UPDATED: Final = "notifications/resources/updated"
 
-_BUCKETS: Final = 1_024
-"""For requests under way, when a resource changed is noted by the hash of its URI, as a
-peer may name URIs without end; where two meet, a result is not kept that might be."""
-
-_URIS_FOR_EACH_ENTRY: Final = 4
-
-_LONGEST_TAKEN_APART: Final = 4_096  # characters of a URI
-_MOST_ANCESTORS: Final = 64
-
 _ROUNDS: Final = ("inputResponses", "requestState")
 
 _Key: TypeAlias = "tuple[str | None, str, str]"  # partition, method, question
 
 
-@attrs.define(eq=False)
+@attrs.frozen(eq=False)
 class _Entry:
     """One result."""
 
     text: bytes
     fresh_until: float
-    generation: int
-    used: int
+    uri: str | None
 
 
 class _Store:
-    """The entries of all partitions of one cache, and when what changed."""
+    """The entries of all partitions of one cache."""
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
-        self.entries: dict[_Key, _Entry] = {}
+        self.lock = RLock()
+        self.entries: OrderedDict[_Key, _Entry] = OrderedDict()  # last used last
         self.bytes = 0
         self.hits = self.misses = self.stores = 0
-        self.moments = count(1)  # `next` of it is one operation
+        self.changes = 0
         self._cleared_at = 0
-        self._methods_changed_at: dict[str, int] = {}
-        self._kept_changed_at: dict[str, int] = {}
-        self._any_changed_at = [0] * _BUCKETS
+        self._changed_at: dict[
+            str, int
+        ] = {}  # method, or `_UPDATED` -> its last change
         self._max_entries = max_entries
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
 
-    def changed_at(self, method: str, uri: str | None, *, is_kept: bool) -> int:
-        """Return when an answer that is kept changed, or any answer may have, last."""
-        at = max(self._cleared_at, self._methods_changed_at.get(method, 0))
-        if uri is None:
-            return at
-        if is_kept:
-            return max(at, self._kept_changed_at.get(uri, 0))
-        return max(at, self._any_changed_at[_bucket(uri)])
+    def has_changed(self, method: str, uri: str | None, generation: int) -> bool:
+        """Tell whether an answer may have changed since a request for it was sent."""
+        subjects = (method,) if uri is None else (method, _UPDATED)
+        changed_at = (self._changed_at.get(subject, 0) for subject in subjects)
+        return max(self._cleared_at, *changed_at) > generation
 
     def change_method(self, method: str) -> None:
-        self._methods_changed_at[method] = next(self.moments)
+        with self.lock:
+            self._forget(method, [key for key in self.entries if key[1] == method])
 
     def change_uri(self, uri: str) -> None:
-        # In this order: `add` notes the URI first and asks for changes last.
-        moment = next(self.moments)
-        self._any_changed_at[_bucket(uri)] = moment
-        if uri in self._kept_changed_at:
-            self._kept_changed_at[uri] = moment
+        with self.lock:
+            entries = self.entries.items()
+            found = [key for key, entry in entries if _is_within(uri, entry.uri)]
+            self._forget(_UPDATED, found)
+
+    def _forget(self, subject: str, keys: list[_Key]) -> None:
+        self.changes += 1
+        self._changed_at[subject] = self.changes
+        for key in keys:
+            self.remove(key)
 
     def clear(self) -> None:
-        for key in self.entries.copy():
-            self.remove(key)
-        self._kept_changed_at.clear()
-        # Last: a result of another thread may have come in between, without its URI.
-        self._cleared_at = next(self.moments)
+        with self.lock:
+            self.changes += 1
+            self._cleared_at = self.changes
+            self.entries.clear()
+            self.bytes = 0
 
-    def fits(self, text: bytes) -> bool:
-        return len(text) <= self._max_bytes * _LEFT_AFTER_EVICTION
-
-    def add(self, key: _Key, entry: _Entry, uri: str | None) -> None:
-        if uri is not None:
-            # Of results long gone their URIs are left; rather than search, start over.
-            if len(self._kept_changed_at) >= self._max_entries * _URIS_FOR_EACH_ENTRY:
-                self.clear()
-            self._kept_changed_at.setdefault(uri, 0)
-        while self.entries.setdefault(key, entry) is not entry:
-            self.remove(key)
-        size = len(entry.text)  # apart: no thread may go on amid the addition
-        self.bytes += size
+    def add(self, key: _Key, entry: _Entry) -> None:
+        self.entries[key] = entry
+        self.bytes += len(entry.text)
         self.stores += 1
-        if len(self.entries) > self._max_entries or self.bytes > self._max_bytes:
-            self._evict()
+        while len(self.entries) > self._max_entries or self.bytes > self.max_bytes:
+            self.remove(next(iter(self.entries)))
 
     def remove(self, key: _Key) -> None:
         entry = self.entries.pop(key, None)
         if entry is not None:
-            size = len(entry.text)
-            self.bytes -= size
-
-    def _evict(self) -> None:
-        """Remove what was not used for longest."""
-        oldest_last = sorted(
-            self.entries.copy().items(), key=lambda item: item[1].used, reverse=True
-        )
-        entries = len(oldest_last)
-        size = sum(len(entry.text) for _, entry in oldest_last)
-        while (
-            entries > self._max_entries * _LEFT_AFTER_EVICTION
-            or size > self._max_bytes * _LEFT_AFTER_EVICTION
-        ):
-            key, entry = oldest_last.pop()
-            self.remove(key)
-            entries -= 1
-            size -= len(entry.text)
+            self.bytes -= len(entry.text)
 
 
 class ResponseCache:
@@ -223,24 +185,24 @@ class ResponseCache:
         """
         keys = self._keys(method, params)
         store = self._store
-        changed_at = store.changed_at(method, _uri(params), is_kept=True)
-        for key in keys:
-            entry = store.entries.get(key)
-            if entry is None:
-                continue
-            if now < entry.fresh_until and entry.generation > changed_at:
-                entry.used = next(store.moments)
-                store.hits += 1
-                result: dict[str, Any] = loads(entry.text)
-                return result
-            store.remove(key)
-        if keys:
-            store.misses += 1
+        with store.lock:
+            for key in keys:
+                entry = store.entries.get(key)
+                if entry is None:
+                    continue
+                if now < entry.fresh_until:
+                    store.entries.move_to_end(key)
+                    store.hits += 1
+                    result: dict[str, Any] = loads(entry.text)
+                    return result
+                store.remove(key)
+            if keys:
+                store.misses += 1
         return None
 
     def generation(self, method: str, params: Mapping[str, Any] | None) -> int:
         """Return what `put` needs to know of the moment before a request is sent."""
-        return next(self._store.moments)
+        return self._store.changes
 
     def put(
         self,
@@ -252,23 +214,20 @@ class ResponseCache:
     ) -> bool:
         """Keep a result if its server allows it; tell whether it is kept."""
         keys = self._keys(method, params)
-        uri = _uri(params)
-        store = self._store
-        if not keys or generation < store.changed_at(method, uri, is_kept=False):
-            return False
-        # The newest answer counts, also where it may not be kept itself.
-        for key in keys:
-            store.remove(key)
         lifetime = _lifetime(result)
-        text = _text(result) if lifetime > 0 else None
-        if text is None or not store.fits(text):
-            return False
-        key = keys[-1] if result.get("cacheScope") == "public" else keys[0]
-        used = next(store.moments)
-        store.add(key, _Entry(text, received_at + lifetime, generation, used), uri)
-        if generation < store.changed_at(method, uri, is_kept=False):
-            store.remove(key)
-            return False
+        text = _text(result) if keys and lifetime > 0 else None
+        entry = _Entry(text or b"", received_at + lifetime, _uri(params))
+        store = self._store
+        with store.lock:
+            if not keys or store.has_changed(method, entry.uri, generation):
+                return False
+            # The newest answer counts, also where it may not be kept itself.
+            for key in keys:
+                store.remove(key)
+            if text is None or len(text) > store.max_bytes:
+                return False
+            is_public = result.get("cacheScope") == "public"
+            store.add(keys[-1] if is_public else keys[0], entry)
         return True
 
     def _keys(self, method: str, params: Mapping[str, Any] | None) -> list[_Key]:
@@ -289,8 +248,7 @@ class ResponseCache:
         for changed in _CHANGED.get(method, ()):
             self._store.change_method(changed)
         if method == _UPDATED and (uri := _uri(params)) is not None:
-            for changed in _ancestors(uri):
-                self._store.change_uri(changed)
+            self._store.change_uri(uri)
 
     def drop_list(self, method: str) -> None:
         """Forget all pages of a list, such as when a cursor is no longer valid.
@@ -341,20 +299,13 @@ def _uri(params: Mapping[str, Any] | None) -> str | None:
     return uri if isinstance(uri, str) else None
 
 
-def _bucket(uri: str) -> int:
-    return hash(uri) % _BUCKETS
-
-
-def _ancestors(uri: str) -> list[str]:
-    """Return the URI, and those of resources that it may be a part of.
+def _is_within(uri: str, outer: str | None) -> bool:
+    """Tell whether a URI is another one, or of a resource that may be a part of its.
 
     2026-07-28 schema, ResourceUpdatedNotificationParams: the URI may be that of a
     sub-resource.
     """
-    if len(uri) > _LONGEST_TAKEN_APART:
-        return [uri]
-    ends = [end for end, character in enumerate(uri) if character in "/?#"]
-    nearest = ends[-_MOST_ANCESTORS:]
-    return list(
-        dict.fromkeys([uri, *(uri[: end + more] for end in nearest for more in (0, 1))])
-    )
+    if outer is None or not uri.startswith(outer):
+        return False
+    rest = uri[len(outer) :]
+    return not rest or rest[0] in "/?#" or outer.endswith(("/", "?", "#"))

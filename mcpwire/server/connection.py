@@ -5,6 +5,11 @@ requests become tasks, and cancelling them ends the tasks.
 
 A client may initialize again, as a bridge does that serves several clients with one
 child process. The calls under way keep the session before until they have ended.
+
+Serves one client over what the user opened: a byte stream, or single messages.
+
+The other end is a client with a `Stream` or `Messages` target, or one that waits for us
+with a `Reverse`: who opened the connection makes no difference to the protocol.
 """
 
 from __future__ import annotations
@@ -21,9 +26,10 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.protocol.deadline import Deadline
+from mcpwire.server.dispatcher import INITIALIZE
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.server.request import IN_MEMORY, Facts
-from mcpwire.server.routes import INITIALIZE
+from mcpwire.server.request import IN_MEMORY, RequestInfo
+from mcpwire.transports.custom import Custom, LinkChannel, Messages, Stream
 from mcpwire.transports.handlers import InboundTasks
 
 if TYPE_CHECKING:
@@ -32,12 +38,18 @@ if TYPE_CHECKING:
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.transports.base import CallHandle, ReplyFn
+    from mcpwire.transports.custom import CloseFn, ReceiveFn, SendFn
     from mcpwire.transports.duplex import Duplex
     from mcpwire.wire.jsonrpc import RequestId
 
     _Early = tuple[RequestId, str, dict[str, Any] | None, ReplyFn, CallHandle | None]
 
-__all__ = ["ServerConnection"]
+__all__ = [
+    "ServerConnection",
+    "serve",
+    "serve_messages",
+    "serve_stream",
+]
 
 END_GRACE_S: Final = 0.5
 """How long handlers may take to end once their client is gone."""
@@ -71,7 +83,9 @@ class ServerConnection:
         self._channel: Duplex | None = None
         self._is_stopped = False
         home = get_ident(), asyncio.get_running_loop()
-        self._facts = Facts(transport=transport, home=home, contained=contained)
+        self._request_info = RequestInfo(
+            transport=transport, home=home, contained=contained
+        )
         self._started: asyncio.Task[None] | None = None
         self._opening: list[_Early] | None = None
         self._opening_id: RequestId | None = None
@@ -116,7 +130,7 @@ class ServerConnection:
                 self.session,
                 self._notify,
                 ask=self._ask,
-                facts=self._facts,
+                info=self._request_info,
             )
             params = params or {}
             route = request.route
@@ -148,7 +162,7 @@ class ServerConnection:
             self._notify("notifications/cancelled", {"requestId": id})
 
     def _initialize(self, params: dict[str, Any] | None) -> dict[str, Any]:
-        session, result = self._dispatcher.initialize(params, None, self._facts)
+        session, result = self._dispatcher.initialize(params, None, self._request_info)
         self._take(session)
         return result
 
@@ -187,7 +201,9 @@ class ServerConnection:
 
     async def _open(self, params: dict[str, Any] | None) -> dict[str, Any]:
         dispatcher = self._dispatcher
-        session, result = await dispatcher.open_session(params, None, self._facts)
+        session, result = await dispatcher.open_session(
+            params, None, self._request_info
+        )
         if self._is_stopped:
             dispatcher.session_left(session)
         else:
@@ -346,3 +362,69 @@ class ServerConnection:
 def _session_of(request: RequestContext | None) -> Session | None:
     """Return the session of a request; the one that opens a session has none."""
     return request.session if request is not None else None
+
+
+ANSWER_GRACE_S: Final = 0.2
+"""How long handlers may go on after the end of what comes."""
+
+CANCEL_GRACE_S: Final = 0.2
+"""How long they may take to end once they are cancelled."""
+
+
+async def serve_stream(
+    dispatcher: Dispatcher, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Serve one client over a byte stream until it closes that.
+
+    The framing is that of stdio: one JSON text per line. What was asked before the end
+    is still answered, if that takes a moment only. Cancelling it cancels the handlers
+    and closes the stream, in bounded time.
+    """
+    await serve(dispatcher, Stream((reader, writer), name="a stream"))
+
+
+async def serve_messages(
+    dispatcher: Dispatcher,
+    send: SendFn,
+    receive: ReceiveFn,
+    *,
+    close: CloseFn | None = None,
+    form: str = "bytes",
+) -> None:
+    """Serve one client over single messages.
+
+    It returns when `receive` comes to the end, or either function raises. Cancelling it
+    cancels the handlers and closes, in bounded time.
+
+    Args:
+        dispatcher: Who answers.
+        send: Takes one message; plain or async.
+        receive: An async function that returns one message: a ``dict``, ``str`` or
+            bytes. ``None``, `EOFError` and `StopAsyncIteration` are the end.
+        close: Called once when it is over; plain or async.
+        form: What `send` takes: ``"bytes"``, ``"text"`` or ``"dict"``.
+
+    Raises:
+        ValueError: One of them is wrong.
+    """
+    await serve(dispatcher, Messages(send, receive, close=close, form=form))
+
+
+async def serve(dispatcher: Dispatcher, target: Custom) -> None:
+    """Serve one client over the connection of a target until that ends."""
+    kind = type(target).__name__.lower()
+    connection = ServerConnection(dispatcher, transport=kind)
+    channel = LinkChannel(
+        connection,
+        target.open_link,
+        role="server",
+        limits=dispatcher.limits,
+        target=target.name,
+    )
+    channel.at_end = connection.ended.set
+    connection.attach(channel)
+    try:
+        await connection.ended.wait()
+        await connection.settle(ANSWER_GRACE_S)
+    finally:
+        await connection.aclose(CANCEL_GRACE_S)

@@ -8,36 +8,75 @@ How a request opens decides its era, never its method (2026-07-28 basic/versioni
 
 Both may be used on one connection. It knows no transport: a connection asks it to
 `admit` a request and to `perform` it.
+
+Which methods a server answers at each revision, worked out once from the table.
+
+Built when a dispatcher is made, so that a request costs one look-up, and a handler that
+no client could ever reach is refused before the first client comes.
+
+Runs one handler and makes an answer of whatever comes of it.
+
+2025-11-25 server/tools, "Error Handling": what goes wrong inside a tool is a result
+that says so, which a model can read; everything else is a JSON-RPC error. The text of
+an unforeseen exception may hold what the client must not see, so it stays in the log.
+
+Functions around the requests of a server, put together when it is declared.
+
+::
+
+    @server.middleware("tools/call")
+    async def timed(params, request, call_next):
+        begin = time.perf_counter()
+        try:
+            return await call_next(params, request)
+        finally:
+            logger.info("%s: %.3f s", params["name"], time.perf_counter() - begin)
+
+What a handler raises passes through them; results are plain dicts, before the members
+that every result of an era has are added. A server without any pays nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from inspect import isawaitable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from mcpwire.errors import (
+    InternalError,
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
     MissingCapability,
     RPCError,
+    ToolError,
     UnsupportedVersion,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.methods import declared_extensions
-from mcpwire.server.handlers import TOOLS_CALL, answer_for, check_result
+from mcpwire.protocol.methods import (
+    TASKS,
+    Kind,
+    available,
+    declared_extensions,
+    find,
+    is_declared,
+)
+from mcpwire.server.input_rounds import InputNeeded, deciding, finish
 from mcpwire.server.lifespan import Lifespan
+from mcpwire.server.log_limit import LimitedLogger, place_of
+from mcpwire.server.notifications import Hub
 from mcpwire.server.request import (
     IN_MEMORY,
-    Facts,
     RequestContext,
+    RequestInfo,
     Session,
-    check_kept,
     check_level,
+    check_retained,
 )
-from mcpwire.server.routes import Route, capabilities_at, check_handlers, routes_at
-from mcpwire.server.telling.hub import Hub
 from mcpwire.types import encode
 from mcpwire.types.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
 from mcpwire.versions import REVISIONS, Era, find_revision
@@ -45,10 +84,9 @@ from mcpwire.wire.json import Fragment
 from mcpwire.wire.json import encode as encode_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from mcpwire.server.auth.resource import ResourceServer
-    from mcpwire.server.handlers import Handler
     from mcpwire.server.request import AskFn, NotifyFn
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
@@ -59,7 +97,328 @@ if TYPE_CHECKING:
 
     HeadersFn = Callable[[Mapping[str, Any], RequestContext], tuple[ParamHeader, ...]]
 
-__all__ = ["Dispatcher"]
+    Answer = dict[str, Any] | Awaitable[dict[str, Any]]
+
+    Handler = Callable[[dict[str, Any], RequestContext], Answer]
+
+    """Takes a request's params and context; returns the result, or raises."""
+
+    Json = dict[str, Any]
+
+    CallNext = Callable[[Json, RequestContext], Awaitable[Json]]
+
+    AroundRequest = Callable[[Json, RequestContext, CallNext], Awaitable[Json]]
+
+    """Takes the params, the request and the way on; returns the result."""
+
+__all__ = [
+    "INITIALIZE",
+    "TOOLS_CALL",
+    "Dispatcher",
+    "HttpRefusal",
+    "Middleware",
+    "Route",
+    "answer_for",
+    "capabilities_at",
+    "check_handlers",
+    "check_result",
+    "routes_at",
+    "run_handler",
+    "tool_failure",
+]
+
+INITIALIZE: Final = "initialize"
+"""The one request that has no handler: it makes what handlers run in."""
+
+_NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, _JUL_2026, *_ = REVISIONS
+
+_SPANS: Final = {
+    "completions": (_MAR_2025, None),
+    "extensions": (_JUL_2026, None),
+    "tasks": (_NOV_2025, _NOV_2025),
+}
+"""Capabilities that not every revision knows: the first and the last that does."""
+
+
+_MUTUAL: Final = frozenset({TASKS})
+"""Extensions whose requests are refused to who did not declare them, too. Skills are
+not among them: reading what is there takes nothing of the client (SEP-2640)."""
+
+
+@attrs.frozen
+class Route:
+    """How one method is answered at one revision."""
+
+    handler: Handler
+
+    is_cacheable: bool = False
+    """Whether a complete result says how long it may be kept."""
+
+    extension: str | None = None
+    """The extension that the client must have declared too."""
+
+    is_long_lived: bool = False
+    """Whether its answer comes only when somebody ends it."""
+
+    may_need_input: bool = False
+    """Whether an input-required result may answer it."""
+
+    is_immediate: bool = False
+    """Whether it is answered at once, before what asks authors' handlers."""
+
+
+def capabilities_at(
+    revision: Revision, capabilities: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the capabilities that a revision knows."""
+    known = {}
+    for name, settings in capabilities.items():
+        since, until = _SPANS.get(name, (_NOV_2024, None))
+        if since <= revision and (until is None or revision <= until):
+            known[name] = settings
+    return known
+
+
+def routes_at(
+    revision: Revision,
+    capabilities: Mapping[str, Any],
+    handlers: Mapping[str, Handler],
+    immediate: Mapping[str, Handler],
+) -> dict[str, Route]:
+    """Return how each method is answered at a revision; the rest is not there.
+
+    Args:
+        revision: The revision.
+        capabilities: What is declared there.
+        handlers: What answers, by method.
+        immediate: What of that answers at once.
+    """
+    extensions = declared_extensions(capabilities)
+    routes = {}
+    for method, handler in handlers.items():
+        spec = available(method, revision, "client", extensions)
+        if spec is None:
+            if find(method) is None:  # a method of its own, outside the protocol
+                routes[method] = Route(handler)
+        elif spec.kind is Kind.REQUEST and is_declared(spec, capabilities):
+            routes[method] = Route(
+                handler,
+                is_cacheable=spec.cacheable,
+                extension=spec.extension if spec.extension in _MUTUAL else None,
+                is_long_lived=spec.long_lived,
+                may_need_input=spec.may_need_input,
+                is_immediate=immediate.get(method) is handler,
+            )
+    return routes
+
+
+def check_handlers(
+    methods: Iterable[str],
+    revisions: Iterable[Revision],
+    capabilities: Mapping[str, Mapping[str, Any]],
+    routes: Mapping[str, Mapping[str, Route]],
+) -> None:
+    """Refuse a handler that the newest revision with its method would not reach.
+
+    Args:
+        methods: The methods that have handlers.
+        revisions: What is spoken, newest first.
+        capabilities: What is declared, by revision.
+        routes: What is answered, by revision.
+
+    Raises:
+        ValueError: Its capability is not declared, or it answers no request.
+    """
+    newest_first = tuple(revisions)
+    for method in methods:
+        if find(method) is None:
+            continue
+        for revision in newest_first:
+            extensions = declared_extensions(capabilities[revision.name])
+            if available(method, revision, "client", extensions) is not None:
+                is_reached = method in routes[revision.name] and method != INITIALIZE
+                break
+        else:
+            is_reached = False
+        if not is_reached:
+            raise ValueError(_unreachable(method))
+
+
+def _unreachable(method: str) -> str:
+    spec = find(method)
+    assert spec is not None
+    needed = spec.extension or spec.capability
+    if needed is None or "client" not in spec.senders:
+        return f"{method!r} is no request that a handler could answer"
+    return f"the handler of {method!r} needs the capability {needed!r} to be declared"
+
+
+logger = LimitedLogger("mcpwire")
+
+TOOLS_CALL: Final = "tools/call"
+
+RESOURCE_NOT_FOUND: Final = -32002
+
+EXCERPT: Final = 100
+"""How much of a name that the client chose the log repeats."""
+
+_STATELESS_CODES: Final = frozenset(
+    {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
+)
+"""What JSON-RPC and 2026-07-28 define of the range that they reserve, -32768 to -32000:
+an application's own codes stand outside of it."""
+
+
+class HttpRefusal(Exception):
+    """Mixed into errors that HTTP answers with a status of their own.
+
+    Attributes:
+        http_status: The status.
+        http_headers: Fields of the answer: names in lower case, and values.
+    """
+
+    http_status: int
+    http_headers: tuple[tuple[str, str], ...] = ()
+
+
+async def run_handler(
+    handler: Handler, params: dict[str, Any], request: RequestContext
+) -> dict[str, Any]:
+    """Return what the handler returns, or a result that says the tool failed.
+
+    Raises:
+        RPCError: This is the answer.
+    """
+    try:
+        outcome = handler(params, request)
+        result = await outcome if inspect.isawaitable(outcome) else outcome
+    except BaseException as raised:  # noqa: BLE001 - the boundary of handlers
+        return answer_for(raised, request)
+    if type(result) is not dict:
+        check_result(result, request)
+    return result
+
+
+def check_result(result: object, request: RequestContext) -> None:
+    """Refuse what is no result.
+
+    Raises:
+        InternalError: It is none; this is the answer.
+    """
+    if type(result) is not dict:
+        logger.error(
+            "the handler of %s returned no dict but a %s",
+            _named(request),
+            type(result).__name__,
+            kind=request.method,
+        )
+        raise InternalError("the handler failed")
+
+
+def answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]:
+    """Return the result that an exception of a handler makes.
+
+    Raises:
+        RPCError: This is the answer.
+        BaseException: It was not the handler's: we are cancelled, or to end.
+    """
+    error = deciding(raised) if isinstance(raised, BaseExceptionGroup) else raised
+    try:
+        if isinstance(error, InputNeeded):
+            return finish(request)
+        if isinstance(error, RPCError):
+            raise _in_era(error, request) from raised
+        if isinstance(error, ToolError) and request.method == TOOLS_CALL:
+            return tool_failure(str(error))
+        if isinstance(error, asyncio.CancelledError):
+            # Ours comes through the task. Any other is a failure like the rest, and its
+            # request must not stay without an answer.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise error
+        elif isinstance(error, (GeneratorExit, KeyboardInterrupt)):
+            raise error  # the loop ends, and we with it
+        return _contain(raised, request)
+    finally:
+        # What is raised here leads to this frame: with these it would keep the request
+        # until the garbage collector comes.
+        del raised, error
+
+
+def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
+    """Log what went wrong; tell the client no more than that it did."""
+    raised = request.info.contained
+    if raised is None or not raised(request.id, error):
+        message, kind = "the handler of %s raised", place_of(error)
+        logger.error(message, _named(request), kind=kind, exc_info=error)
+    if request.method == TOOLS_CALL:
+        return tool_failure("the tool failed")
+    raise InternalError("the handler failed") from error
+
+
+def _named(request: RequestContext) -> str:
+    """Return what was asked for: what is raised need not come from its function."""
+    params = request.params
+    name = params.get("name", params.get("uri"))
+    what = f" of {name[:EXCERPT]!r}" if type(name) is str else ""
+    return f"{request.method!r}{what}"
+
+
+def tool_failure(text: str) -> dict[str, Any]:
+    """Return the result of a tool that failed, with what the model is told."""
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def _in_era(error: RPCError, request: RequestContext) -> RPCError:
+    """Return an error with a code that its era lets a server send.
+
+    2026-07-28 basic, "Error Codes": -32002 became -32602, -32042 is gone, and codes of
+    the reserved range that it does not define MUST NOT be sent.
+    """
+    code = error.code
+    if request.session is not None or not -32768 <= code <= -32000:
+        return error
+    if code == RESOURCE_NOT_FOUND:
+        return InvalidParams(error.message, data=error.data)
+    if code in _STATELESS_CODES:
+        return error
+    logger.error("%r: a server must not send the error code %d", request.method, code)
+    return InternalError("the handler failed")
+
+
+class Middleware:
+    """The functions around one server's requests, the first outermost."""
+
+    def __init__(self) -> None:
+        self._chain: list[tuple[str | None, AroundRequest]] = []
+
+    def add(self, method: str | None, around: AroundRequest) -> None:
+        """Add one; without a method it is around every request."""
+        self._chain.append((method, around))
+
+    def wrap(self, methods: Mapping[str, Handler]) -> dict[str, Handler]:
+        """Return the handlers with what is around them."""
+        return {method: self._wrap(method, h) for method, h in methods.items()}
+
+    def _wrap(self, method: str, handler: Handler) -> Handler:
+        for wanted, around in reversed(self._chain):
+            if wanted is None or wanted == method:
+                handler = _Around(around, handler)
+        return handler
+
+
+class _Around:
+    def __init__(self, around: AroundRequest, handler: Handler) -> None:
+        self._around = around
+        self._handler = handler
+
+    async def __call__(self, params: Json, request: RequestContext) -> Json:
+        return await self._around(params, request, self._next)
+
+    async def _next(self, params: Json, request: RequestContext) -> Json:
+        outcome = self._handler(params, request)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
 
 _STATELESS_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
 """Members of results that no revision before 2026-07-28 has."""
@@ -71,9 +430,6 @@ ASK_TIMEOUT_S: Final = 600.0
 """How long a client may take to answer: there may be a person who thinks."""
 
 INITIALIZED: Final = "notifications/initialized"
-
-EXCERPT: Final = 100
-"""How much of a name the peer chose is repeated in an error message."""
 
 
 class Dispatcher:
@@ -202,7 +558,7 @@ class Dispatcher:
         notify: NotifyFn,
         *,
         ask: AskFn | None = None,
-        facts: Facts = IN_MEMORY,
+        info: RequestInfo = IN_MEMORY,
     ) -> RequestContext:
         """Decide a request's era and whether it can be answered there.
 
@@ -213,7 +569,7 @@ class Dispatcher:
             session: The session that its connection has, if any.
             notify: Sends what belongs to it; called on the loop's thread only.
             ask: Asks the client on its behalf, where there is a session.
-            facts: What the transport knows of it.
+            info: What the transport knows of it.
 
         Raises:
             RPCError: It is refused; this is the answer.
@@ -250,7 +606,7 @@ class Dispatcher:
             name in self._logging,
             ask,
             params,
-            facts,
+            info,
             route,
         )
         if route is None or route.extension is not None:
@@ -388,7 +744,7 @@ class Dispatcher:
         self,
         params: dict[str, Any] | None,
         session: Session | None,
-        facts: Facts = IN_MEMORY,
+        info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
         """Open a session; return it and the result.
 
@@ -406,7 +762,7 @@ class Dispatcher:
         if not self._sessions:
             # 2026-07-28 basic/versioning: name the versions in the error.
             raise self._unsupported(requested)
-        check_kept(
+        check_retained(
             "params.capabilities and params.clientInfo",
             {"capabilities": capabilities, "clientInfo": client_info},
         )
@@ -424,8 +780,8 @@ class Dispatcher:
             revision,
             client_info,
             capabilities,
-            principal=facts.principal,
-            owner=facts.owner,
+            principal=info.principal,
+            owner=info.owner,
         )
         return session, result
 
@@ -447,7 +803,7 @@ class Dispatcher:
         self,
         params: dict[str, Any] | None,
         session: Session | None,
-        facts: Facts = IN_MEMORY,
+        info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
         """Do what `initialize` does, in its own time; asked where `opens_later`.
 
@@ -456,7 +812,7 @@ class Dispatcher:
         Raises:
             RPCError: It is refused; this is the answer.
         """
-        return self.initialize(params, session, facts)
+        return self.initialize(params, session, info)
 
     def notified(
         self, session: Session, method: str, params: dict[str, Any] | None
@@ -476,14 +832,14 @@ class Dispatcher:
         """Return the id that a session gets over HTTP; ``None``: a random one."""
         return None
 
-    async def resume_session(self, id: str, facts: Facts) -> Session | None:
+    async def resume_session(self, id: str, info: RequestInfo) -> Session | None:
         """Return the session with an id that nobody here knows, or ``None``."""
         return None
 
     def withdraw_session_id(self, id: str) -> None:
         """Take note that no session is opened again by an id: its client ended it."""
 
-    async def delete_session(self, id: str, facts: Facts) -> bool:
+    async def delete_session(self, id: str, info: RequestInfo) -> bool:
         """End what a session had whose id nobody here knows; tell whether it had any.
 
         2025-11-25 basic/transports, "Session Management": DELETE.

@@ -17,7 +17,7 @@ import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.server.asking.outbox import call_soon
+from mcpwire.server.notifications import call_soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Awaitable, Callable, Mapping
 
-    from mcpwire.server.asking.rounds import Rounds
     from mcpwire.server.auth.principal import Principal, PrincipalKey
-    from mcpwire.server.routes import Route
+    from mcpwire.server.dispatcher import Route
+    from mcpwire.server.input_rounds import InputRounds
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 __all__ = [
     "IN_MEMORY",
     "LEVELS",
-    "Facts",
     "RequestContext",
+    "RequestInfo",
     "Session",
-    "check_kept",
     "check_level",
+    "check_retained",
 ]
 
 # 2024-11-05 has progress without a message.
@@ -62,7 +62,7 @@ _VALUE_BYTES: Final = 64
 # Frozen by a setter: there is one for each call over HTTP, and attrs makes those that
 # are frozen altogether five times as slowly.
 @attrs.define(kw_only=True, eq=False, on_setattr=attrs.setters.frozen)
-class Facts:
+class RequestInfo:
     """What the transport knows of a request beside its message."""
 
     transport: str = "memory"
@@ -109,7 +109,7 @@ class Facts:
         return network_of(self.address)
 
 
-IN_MEMORY: Final = Facts()
+IN_MEMORY: Final = RequestInfo()
 
 
 def _unheard(_: str, __: dict[str, Any]) -> None:
@@ -141,7 +141,7 @@ class Session:
     """Whose it is, where that was proved."""
 
     owner: Owner = ""
-    """The client that it counts to, where clients share a pool: `Facts.owner`."""
+    """The client that it counts to, where clients share a pool: `RequestInfo.owner`."""
 
     state: dict[str, Any] = attrs.field(factory=dict, repr=False)
     """What handlers keep for it."""
@@ -162,7 +162,7 @@ class Session:
     """Whether its client is gone."""
 
 
-def check_kept(what: str, value: Mapping[str, Any]) -> None:
+def check_retained(what: str, value: Mapping[str, Any]) -> None:
     """Refuse what takes too much memory to be kept after its request.
 
     Its size is that of its JSON text and 64 bytes for each value in it.
@@ -218,7 +218,7 @@ class RequestContext:
         session: The session it belongs to; ``None`` where it stands alone.
         client_capabilities: What the client declared, for this request or the session.
         route: How it is answered; whoever admits it knows.
-        facts: What the transport knows of it.
+        info: What the transport knows of it.
         rounds: What was asked and answered in it so far, where anything was and the
             client answers with the next request (2026-07-28 basic/patterns/mrtr).
         is_answered: Whether the answer is there, or leaving.
@@ -233,8 +233,8 @@ class RequestContext:
         "_progress",
         "_state",
         "client_capabilities",
-        "facts",
         "id",
+        "info",
         "is_answered",
         "is_cancelled",
         "meta",
@@ -258,7 +258,7 @@ class RequestContext:
         can_log: bool,  # noqa: FBT001 - as above
         ask: AskFn | None = None,
         params: Mapping[str, Any] | None = None,
-        facts: Facts = IN_MEMORY,
+        info: RequestInfo = IN_MEMORY,
         route: Route | None = None,
     ) -> None:
         self.id = id
@@ -268,9 +268,9 @@ class RequestContext:
         self.revision = revision
         self.session = session
         self.client_capabilities = client_capabilities
-        self.facts = facts
+        self.info = info
         self.is_cancelled = False
-        self.rounds: Rounds | None = None
+        self.rounds: InputRounds | None = None
         self._state: dict[str, Any] | None = None
         self.is_answered = False
         self._notify = notify
@@ -341,7 +341,7 @@ class RequestContext:
             can_log=self._can_log,
             params=self.params,
             # Its stream is not this request's any more.
-            facts=attrs.evolve(self.facts, close_stream=None),
+            info=attrs.evolve(self.info, close_stream=None),
         )
         twin._ask_by_name = ask
         twin.rounds = self.rounds

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import itertools
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    TypeAlias,
+    dataclass_transform,
+)
 
 import attrs
 
@@ -17,7 +26,7 @@ from mcpwire.versions import REVISIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mcpwire.types.content import Annotations
+    from mcpwire.types.content import Annotations, Icon
 
 __all__ = [
     "SHARED",
@@ -33,6 +42,7 @@ __all__ = [
     "PlainParams",
     "RequestMeta",
     "RequestParams",
+    "ResourceFields",
     "Result",
     "ResultType",
     "Spec",
@@ -41,7 +51,6 @@ __all__ = [
     "WireObject",
     "WireType",
     "WithMeta",
-    "shared_last",
 ]
 
 Json: TypeAlias = Any
@@ -67,17 +76,52 @@ UNSET: Final = Unset.UNSET
 """Not on the wire; where ``None`` means that a JSON `null` is."""
 
 
-class WireType:
+SHARED: Final = {"is_shared": True}
+"""The metadata of the fields that stand behind a type's own."""
+
+_ORDER: Final = (
+    *("next_cursor", "ttl_ms", "cache_scope", "result_type"),
+    *("annotations", "icons", "meta", "extra", "raw"),
+)
+
+
+def _shared_last(
+    _: type, fields: list[attrs.Attribute[Any]]
+) -> list[attrs.Attribute[Any]]:
+    """Put the shared fields behind a type's own, always in one order.
+
+    Type checkers see them in front, where only `kw_only` lets them have defaults. The
+    constructor takes them by position as well.
+    """
+    own = [field for field in fields if not field.metadata]
+    shared = [field.evolve(kw_only=False) for field in fields if field.metadata]
+    return own + sorted(shared, key=lambda field: _ORDER.index(field.name))
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(attrs.field,))
+class _WireMeta(type):
+    """Makes each wire type an attrs class, with shared fields behind its own."""
+
+    def __new__(
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]
+    ) -> Any:
+        made = super().__new__(cls, name, bases, namespace)
+        if "__slots__" in namespace:  # attrs makes each class anew, with slots
+            return made
+        # Equality and representation written for each class are half of what importing
+        # costs.
+        return attrs.define(made, repr=False, eq=False, field_transformer=_shared_last)
+
+
+@attrs.define(repr=False, eq=False)
+class WireType(metaclass=_WireMeta):
     """The base of all wire types; it has behaviour and no fields.
 
-    The types are mutable values: compared by content, unhashable. `attrs` would write
-    equality and representation for each class, which is half of what importing costs.
+    The types are mutable values: compared by content, unhashable.
     """
 
     __slots__ = ()
     __hash__: ClassVar[None]  # type: ignore[assignment]  # mutable values have none
-    if TYPE_CHECKING:
-        __attrs_attrs__: ClassVar[tuple[attrs.Attribute[Any], ...]]
 
     def __eq__(self, other: object) -> bool:
         """Compare all fields but `raw`, which says again what the others say."""
@@ -138,29 +182,7 @@ KnownScope: TypeAlias = Literal["public", "private"]
 
 # --- base classes
 
-SHARED: Final = {"is_shared": True}
-"""The metadata of the fields that stand behind a type's own."""
 
-_ORDER: Final = (
-    *("next_cursor", "ttl_ms", "cache_scope", "result_type"),
-    *("annotations", "icons", "meta", "extra", "raw"),
-)
-
-
-def shared_last(
-    _: type, fields: list[attrs.Attribute[Any]]
-) -> list[attrs.Attribute[Any]]:
-    """Put the shared fields behind a type's own, always in one order.
-
-    Type checkers see them in front, where only `kw_only` lets them have defaults. The
-    constructor takes them by position as well.
-    """
-    own = [field for field in fields if not field.metadata]
-    shared = [field.evolve(kw_only=False) for field in fields if field.metadata]
-    return own + sorted(shared, key=lambda field: _ORDER.index(field.name))
-
-
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class WireObject(WireType):
     """A wire type that keeps what it does not know."""
 
@@ -168,7 +190,6 @@ class WireObject(WireType):
     """The members that the type does not know, ``None`` when there are none."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class WithMeta(WireObject):
     """What results consist of."""
 
@@ -177,7 +198,6 @@ class WithMeta(WireObject):
     )
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class AnnotatedType(WithMeta):
     """What has hints on how to use or show it."""
 
@@ -186,21 +206,39 @@ class AnnotatedType(WithMeta):
     )
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
+class ResourceFields(AnnotatedType):
+    """The description of a resource, in a list or in a link."""
+
+    uri: str
+    name: str
+    title: Title = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    """In bytes, before any encoding."""
+
+    icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = attrs.field(
+        default=None, kw_only=True, metadata=SHARED
+    )
+
+    @property
+    def display_name(self) -> str:
+        """The name to show to people."""
+        return self.title or self.name
+
+
 class RequestParams(WireObject):
     """The parameters of a request, and all that some requests have."""
 
     meta: RequestMeta = attrs.field(default=None, kw_only=True, metadata=SHARED)
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class PlainParams(WireObject):
     """The parameters of a notification, or of a request until 2025-11-25."""
 
     meta: Meta = attrs.field(default=None, kw_only=True, metadata=SHARED)
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class BareResult(WireObject):
     """A result that does not say of what kind it is."""
 
@@ -211,7 +249,6 @@ class BareResult(WireObject):
     """The decoded JSON object itself; ``None`` when the result was made here."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Result(BareResult):
     """A result."""
 
@@ -222,7 +259,6 @@ class Result(BareResult):
     """What kind of result this is."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CacheableResult(Result):
     """A result that may be used again."""
 
@@ -238,7 +274,6 @@ class CacheableResult(Result):
     """What kind of cache may keep it: ``public`` ones, or the caller's own."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ListResult(CacheableResult):
     """One page of a list."""
 

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from mcpwire.types._base import Json, JsonObject
     from mcpwire.versions import Revision
 
-__all__ = ["decode", "decode_repaired", "decoder", "encode", "encoder"]
+__all__ = ["decode", "decoder", "encode", "encoder"]
 
 T = TypeVar("T", bound="WireType")
 
@@ -101,7 +101,7 @@ LOSABLE: Final = frozenset(
         "ToolAnnotations.openWorldHint",
     }
 )
-"""Fields that `decode_repaired` leaves out where they are malformed."""
+"""Fields that `decode` leaves out where they are malformed, if it may."""
 
 
 # --- what a class says of itself
@@ -165,7 +165,7 @@ class Either(NamedTuple):
     """One value, or an array of them."""
 
     one: Kind
-    many: Array
+    item: Kind
 
 
 Kind: TypeAlias = Leaf | Closed | Array | Map | Nested | Tagged | Picked | Either
@@ -185,14 +185,16 @@ class FieldSpec(NamedTuple):
     default: Any
     """What absence decodes to; `attrs.NOTHING` where the constructor asks for it."""
 
-    absent: Unset | None
-    """What a missing member reads as: ``None`` where ``null`` counts as missing."""
-
     nullable: bool
     """Whether ``null`` is a value of its own."""
 
     accepts_missing: bool
     spec: Spec
+
+    @property
+    def absent(self) -> Unset | None:
+        """What a missing member reads as: ``None`` where ``null`` counts as missing."""
+        return None if self.accepts_missing and self.default is not UNSET else UNSET
 
     def exists_in(self, revision: str) -> bool:
         until = self.spec.until
@@ -254,60 +256,15 @@ def _unmarked(hint: Any) -> tuple[Any, Spec]:
     return (Annotated[plain, *others] if others else plain), spec
 
 
+_UNIONS: Final = frozenset({types.UnionType, typing.Union})
+
+
 def _members(hint: Any) -> tuple[Any, ...]:
-    is_union = typing.get_origin(hint) in {types.UnionType, typing.Union}
-    return typing.get_args(hint) if is_union else (hint,)
+    return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
 
 
 def _union_of(members: Iterable[Any]) -> Any:
     return functools.reduce(operator.or_, members)
-
-
-def _kind(hint: Any) -> Kind:
-    if hint is Any:
-        return ANY
-    if hint in _LEAVES:
-        return _LEAVES[hint]
-    origin = typing.get_origin(hint)
-    if origin in _GENERIC:
-        return _GENERIC[origin](hint, typing.get_args(hint))
-    return Nested(hint)
-
-
-def _picked(hint: Any, _: tuple[Any, ...]) -> Kind:
-    pick = next(mark for mark in hint.__metadata__ if isinstance(mark, Pick))
-    return Picked(pick, _members(hint.__origin__))
-
-
-def _object(_: Any, arguments: tuple[Any, ...]) -> Kind:
-    item = _kind(arguments[1])
-    return Leaf((dict,), "object") if item is ANY else Map(item)
-
-
-def _union(_: Any, members: tuple[Any, ...]) -> Kind:
-    for array in members:
-        if typing.get_origin(array) is list:
-            rest = _union_of(member for member in members if member is not array)
-            return Either(_kind(rest), Array(_kind(typing.get_args(array)[0])))
-    kinds = [_kind(member) for member in members]
-    leaves = [kind for kind in kinds if isinstance(kind, Leaf)]
-    if not leaves:
-        return _tagged(members)
-    return Leaf(
-        tuple(each for leaf in leaves for each in leaf.types),
-        " or ".join(leaf.name for leaf in leaves),
-        tuple(v for kind in kinds if isinstance(kind, Closed) for v in kind.values),
-    )
-
-
-def _tagged(members: tuple[type[WireType], ...]) -> Tagged:
-    known = {cls: _constants(cls) for cls in members}
-    key = next(name for constants in known.values() for name in constants)
-    return Tagged(
-        key,
-        {constants[key]: cls for cls, constants in known.items() if constants},
-        next((cls for cls, constants in known.items() if not constants), None),
-    )
 
 
 _LEAVES: Final = {
@@ -315,15 +272,47 @@ _LEAVES: Final = {
     int: Leaf((int,), "int"),
     float: Leaf((int, float), "number"),
     bool: Leaf((bool,), "bool"),
+    Any: ANY,
 }
-_GENERIC: Final[Mapping[Any, Callable[[Any, tuple[Any, ...]], Kind]]] = {
-    Annotated: _picked,
-    Literal: lambda _, arguments: Closed(arguments),
-    list: lambda _, arguments: Array(_kind(arguments[0])),
-    dict: _object,
-    types.UnionType: _union,
-    typing.Union: _union,
-}
+
+
+def _kind(hint: Any) -> Kind:
+    if hint in _LEAVES:
+        return _LEAVES[hint]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        pick = next(mark for mark in hint.__metadata__ if isinstance(mark, Pick))
+        return Picked(pick, _members(hint.__origin__))
+    if origin is Literal:
+        return Closed(arguments)
+    if origin is list:
+        return Array(_kind(arguments[0]))
+    if origin is dict:
+        item = _kind(arguments[1])
+        return Leaf((dict,), "object") if item is ANY else Map(item)
+    return _union(arguments) if origin in _UNIONS else Nested(hint)
+
+
+def _union(members: tuple[Any, ...]) -> Kind:
+    for array in members:
+        if typing.get_origin(array) is list:
+            rest = _union_of(member for member in members if member is not array)
+            return Either(_kind(rest), _kind(typing.get_args(array)[0]))
+    kinds = [_kind(member) for member in members]
+    leaves = [kind for kind in kinds if isinstance(kind, Leaf)]
+    if leaves:
+        return Leaf(
+            tuple(each for leaf in leaves for each in leaf.types),
+            " or ".join(leaf.name for leaf in leaves),
+            tuple(v for kind in kinds if isinstance(kind, Closed) for v in kind.values),
+        )
+    known = {cls: _constants(cls) for cls in members}
+    key = next(name for constants in known.values() for name in constants)
+    return Tagged(
+        key,
+        {constants[key]: cls for cls, constants in known.items() if constants},
+        next((cls for cls, constants in known.items() if not constants), None),
+    )
 
 
 # --- saying what is wrong
@@ -388,10 +377,6 @@ class Refused(Exception):
         return self
 
 
-SYMPTOMS: Final = (AttributeError, KeyError, TypeError)
-"""What a value of the wrong type raises inside an encoder."""
-
-
 class _Source:
     """The source of one function, and the values that it has names for."""
 
@@ -424,17 +409,8 @@ class _Source:
         factory = getattr(default, "factory", None)
         return repr(default) if factory is None else f"{self.name('make', factory)}()"
 
-    def write(self) -> None:
-        """Write the body."""
-
-    def compile(self, *handler: str) -> Any:
-        """Return the function; the handler is for what its body raises."""
-        if handler:
-            with self.block("try:"):
-                self.write()
-            self.line(*handler)
-        else:
-            self.write()
+    def compile(self) -> Any:
+        """Return the function."""
         source = "\n".join(self.lines)
         exec(compile(source, f"<mcpwire {self.label}>", "exec"), self.names)  # noqa: S102 - straight-line code is what makes a decode cost 1 us; it holds our names only
         return self.names["function"]
@@ -448,8 +424,7 @@ class _DecoderSource(_Source):
         super().__init__(
             f"decoder of {cls.__name__}",
             "def function(d, lost=None):",
-            D=_inner_decoders,
-            InvalidMessage=InvalidMessage,
+            D=_decoders,
             Refused=Refused,
             cls=cls,
             describe=describe,
@@ -458,9 +433,6 @@ class _DecoderSource(_Source):
             new=object.__new__,
             shown=_shown,
         )
-
-    def write(self) -> None:
-        spec = self.spec
         self.require_type("dict", "d", "''", "object")
         for name, value in spec.constants.items():
             found = f"d.get({name!r}, UNSET)"
@@ -543,9 +515,9 @@ class _DecoderSource(_Source):
                 self.check_members(item, value, path)
             case Nested(cls):
                 self.decode_as(self.name("C", cls), value, path)
-            case Either(one, many):
+            case Either(one, item):
                 with self.block(f"if type({value}) is list:"):
-                    self.check_items(many.item, value, path)
+                    self.check_items(item, value, path)
                 with self.block("else:"):
                     is_simple = isinstance(one, Leaf | Closed)
                     self.check(one, value, path, expected if is_simple else "")
@@ -622,12 +594,8 @@ class _EncoderSource(_Source):
         super().__init__(
             f"encoder of {cls.__name__}",
             "def function(o):",
-            E=_inner_encoders[revision],
-            SYMPTOMS=SYMPTOMS,
-            explain=_explain_encoding,
+            E=_encoders[revision],
         )
-
-    def write(self) -> None:
         if self.spec.opaque:
             self.line("return o.raw")
             return
@@ -677,8 +645,9 @@ class _EncoderSource(_Source):
                 inner = self.expression(item, each)
                 members = f"for {key}, {each} in {value}.items()"
                 return value if inner == each else f"{{{key}: {inner} {members}}}"
-            case Either(one, many):
-                first, rest = self.expression(one, value), self.expression(many, value)
+            case Either(one, item):
+                first = self.expression(one, value)
+                rest = self.expression(Array(item), value)
                 if first != rest:
                     return f"({rest} if type({value}) is list else {first})"
         return value
@@ -697,17 +666,15 @@ def _field(cls: type[WireType], attribute: attrs.Attribute[Any]) -> FieldSpec:
     wire = spec.wire or wire_name(attribute.name)
     name = f"{cls.__name__}.{wire}"
     has_default = attribute.default is not attrs.NOTHING
-    accepts_missing = (has_default and spec.required is not True) or name in DEFAULTED
-    accepts_null = accepts_missing and attribute.default is not UNSET
     return FieldSpec(
         name,
         attribute.name,
         wire,
         _kind(plain),
         attribute.default,
-        absent=None if accepts_null else UNSET,
         nullable=(has_null and not has_default) or plain is Any,
-        accepts_missing=accepts_missing,
+        accepts_missing=(has_default and spec.required is not True)
+        or name in DEFAULTED,
         spec=spec,
     )
 
@@ -729,7 +696,7 @@ def read_class(cls: type[WireType]) -> TypeSpec:
 
 
 class _Cache(dict[Any, Any]):
-    """What is made when it is first asked for."""
+    """Makes a value when its key is first asked for."""
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
         super().__init__()
@@ -740,38 +707,66 @@ class _Cache(dict[Any, Any]):
         return made
 
 
-def _compiled_decoder(cls: type[WireType]) -> Any:
-    message = (
-        f"InvalidMessage({cls.__name__!r} + e.path, expected=e.expected, got=e.got)"
-    )
-    return _DecoderSource(cls).compile(
-        "except Refused as e:", f"raise {message} from None"
-    )
+spec_of: Final[Callable[[type[WireType]], TypeSpec]] = _Cache(read_class).__getitem__
+_decoders: Final = _Cache(lambda cls: _DecoderSource(cls).compile())
+_encoders: Final = _Cache(
+    lambda revision: _Cache(lambda cls: _EncoderSource(cls, revision).compile())
+)
 
 
-def _compiled_encoders(*handler: str) -> _Cache:
-    def of_revision(revision: str | None) -> _Cache:
-        return _Cache(lambda cls: _EncoderSource(cls, revision).compile(*handler))
+def decode(cls: type[T], value: Json, lost: list[str] | None = None) -> T:
+    """Make a wire type from a decoded JSON value.
 
-    return _Cache(of_revision)
+    Open objects, leaves and `raw` are shared with the value, not copied.
 
+    Args:
+        cls: The type.
+        value: The value.
+        lost: Where given, malformed members that are `LOSABLE` are left out, and their
+            names are added to it.
 
-_specs: Final = _Cache(read_class)
-_decoders: Final = _Cache(_compiled_decoder)
-_inner_decoders: Final = _Cache(lambda cls: _DecoderSource(cls).compile())
-_encoders: Final = _compiled_encoders("except SYMPTOMS as e:", "explain(o, e)", "raise")
-_inner_encoders: Final = _compiled_encoders()
-
-
-spec_of: Final[Callable[[type[WireType]], TypeSpec]] = _specs.__getitem__
-
-
-def _explain_encoding(value: Any, symptom: Exception) -> None:
-    """Raise the error of a value that cannot be encoded, if a field has one."""
+    Raises:
+        InvalidMessage: The value breaks the type's specification; `path` says where.
+    """
     try:
-        _check_own(Nested(type(value)), value, type(value).__name__)
-    except LocalProtocolError as error:
-        raise error from symptom
+        return _decoders[cls](value, lost)  # type: ignore[no-any-return]  # the table is shared by all types
+    except Refused as error:
+        path = cls.__name__ + error.path
+        raise InvalidMessage(path, expected=error.expected, got=error.got) from None
+
+
+def decoder(cls: type[T]) -> Callable[[Json], T]:
+    """Return the function that decodes a type, as `decode` does."""
+    return functools.partial(decode, cls)
+
+
+def encode(value: WireType, revision: Revision | None = None) -> JsonObject:
+    """Make the JSON object of a wire type; absent fields are left out, never null.
+
+    With a revision it leaves out the fields that the revision does not have. Open
+    objects and leaves are shared with the value, not copied.
+
+    Raises:
+        LocalProtocolError: A field holds something that is not the wire type it asks
+            for. Leaves are not checked here but when the message is written.
+    """
+    encoders = _encoders[None if revision is None else revision.name]
+    try:
+        return encoders[type(value)](value)  # type: ignore[no-any-return]  # the table is shared by all types
+    except (AttributeError, KeyError, TypeError) as symptom:
+        try:
+            _check_own(Nested(type(value)), value, type(value).__name__)
+        except LocalProtocolError as error:
+            raise error from symptom
+        raise
+
+
+def encoder(
+    cls: type[T],  # noqa: ARG001 - for type checkers
+    revision: Revision | None = None,
+) -> Callable[[T], JsonObject]:
+    """Return the function that encodes a type, as `encode` does."""
+    return functools.partial(encode, revision=revision)
 
 
 def _check_own(kind: Kind, value: Any, path: str) -> None:
@@ -789,8 +784,8 @@ def _check_own(kind: Kind, value: Any, path: str) -> None:
             _require(isinstance(value, dict), path, "dict", value)
             for name, each in value.items():
                 _check_own(item, each, member(path, name))
-        case Either(one, many):
-            inner = many if isinstance(value, list | tuple) else one
+        case Either(one, item):
+            inner = Array(item) if isinstance(value, list | tuple) else one
             _check_own(inner, value, path)
 
 
@@ -810,57 +805,3 @@ def _require(fits: bool, path: str, expected: str, value: Any) -> None:  # noqa:
     if not fits:
         got = type(value).__name__
         raise LocalProtocolError(f"{path}: expected {expected}, got {got}")
-
-
-def decoder(cls: type[T]) -> Callable[[Json], T]:
-    """Return the function that decodes a type, compiled once; call it on JSON values.
-
-    The function raises `InvalidMessage`, as `decode` does.
-    """
-    return _decoders[cls]  # type: ignore[no-any-return]  # the table is shared by all types
-
-
-def decode(cls: type[T], value: Json) -> T:
-    """Make a wire type from a decoded JSON value.
-
-    Open objects, leaves and `raw` are shared with the value, not copied.
-
-    Raises:
-        InvalidMessage: The value breaks the type's specification; `path` says where.
-    """
-    return _decoders[cls](value)  # type: ignore[no-any-return]  # the table is shared by all types
-
-
-def decode_repaired(cls: type[T], value: Json) -> tuple[T, list[str]]:
-    """Decode a value without its malformed members that are `LOSABLE`.
-
-    Returns the instance, which keeps the value itself as `raw`, and the names of what
-    was left out.
-
-    Raises:
-        InvalidMessage: The value breaks the type's specification elsewhere.
-    """
-    lost: list[str] = []
-    return _decoders[cls](value, lost), lost
-
-
-def encoder(
-    cls: type[T], revision: Revision | None = None
-) -> Callable[[T], JsonObject]:
-    """Return the function that encodes a type, compiled once.
-
-    With a revision it leaves out the fields that the revision does not have.
-    """
-    return _encoders[None if revision is None else revision.name][cls]  # type: ignore[no-any-return]  # the table is shared by all types
-
-
-def encode(value: WireType, revision: Revision | None = None) -> JsonObject:
-    """Make the JSON object of a wire type; absent fields are left out, never null.
-
-    Open objects and leaves are shared with the value, not copied.
-
-    Raises:
-        LocalProtocolError: A field holds something that is not the wire type it asks
-            for. Leaves are not checked here but when the message is written.
-    """
-    return _encoders[None if revision is None else revision.name][type(value)](value)  # type: ignore[no-any-return]  # the table is shared by all types

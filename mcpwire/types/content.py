@@ -5,37 +5,17 @@ from __future__ import annotations
 import binascii
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
 
-import attrs
-
 from mcpwire.types._base import (
-    SHARED,
     AnnotatedType,
     Pick,
+    ResourceFields,
     WireObject,
     WireType,
     WithMeta,
-    shared_last,
 )
 
 if TYPE_CHECKING:
-    from mcpwire.types._base import JsonObject, Spec, Title
-
-__all__ = [
-    "Annotations",
-    "AudioContent",
-    "BlobResourceContents",
-    "ContentBlock",
-    "EmbeddedResource",
-    "Icon",
-    "ImageContent",
-    "ResourceContents",
-    "ResourceLink",
-    "Role",
-    "TextContent",
-    "TextResourceContents",
-    "Theme",
-    "UnknownContent",
-]
+    from mcpwire.types._base import JsonObject, Spec
 
 Role: TypeAlias = Literal["user", "assistant"]
 """The sender of a message."""
@@ -58,7 +38,6 @@ def _from_base64(text: str, path: str) -> bytes:
         raise InvalidMessage(path, expected="Base64", got=str(exc)) from exc
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Annotations(WireObject):
     """Hints on how to use or show an object."""
 
@@ -72,7 +51,6 @@ class Annotations(WireObject):
     """When it was last changed, in ISO 8601."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Icon(WireObject):
     """A picture for user interfaces; untrusted, like every URI from a peer."""
 
@@ -87,7 +65,6 @@ class Icon(WireObject):
     """The background that it is drawn for."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TextContent(AnnotatedType):
     """Text."""
 
@@ -95,8 +72,7 @@ class TextContent(AnnotatedType):
     text: str
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
-class Base64Content(AnnotatedType):
+class _Base64Content(AnnotatedType):
     """Binary content."""
 
     data: str
@@ -114,38 +90,18 @@ class Base64Content(AnnotatedType):
         return _from_base64(self.data, f"{type(self).__name__}.data")
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
-class ImageContent(Base64Content):
+class ImageContent(_Base64Content):
     """An image."""
 
     type: ClassVar[Literal["image"]] = "image"
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
-class AudioContent(Base64Content):
+class AudioContent(_Base64Content):
     """Sound."""
 
     type: ClassVar[Literal["audio"]] = "audio"
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
-class ResourceFields(AnnotatedType):
-    """The description of a resource, in a list or in a link."""
-
-    uri: str
-    name: str
-    title: Title = None
-    description: str | None = None
-    mime_type: str | None = None
-    size: int | None = None
-    """In bytes, before any encoding."""
-
-    icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = attrs.field(
-        default=None, kw_only=True, metadata=SHARED
-    )
-
-
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ResourceLink(ResourceFields):
     """A link to a resource; `resources/list` need not contain it.
 
@@ -168,7 +124,6 @@ class ResourceLink(ResourceFields):
             )
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TextResourceContents(WithMeta):
     """The text of a resource, or of a part of one."""
 
@@ -177,7 +132,6 @@ class TextResourceContents(WithMeta):
     mime_type: str | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class BlobResourceContents(WithMeta):
     """The binary data of a resource, or of a part of one."""
 
@@ -197,7 +151,7 @@ class BlobResourceContents(WithMeta):
         return _from_base64(self.blob, "BlobResourceContents.blob")
 
 
-def pick_contents(
+def _pick_contents(
     members: JsonObject,
 ) -> type[TextResourceContents | BlobResourceContents] | None:
     """Tell text from binary contents by the member that carries them."""
@@ -210,12 +164,11 @@ def pick_contents(
 
 ResourceContents: TypeAlias = Annotated[
     TextResourceContents | BlobResourceContents,
-    Pick(pick_contents, "text or blob"),
+    Pick(_pick_contents, "text or blob"),
 ]
 """The contents of a resource, or of a part of one."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class EmbeddedResource(AnnotatedType):
     """The contents of a resource inside a result or message."""
 
@@ -223,7 +176,6 @@ class EmbeddedResource(AnnotatedType):
     resource: ResourceContents
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownContent(WireType):
     """A content block of a type that this version does not know, kept as it is."""
 

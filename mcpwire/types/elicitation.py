@@ -7,41 +7,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.types._base import (
+    SHARED,
     BareResult,
     Pick,
     PlainParams,
     WireObject,
     WireType,
-    shared_last,
 )
 
 if TYPE_CHECKING:
     from mcpwire.types._base import JsonObject, Meta, Spec
     from mcpwire.types.tasks import TaskMetadata
-
-__all__ = [
-    "BooleanSchema",
-    "ElicitAction",
-    "ElicitRequestFormParams",
-    "ElicitRequestParams",
-    "ElicitRequestURLParams",
-    "ElicitResult",
-    "ElicitationCompleteNotificationParams",
-    "EnumItems",
-    "EnumOption",
-    "LegacyTitledEnumSchema",
-    "NumberSchema",
-    "PrimitiveSchemaDefinition",
-    "RequestedSchema",
-    "StringFormat",
-    "StringSchema",
-    "TitledEnumItems",
-    "TitledMultiSelectEnumSchema",
-    "TitledSingleSelectEnumSchema",
-    "UnknownSchema",
-    "UntitledMultiSelectEnumSchema",
-    "UntitledSingleSelectEnumSchema",
-]
 
 ElicitAction: TypeAlias = Literal["accept", "decline", "cancel"]
 """The decision of the user."""
@@ -53,7 +29,6 @@ StringFormat: TypeAlias = Literal["date", "date-time", "email", "uri"]
 # --- the fields of a form
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class StringSchema(WireObject):
     """A field for text."""
 
@@ -66,7 +41,6 @@ class StringSchema(WireObject):
     default: Annotated[str | None, Spec("2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class NumberSchema(WireObject):
     """A field for a number."""
 
@@ -78,7 +52,6 @@ class NumberSchema(WireObject):
     default: Annotated[float | None, Spec("2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class BooleanSchema(WireObject):
     """A field for yes or no."""
 
@@ -88,7 +61,6 @@ class BooleanSchema(WireObject):
     default: bool | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class EnumOption(WireObject):
     """An option with a title (since 2025-11-25)."""
 
@@ -96,7 +68,6 @@ class EnumOption(WireObject):
     title: str
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UntitledSingleSelectEnumSchema(WireObject):
     """A field for one of several values."""
 
@@ -107,7 +78,6 @@ class UntitledSingleSelectEnumSchema(WireObject):
     default: Annotated[str | None, Spec("2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TitledSingleSelectEnumSchema(WireObject):
     """A field for one of several titled options (since 2025-11-25)."""
 
@@ -118,7 +88,6 @@ class TitledSingleSelectEnumSchema(WireObject):
     default: str | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class LegacyTitledEnumSchema(WireObject):
     """A field for one of several values; their titles stand in a second list."""
 
@@ -130,7 +99,6 @@ class LegacyTitledEnumSchema(WireObject):
     default: Annotated[str | None, Spec("2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class EnumItems(WireObject):
     """The values of a multiple choice."""
 
@@ -138,14 +106,12 @@ class EnumItems(WireObject):
     enum: list[str]
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TitledEnumItems(WireObject):
     """The titled options of a multiple choice."""
 
     any_of: list[EnumOption]
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UntitledMultiSelectEnumSchema(WireObject):
     """A field for any of several values (since 2025-11-25)."""
 
@@ -158,7 +124,6 @@ class UntitledMultiSelectEnumSchema(WireObject):
     default: list[str] | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TitledMultiSelectEnumSchema(WireObject):
     """A field for any of several titled options (since 2025-11-25)."""
 
@@ -171,14 +136,13 @@ class TitledMultiSelectEnumSchema(WireObject):
     default: list[str] | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownSchema(WireType):
     """A field of a kind that no revision knows; a client may decline to show it."""
 
     raw: JsonObject
 
 
-def pick_schema(members: JsonObject) -> type[PrimitiveSchemaDefinition]:
+def _pick_schema(members: JsonObject) -> type[PrimitiveSchemaDefinition]:
     """Choose the class of a form's field; several share their `type`."""
     kind, items = members.get("type"), members.get("items")
     if kind == "string":
@@ -213,12 +177,11 @@ PrimitiveSchemaDefinition: TypeAlias = Annotated[
     | TitledMultiSelectEnumSchema
     | LegacyTitledEnumSchema
     | UnknownSchema,
-    Pick(pick_schema, "a field of a form"),
+    Pick(_pick_schema, "a field of a form"),
 ]
 """One field of a form."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class RequestedSchema(WireObject):
     """The form: a flat object of simple fields."""
 
@@ -231,7 +194,6 @@ class RequestedSchema(WireObject):
 # --- the request and its answer
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitRequestFormParams(WireObject):
     """Parameters of `elicitation/create` for a form."""
 
@@ -244,7 +206,6 @@ class ElicitRequestFormParams(WireObject):
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitRequestURLParams(WireObject):
     """Parameters of `elicitation/create` for a URL (since 2025-11-25)."""
 
@@ -261,7 +222,7 @@ class ElicitRequestURLParams(WireObject):
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
 
 
-def pick_mode(
+def _pick_mode(
     members: JsonObject,
 ) -> type[ElicitRequestFormParams | ElicitRequestURLParams] | None:
     """Choose the class of the parameters; without a mode it is a form."""
@@ -274,12 +235,11 @@ def pick_mode(
 
 ElicitRequestParams: TypeAlias = Annotated[
     ElicitRequestFormParams | ElicitRequestURLParams,
-    Pick(pick_mode, "mode 'form' or 'url'"),
+    Pick(_pick_mode, "mode 'form' or 'url'"),
 ]
 """Parameters of `elicitation/create`."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitResult(BareResult):
     """The user's decision, and the values of the form."""
 
@@ -287,10 +247,11 @@ class ElicitResult(BareResult):
     content: dict[str, str | float | bool | list[str]] | None = None
     """The fields of the form; only when it was accepted."""
 
-    meta: Annotated[Meta, Spec(until="2025-11-25")] = None
+    meta: Annotated[Meta, Spec(until="2025-11-25")] = attrs.field(
+        default=None, kw_only=True, metadata=SHARED
+    )
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitationCompleteNotificationParams(PlainParams):
     """Parameters of `notifications/elicitation/complete` (2025-11-25 only)."""
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 import attrs
 
 from mcpwire.types._base import (
+    SHARED,
     BareResult,
     Pick,
     PlainParams,
     WireObject,
     WireType,
     WithMeta,
-    shared_last,
 )
 from mcpwire.types.elicitation import ElicitResult
 from mcpwire.types.sampling import CreateMessageResult
@@ -27,24 +27,7 @@ if TYPE_CHECKING:
     from mcpwire.types.elicitation import ElicitRequestParams
     from mcpwire.types.sampling import CreateMessageRequestParams
 
-__all__ = [
-    "CreateMessageRequest",
-    "ElicitRequest",
-    "InputRequest",
-    "InputRequests",
-    "InputRequiredResult",
-    "InputResponse",
-    "InputResponses",
-    "ListRootsRequest",
-    "ListRootsRequestParams",
-    "ListRootsResult",
-    "Root",
-    "UnknownInputRequest",
-    "UnknownInputResponse",
-]
 
-
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Root(WithMeta):
     """A folder or file that servers may work in."""
 
@@ -54,20 +37,19 @@ class Root(WithMeta):
     name: str | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ListRootsRequestParams(PlainParams):
     """Parameters of `roots/list`."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ListRootsResult(BareResult):
     """The client's roots."""
 
     roots: list[Root]
-    meta: Annotated[Meta, Spec(until="2025-11-25")] = None
+    meta: Annotated[Meta, Spec(until="2025-11-25")] = attrs.field(
+        default=None, kw_only=True, metadata=SHARED
+    )
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CreateMessageRequest(WireObject):
     """A request for an answer of the client's model."""
 
@@ -75,7 +57,6 @@ class CreateMessageRequest(WireObject):
     params: CreateMessageRequestParams
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ListRootsRequest(WireObject):
     """A request for the client's roots."""
 
@@ -83,7 +64,6 @@ class ListRootsRequest(WireObject):
     params: ListRootsRequestParams | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitRequest(WireObject):
     """A question to the client's user."""
 
@@ -91,7 +71,6 @@ class ElicitRequest(WireObject):
     params: ElicitRequestParams
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownInputRequest(WireType):
     """A request with a method that this version does not know."""
 
@@ -108,14 +87,13 @@ InputRequests: TypeAlias = dict[str, InputRequest]
 """Requests to the client, each under a key of its own."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnknownInputResponse(WireType):
     """A response of a kind that this version does not know."""
 
     raw: JsonObject
 
 
-def pick_response(members: JsonObject) -> type[InputResponse]:
+def _pick_response(members: JsonObject) -> type[InputResponse]:
     """Choose the class of a response by its members; it names no method."""
     match members:
         case {"action": _}:
@@ -129,7 +107,7 @@ def pick_response(members: JsonObject) -> type[InputResponse]:
 
 InputResponse: TypeAlias = Annotated[
     CreateMessageResult | ListRootsResult | ElicitResult | UnknownInputResponse,
-    Pick(pick_response, "a response to an input request"),
+    Pick(_pick_response, "a response to an input request"),
 ]
 """A response of the client."""
 
@@ -137,7 +115,6 @@ InputResponses: TypeAlias = dict[str, InputResponse]
 """Responses of the client, under the keys of the requests."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class InputRequiredResult(BareResult):
     """The result of a request that needs input from the client (2026-07-28)."""
 

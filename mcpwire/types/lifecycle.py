@@ -11,44 +11,22 @@ from mcpwire.types._base import (
     CacheableResult,
     PlainParams,
     WireObject,
-    shared_last,
 )
 
 if TYPE_CHECKING:
     from mcpwire.types._base import JsonObject, Spec, Title
     from mcpwire.types.content import Icon
 
-__all__ = [
-    "ClientCapabilities",
-    "ClientTaskRequests",
-    "ClientTasksCapability",
-    "DiscoverResult",
-    "ElicitationCapability",
-    "Implementation",
-    "InitializeRequestParams",
-    "InitializeResult",
-    "PromptsCapability",
-    "ResourcesCapability",
-    "RootsCapability",
-    "SamplingCapability",
-    "ServerCapabilities",
-    "ServerTaskRequests",
-    "ServerTasksCapability",
-    "ToolsCapability",
-]
-
 
 # --- capabilities; the sets are open on purpose
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class RootsCapability(WireObject):
     """The client can list its roots."""
 
     list_changed: Annotated[bool | None, Spec(until="2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SamplingCapability(WireObject):
     """The client can ask its model."""
 
@@ -56,7 +34,6 @@ class SamplingCapability(WireObject):
     tools: Annotated[JsonObject | None, Spec("2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ElicitationCapability(WireObject):
     """The client can ask its user; without a mode, in forms only."""
 
@@ -64,7 +41,6 @@ class ElicitationCapability(WireObject):
     url: Annotated[JsonObject | None, Spec("2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ClientTaskRequests(WireObject):
     """The requests that a client can run as tasks (2025-11-25 only)."""
 
@@ -72,7 +48,6 @@ class ClientTaskRequests(WireObject):
     sampling: JsonObject | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ClientTasksCapability(WireObject):
     """The client can run requests as tasks (2025-11-25 only)."""
 
@@ -81,7 +56,6 @@ class ClientTasksCapability(WireObject):
     requests: ClientTaskRequests | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ClientCapabilities(WireObject):
     """The features of a client; an absent one is not supported."""
 
@@ -96,14 +70,12 @@ class ClientCapabilities(WireObject):
     """The settings of each extension that is switched on, by its identifier."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ToolsCapability(WireObject):
     """The server has tools."""
 
     list_changed: bool | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ResourcesCapability(WireObject):
     """The server has resources."""
 
@@ -111,21 +83,18 @@ class ResourcesCapability(WireObject):
     list_changed: bool | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class PromptsCapability(WireObject):
     """The server has prompts."""
 
     list_changed: bool | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ServerTaskRequests(WireObject):
     """The requests that a server can run as tasks (2025-11-25 only)."""
 
     tools: JsonObject | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ServerTasksCapability(WireObject):
     """The server can run requests as tasks (2025-11-25 only)."""
 
@@ -134,7 +103,6 @@ class ServerTasksCapability(WireObject):
     requests: ServerTaskRequests | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ServerCapabilities(WireObject):
     """The features of a server; an absent one is not supported."""
 
@@ -154,7 +122,6 @@ class ServerCapabilities(WireObject):
 # --- opening a connection
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Implementation(WireObject):
     """The name and version of a program; for display, never for decisions."""
 
@@ -166,7 +133,6 @@ class Implementation(WireObject):
     icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class InitializeRequestParams(PlainParams):
     """Parameters of `initialize` (until 2025-11-25)."""
 
@@ -177,7 +143,6 @@ class InitializeRequestParams(PlainParams):
     )
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class InitializeResult(BareResult):
     """The result of `initialize` (until 2025-11-25)."""
 
@@ -189,7 +154,6 @@ class InitializeResult(BareResult):
     instructions: str | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class DiscoverResult(CacheableResult):
     """The result of `server/discover` (2026-07-28); `meta` has the server's name."""
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Final
 
-import attrs
-
-from mcpwire.types._base import WireObject, shared_last
+from mcpwire.types._base import WireObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -121,7 +119,6 @@ _TRACE_RULES: Final[Mapping[str, Callable[[str], bool]]] = {
 }
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class RequestMetaObject(WireObject):
     """`_meta` of a request of 2026-07-28: the client and its settings."""
 
@@ -136,7 +133,6 @@ class RequestMetaObject(WireObject):
     progress_token: ProgressToken | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ResultMetaObject(WireObject):
     """`_meta` of a result of 2026-07-28: the server."""
 
@@ -145,7 +141,6 @@ class ResultMetaObject(WireObject):
     ] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class NotificationMetaObject(WireObject):
     """`_meta` of a notification of 2026-07-28: its subscription."""
 
@@ -154,7 +149,6 @@ class NotificationMetaObject(WireObject):
     ] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SubscriptionsListenResultMetaObject(WireObject):
     """`_meta` of the result that ends a subscription (2026-07-28)."""
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import attrs
-
 from mcpwire.types._base import (
     ListResult,
     RequestParams,
     Result,
     WireObject,
     WithMeta,
-    shared_last,
 )
 
 if TYPE_CHECKING:
@@ -20,17 +17,7 @@ if TYPE_CHECKING:
     from mcpwire.types.content import ContentBlock, Icon, Role
     from mcpwire.types.input import InputResponses
 
-__all__ = [
-    "GetPromptRequestParams",
-    "GetPromptResult",
-    "ListPromptsResult",
-    "Prompt",
-    "PromptArgument",
-    "PromptMessage",
-]
 
-
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class PromptArgument(WireObject):
     """An argument of a prompt; its value is text."""
 
@@ -41,7 +28,6 @@ class PromptArgument(WireObject):
     """Whether it must be given; absent means it need not."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Prompt(WithMeta):
     """A prompt of a server."""
 
@@ -57,7 +43,6 @@ class Prompt(WithMeta):
         return self.title or self.name
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class PromptMessage(WireObject):
     """One message of a prompt."""
 
@@ -72,14 +57,12 @@ class PromptMessage(WireObject):
         return self.content.text if isinstance(self.content, TextContent) else ""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ListPromptsResult(ListResult):
     """One page of a server's prompts."""
 
     prompts: list[Prompt]
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetPromptRequestParams(RequestParams):
     """Parameters of `prompts/get`."""
 
@@ -89,7 +72,6 @@ class GetPromptRequestParams(RequestParams):
     request_state: Annotated[str | None, Spec("2026-07-28")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetPromptResult(Result):
     """The result of `prompts/get`: the messages of a prompt."""
 

@@ -12,36 +12,10 @@ from mcpwire.types._base import (
     RequestParams,
     Result,
     WireObject,
-    shared_last,
 )
 
 if TYPE_CHECKING:
     from mcpwire.types._base import Json, RequestMeta, Spec, Title
-
-__all__ = [
-    "CancelledNotificationParams",
-    "CompleteRequestParams",
-    "CompleteResult",
-    "Completion",
-    "CompletionArgument",
-    "CompletionContext",
-    "CompletionReference",
-    "EmptyResult",
-    "LoggingLevel",
-    "LoggingMessageNotificationParams",
-    "NotificationParams",
-    "PaginatedRequestParams",
-    "ProgressNotificationParams",
-    "ProgressToken",
-    "PromptReference",
-    "RequestId",
-    "ResourceTemplateReference",
-    "SetLevelRequestParams",
-    "SubscriptionFilter",
-    "SubscriptionsAcknowledgedNotificationParams",
-    "SubscriptionsListenRequestParams",
-    "SubscriptionsListenResult",
-]
 
 RequestId: TypeAlias = int | str
 """The id of a request; ``7`` and ``"7"`` are different."""
@@ -58,12 +32,10 @@ LoggingLevel: TypeAlias = Literal[
 # --- what has nothing of its own
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class NotificationParams(PlainParams):
     """Parameters of a notification that has none of its own."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class PaginatedRequestParams(RequestParams):
     """Parameters of a request for one page of a list."""
 
@@ -71,7 +43,6 @@ class PaginatedRequestParams(RequestParams):
     """Where the page starts, as the page before it said; absent for the first one."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class EmptyResult(Result):
     """A result without members of its own."""
 
@@ -79,7 +50,6 @@ class EmptyResult(Result):
 # --- progress, logging, cancelling
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ProgressNotificationParams(PlainParams):
     """Parameters of `notifications/progress`."""
 
@@ -91,7 +61,6 @@ class ProgressNotificationParams(PlainParams):
     message: Annotated[str | None, Spec("2025-03-26")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class LoggingMessageNotificationParams(PlainParams):
     """Parameters of `notifications/message`: one log record of a server."""
 
@@ -104,14 +73,12 @@ class LoggingMessageNotificationParams(PlainParams):
     logger: str | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SetLevelRequestParams(PlainParams):
     """Parameters of `logging/setLevel` (until 2025-11-25)."""
 
     level: LoggingLevel
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CancelledNotificationParams(PlainParams):
     """Parameters of `notifications/cancelled`."""
 
@@ -126,7 +93,6 @@ class CancelledNotificationParams(PlainParams):
 # --- completion
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class PromptReference(WireObject):
     """The prompt that the argument belongs to."""
 
@@ -135,7 +101,6 @@ class PromptReference(WireObject):
     title: Title = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ResourceTemplateReference(WireObject):
     """The resource or template that the variable belongs to."""
 
@@ -147,7 +112,6 @@ CompletionReference: TypeAlias = PromptReference | ResourceTemplateReference
 """The owner of the argument to complete."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CompletionArgument(WireObject):
     """The argument to complete, and its value so far."""
 
@@ -155,7 +119,6 @@ class CompletionArgument(WireObject):
     value: str
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CompletionContext(WireObject):
     """The values of other arguments."""
 
@@ -163,7 +126,6 @@ class CompletionContext(WireObject):
     """The other arguments that have a value."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CompleteRequestParams(RequestParams):
     """Parameters of `completion/complete`."""
 
@@ -172,7 +134,6 @@ class CompleteRequestParams(RequestParams):
     context: Annotated[CompletionContext | None, Spec("2025-06-18")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Completion(WireObject):
     """Possible values of an argument."""
 
@@ -183,7 +144,6 @@ class Completion(WireObject):
     has_more: bool | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CompleteResult(Result):
     """The result of `completion/complete`."""
 
@@ -193,7 +153,6 @@ class CompleteResult(Result):
 # --- listening
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SubscriptionFilter(WireObject):
     """The notifications that a subscription is for (2026-07-28)."""
 
@@ -207,21 +166,18 @@ class SubscriptionFilter(WireObject):
     """Tasks; of the extension `io.modelcontextprotocol/tasks`."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SubscriptionsListenRequestParams(RequestParams):
     """Parameters of `subscriptions/listen` (2026-07-28)."""
 
     notifications: SubscriptionFilter
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SubscriptionsAcknowledgedNotificationParams(PlainParams):
     """The notifications that the server agrees to send (2026-07-28)."""
 
     notifications: SubscriptionFilter
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SubscriptionsListenResult(Result):
     """The end of a subscription (2026-07-28); `meta` has its id."""
 

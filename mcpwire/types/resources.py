@@ -13,41 +13,21 @@ from mcpwire.types._base import (
     ListResult,
     PlainParams,
     RequestParams,
-    shared_last,
+    ResourceFields,
 )
-from mcpwire.types.content import ResourceFields
 
 if TYPE_CHECKING:
     from mcpwire.types._base import Spec, Title
     from mcpwire.types.content import Icon, ResourceContents
     from mcpwire.types.input import InputResponses
 
-__all__ = [
-    "ListResourceTemplatesResult",
-    "ListResourcesResult",
-    "ReadResourceRequestParams",
-    "ReadResourceResult",
-    "Resource",
-    "ResourceTemplate",
-    "ResourceUpdatedNotificationParams",
-    "SubscribeRequestParams",
-    "UnsubscribeRequestParams",
-]
-
 _Bytes: TypeAlias = bytes  # the property below is called `bytes`
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Resource(ResourceFields):
     """A resource of a server."""
 
-    @property
-    def display_name(self) -> str:
-        """The name to show to people."""
-        return self.title or self.name
 
-
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ResourceTemplate(AnnotatedType):
     """A family of resources, as a template of their URIs (RFC 6570)."""
 
@@ -68,21 +48,18 @@ class ResourceTemplate(AnnotatedType):
         return self.title or self.name
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ListResourcesResult(ListResult):
     """One page of a server's resources."""
 
     resources: list[Resource]
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ListResourceTemplatesResult(ListResult):
     """One page of a server's resource templates."""
 
     resource_templates: list[ResourceTemplate]
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ReadResourceRequestParams(RequestParams):
     """Parameters of `resources/read`."""
 
@@ -91,7 +68,6 @@ class ReadResourceRequestParams(RequestParams):
     request_state: Annotated[str | None, Spec("2026-07-28")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ReadResourceResult(CacheableResult):
     """The result of `resources/read`; a resource may have several parts."""
 
@@ -121,21 +97,18 @@ class ReadResourceResult(CacheableResult):
         )
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SubscribeRequestParams(PlainParams):
     """Parameters of `resources/subscribe` (until 2025-11-25)."""
 
     uri: str
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UnsubscribeRequestParams(PlainParams):
     """Parameters of `resources/unsubscribe` (until 2025-11-25)."""
 
     uri: str
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ResourceUpdatedNotificationParams(PlainParams):
     """Parameters of `notifications/resources/updated`."""
 

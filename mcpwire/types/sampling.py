@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types._base import UNSET, BareResult, PlainParams, WireObject, shared_last
+from mcpwire.types._base import UNSET, BareResult, PlainParams, WireObject
 from mcpwire.types.content import (
     AudioContent,
     ImageContent,
@@ -20,20 +20,6 @@ if TYPE_CHECKING:
     from mcpwire.types.tasks import TaskMetadata
     from mcpwire.types.tools import Tool
 
-__all__ = [
-    "CreateMessageRequestParams",
-    "CreateMessageResult",
-    "IncludeContext",
-    "ModelHint",
-    "ModelPreferences",
-    "SamplingContent",
-    "SamplingMessage",
-    "ToolChoice",
-    "ToolChoiceMode",
-    "ToolResultContent",
-    "ToolUseContent",
-]
-
 IncludeContext: TypeAlias = Literal["none", "thisServer", "allServers"]
 """The context of MCP servers that the client should add."""
 
@@ -41,7 +27,6 @@ ToolChoiceMode: TypeAlias = Literal["auto", "required", "none"]
 """Whether the model may, must or must not use tools."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ToolUseContent(PlainParams):
     """A model's request to call a tool (since 2025-11-25)."""
 
@@ -53,7 +38,6 @@ class ToolUseContent(PlainParams):
     input: JsonObject
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ToolResultContent(PlainParams):
     """The result of a model's tool call (since 2025-11-25)."""
 
@@ -79,7 +63,6 @@ SamplingContent: TypeAlias = (
 """One part of a sampling message."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SamplingMessage(WireObject):
     """One message to or from a model."""
 
@@ -95,14 +78,12 @@ class SamplingMessage(WireObject):
         return self.content if isinstance(self.content, list) else [self.content]
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ModelHint(WireObject):
     """A preferred model: part of its name, or of its family's."""
 
     name: str | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ModelPreferences(WireObject):
     """A server's preferences for the model; priorities are from 0 to 1."""
 
@@ -114,14 +95,12 @@ class ModelPreferences(WireObject):
     intelligence_priority: float | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ToolChoice(WireObject):
     """The use of tools that the server asks for."""
 
     mode: ToolChoiceMode | str | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CreateMessageRequestParams(WireObject):
     """Parameters of `sampling/createMessage`."""
 
@@ -141,7 +120,6 @@ class CreateMessageRequestParams(WireObject):
     meta: Annotated[Meta, Spec(until="2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CreateMessageResult(BareResult):
     """The model's answer."""
 

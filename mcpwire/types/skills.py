@@ -4,33 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-import attrs
-
 from mcpwire.types._base import (
     CacheableResult,
     ListResult,
     RequestParams,
     Result,
     WithMeta,
-    shared_last,
 )
 
 if TYPE_CHECKING:
     from mcpwire.types._base import JsonObject
     from mcpwire.types.resources import Resource
 
-__all__ = [
-    "GetSkillRequestParams",
-    "GetSkillResult",
-    "ListSkillsResult",
-    "ReadResourceDirectoryRequestParams",
-    "ReadResourceDirectoryResult",
-    "Skill",
-    "SkillResource",
-]
 
-
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class SkillResource(WithMeta):
     """One file of a skill, with its size and digest."""
 
@@ -42,7 +28,6 @@ class SkillResource(WithMeta):
     """In bytes, before any encoding."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Skill(WithMeta):
     """A server's description of a skill; loading it checks what it says."""
 
@@ -75,28 +60,24 @@ class Skill(WithMeta):
         return value if isinstance(value, str) else ""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ListSkillsResult(ListResult):
     """One page of a server's skills."""
 
     skills: list[Skill]
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetSkillRequestParams(RequestParams):
     """Parameters of `skills/get`."""
 
     uri: str
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetSkillResult(CacheableResult):
     """The result of `skills/get`."""
 
     skill: Skill
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ReadResourceDirectoryRequestParams(RequestParams):
     """Parameters of `resources/directory/read`."""
 
@@ -104,7 +85,6 @@ class ReadResourceDirectoryRequestParams(RequestParams):
     cursor: str | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ReadResourceDirectoryResult(Result):
     """One page of the entries of a directory, subdirectories not opened."""
 

@@ -27,31 +27,11 @@ from mcpwire.types._base import (
     PlainParams,
     RequestParams,
     WireObject,
-    shared_last,
 )
 
 if TYPE_CHECKING:
     from mcpwire.types._base import JsonObject, Meta, ResultType, Spec
     from mcpwire.types.input import InputRequests, InputResponses
-
-__all__ = [
-    "CancelTaskRequestParams",
-    "CancelTaskResult",
-    "CreateTaskResult",
-    "CreatedTask",
-    "DetailedTask",
-    "GetTaskPayloadRequestParams",
-    "GetTaskPayloadResult",
-    "GetTaskRequestParams",
-    "GetTaskResult",
-    "ListTasksResult",
-    "RelatedTaskMetadata",
-    "Task",
-    "TaskMetadata",
-    "TaskStatus",
-    "TaskStatusNotificationParams",
-    "UpdateTaskRequestParams",
-]
 
 TaskStatus: TypeAlias = Literal[
     "working", "input_required", "completed", "failed", "cancelled"
@@ -59,7 +39,6 @@ TaskStatus: TypeAlias = Literal[
 """The state of a task; the last three are final."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TaskMetadata(WireObject):
     """The request to run a call as a task (2025-11-25 only)."""
 
@@ -67,14 +46,12 @@ class TaskMetadata(WireObject):
     """For how many milliseconds the task should be kept."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class RelatedTaskMetadata(WireObject):
     """The task of a message, in its `meta` (2025-11-25 only)."""
 
     task_id: str
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Task(WireObject):
     """The state of a task (2025-11-25 only)."""
 
@@ -89,14 +66,12 @@ class Task(WireObject):
     poll_interval: int | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CreateTaskResult(BareResult):
     """The answer to a call that runs as a task (2025-11-25 only)."""
 
     task: Task
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetTaskResult(Task):
     """The result of `tasks/get` (2025-11-25 only)."""
 
@@ -106,19 +81,16 @@ class GetTaskResult(Task):
     )
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CancelTaskResult(GetTaskResult):
     """The result of `tasks/cancel` (2025-11-25 only)."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class TaskStatusNotificationParams(Task):
     """Parameters of `notifications/tasks/status` (2025-11-25 only)."""
 
     meta: Meta = attrs.field(default=None, kw_only=True, metadata=SHARED)
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ListTasksResult(BareResult):
     """One page of tasks (2025-11-25 only)."""
 
@@ -127,28 +99,24 @@ class ListTasksResult(BareResult):
     """Where the next page starts; any string, even an empty one, means there is one."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetTaskRequestParams(RequestParams):
     """Parameters of `tasks/get` (both dialects)."""
 
     task_id: str
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CancelTaskRequestParams(RequestParams):
     """Parameters of `tasks/cancel` (both dialects)."""
 
     task_id: str
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetTaskPayloadRequestParams(PlainParams):
     """Parameters of `tasks/result` (2025-11-25 only)."""
 
     task_id: str
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class GetTaskPayloadResult(BareResult):
     """The result of `tasks/result`, of the call's own type (2025-11-25 only)."""
 
@@ -158,8 +126,7 @@ class GetTaskPayloadResult(BareResult):
 # --- the extension
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
-class ExtensionTask(BareResult):
+class _ExtensionTask(BareResult):
     """The state of a task (the extension)."""
 
     task_id: str
@@ -173,15 +140,13 @@ class ExtensionTask(BareResult):
     poll_interval_ms: int | None = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
-class CreatedTask(ExtensionTask):
+class CreatedTask(_ExtensionTask):
     """The answer to a call that runs as a task (the extension's CreateTaskResult)."""
 
     result_type: ResultType = "task"
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
-class DetailedTask(ExtensionTask):
+class DetailedTask(_ExtensionTask):
     """The state of a task, with its result, error or requests (the extension)."""
 
     input_requests: InputRequests | None = None
@@ -197,7 +162,6 @@ class DetailedTask(ExtensionTask):
     """``complete`` in an answer to `tasks/get`; absent in a notification."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class UpdateTaskRequestParams(RequestParams):
     """Parameters of `tasks/update`: responses that a task waits for (the extension)."""
 

@@ -22,7 +22,6 @@ from mcpwire.types._base import (
     Result,
     WireObject,
     WithMeta,
-    shared_last,
 )
 
 if TYPE_CHECKING:
@@ -31,23 +30,12 @@ if TYPE_CHECKING:
     from mcpwire.types.input import InputResponses
     from mcpwire.types.tasks import TaskMetadata
 
-__all__ = [
-    "CallToolRequestParams",
-    "CallToolResult",
-    "ListToolsResult",
-    "TaskSupport",
-    "Tool",
-    "ToolAnnotations",
-    "ToolExecution",
-]
-
 T = TypeVar("T")
 
 TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 """Whether calls of a tool may be tasks."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ToolAnnotations(WireObject):
     """Hints on the effects of a tool; to be trusted only if the server is."""
 
@@ -65,7 +53,6 @@ class ToolAnnotations(WireObject):
     """Whether it reaches beyond a closed domain; absent means so."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ToolExecution(WireObject):
     """The ways to run a tool (2025-11-25 only)."""
 
@@ -73,7 +60,6 @@ class ToolExecution(WireObject):
     """Whether calls may, must or must not be tasks; absent means not."""
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class Tool(WithMeta):
     """A tool of a server."""
 
@@ -102,14 +88,12 @@ class Tool(WithMeta):
         return self.title or hint or self.name
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class ListToolsResult(ListResult):
     """One page of a server's tools."""
 
     tools: list[Tool]
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CallToolRequestParams(RequestParams):
     """Parameters of `tools/call`."""
 
@@ -120,7 +104,6 @@ class CallToolRequestParams(RequestParams):
     task: Annotated[TaskMetadata | None, Spec("2025-11-25", until="2025-11-25")] = None
 
 
-@attrs.define(repr=False, eq=False, field_transformer=shared_last)
 class CallToolResult(Result):
     """The result of `tools/call`."""
 

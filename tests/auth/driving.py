@@ -122,7 +122,6 @@ def stored(issuer=ISSUER, **members):
     """Return a record with an expired token that can be refreshed."""
     return Record(
         **{
-            "issuer": issuer,
             "resource": RESOURCE,
             "metadata": metadata(issuer),
             "identity": registered(issuer=issuer),

@@ -73,8 +73,8 @@ def test_a_request_has_everything_that_the_response_is_held_against():
 
 
 def test_what_is_not_known_is_not_sent():
-    names = dict(parse_qsl(urlsplit(url_for(resource=None)).query))
-    assert set(names).isdisjoint({"scope", "resource", "prompt"})
+    names = dict(parse_qsl(urlsplit(url_for()).query))
+    assert set(names).isdisjoint({"scope", "prompt"})
 
 
 def test_offline_access_asks_for_consent_without_which_it_is_ignored():

@@ -223,5 +223,4 @@ ALIKE = [
 @pytest.mark.pain("P31")
 @pytest.mark.parametrize(("one", "other", "is_alike"), ALIKE)
 def test_one_answer_is_for_all_who_ask_the_same(one, other, is_alike):
-    assert wanted(**one).asks_like(wanted(**other)) is is_alike
-    assert wanted(**other).asks_like(wanted(**one)) is is_alike
+    assert (wanted(**one).question == wanted(**other).question) is is_alike

@@ -54,7 +54,6 @@ def test_from_nothing_to_tokens_that_are_stored_with_whose_they_are():
     world = World()
     obtained = world.run(obtain(OAUTH, wanted(denial=denied())))
     record = Record(
-        ISSUER,
         RESOURCE,
         metadata(),
         registered("new-client-1"),
@@ -160,9 +159,7 @@ def test_a_registration_is_stored_before_the_user_is_asked():
     world.back = DENIED
     with pytest.raises(ConsentDenied):
         world.run(obtain(OAUTH, wanted()))
-    assert world.record == Record(
-        ISSUER, RESOURCE, metadata(), registered("new-client-1")
-    )
+    assert world.record == Record(RESOURCE, metadata(), registered("new-client-1"))
     world.back = {"code": "code-1"}
     obtained = world.run(obtain(OAUTH, wanted()))
     assert obtained.record.identity == registered("new-client-1")

@@ -22,7 +22,6 @@ from mcpwire.auth.records import (
 
 ISSUER = "https://as.example"
 RECORD = Record(
-    ISSUER,
     "https://mcp.example/mcp",
     ServerMetadata(ISSUER, scopes_supported=("a", "b")),
     Identity("some-client", issuer=ISSUER),
@@ -56,7 +55,6 @@ IDENTITY = Identity(
 )
 TOKENS = Tokens("some-token", "DPoP", 1_800_000_000.25, "some-refresh-token", ("a",))
 FULL = Record(
-    issuer=ISSUER,
     resource="https://mcp.example/mcp",
     metadata=METADATA,
     identity=IDENTITY,
@@ -65,7 +63,7 @@ FULL = Record(
     dpop_key={"kty": "EC", "crv": "P-256"},
     registered=Identity("other-client", issuer=ISSUER, kind="registered"),
 )
-PENDING = Pending(FULL, "some-state", "some-verifier", "http://localhost/", (), 1.5)
+PENDING = Pending(FULL, "some-state", "some-verifier", "http://localhost/", 1.5)
 
 
 def edited(path, value):
@@ -91,7 +89,6 @@ def edited(path, value):
         RECORD,
         FULL,
         attrs.evolve(RECORD, tokens=None),
-        attrs.evolve(RECORD, resource=None),
         attrs.evolve(RECORD, asked_scopes=("a",), dpop_key=None),
         attrs.evolve(RECORD, identity=Identity("https://me.example/", kind="document")),
     ],
@@ -133,8 +130,7 @@ tokens = st.builds(
 )
 records = st.builds(
     Record,
-    st.just(ISSUER),
-    st.none() | text,
+    text,
     st.builds(
         ServerMetadata, st.just(ISSUER), st.none() | text, is_assumed=st.booleans()
     ),
@@ -193,11 +189,9 @@ def test_a_record_with_a_damaged_byte_is_another_record_or_nothing(data):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("issuer", ...),
-        ("issuer", ""),
-        ("issuer", None),
-        ("issuer", "https://other.example"),
         ("metadata.issuer", ...),
+        ("metadata.issuer", ""),
+        ("metadata.issuer", None),
         ("metadata.issuer", "https://as.example/"),
         ("identity.issuer", "https://other.example"),
     ],

@@ -19,7 +19,6 @@ ISSUER = "https://as.example"
 IDENTITY = Identity("me", "SENTINEL-1", ISSUER)
 TOKENS = Tokens("SENTINEL-2", refresh_token="SENTINEL-3", scopes=("a",))
 RECORD = Record(
-    ISSUER,
     "https://mcp.example/mcp",
     ServerMetadata(ISSUER),
     IDENTITY,
@@ -27,7 +26,7 @@ RECORD = Record(
     dpop_key={"d": "SENTINEL-4"},
     registered=IDENTITY,
 )
-PENDING = Pending(RECORD, "SENTINEL-5", "SENTINEL-6", "http://localhost/", (), 1.0)
+PENDING = Pending(RECORD, "SENTINEL-5", "SENTINEL-6", "http://localhost/", 1.0)
 STATUS = LoginStatus(
     "https://mcp.example/mcp", "default", ISSUER, "me", None, 1.0, True
 )

@@ -14,7 +14,7 @@ RECORD = stored(
     identity=Identity("me", "SENTINEL-3", "https://as.example"),
     dpop_key={"d": "SENTINEL-4"},
 )
-PENDING = Pending(RECORD, "SENTINEL-5", "SENTINEL-6", "http://localhost/", (), 1.0)
+PENDING = Pending(RECORD, "SENTINEL-5", "SENTINEL-6", "http://localhost/", 1.0)
 ASK = steps.Ask("https://as.example/?state=SENTINEL", "SENTINEL", "http://a/", ("b",))
 
 SHOWN = [

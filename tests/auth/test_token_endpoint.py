@@ -19,15 +19,12 @@ from mcpwire.auth.errors import (
     UrlRefused,
 )
 from mcpwire.auth.jwt import SigningKey, new_key
-from mcpwire.auth.records import Identity, ServerMetadata, Tokens
+from mcpwire.auth.records import Identity, Record, ServerMetadata, Tokens
 from mcpwire.auth.steps import Answer, Fetch, Now, RandomBytes
 from mcpwire.auth.tokens import (
-    ID_JAG,
     JWT_BEARER,
-    TOKEN_EXCHANGE,
     authenticate,
     decide_method,
-    exchange_token,
     grant_form,
     request_tokens,
 )
@@ -86,10 +83,19 @@ def drive(steps, *answers):
             reply = left.pop(0)
 
 
-def request(identity=PUBLIC, known=None, form=FORM, answers=(GRANTED,), **options):
-    known = known or metadata()
-    options.setdefault("policy", POLICY)
-    return drive(request_tokens(known, identity, list(form), **options), *answers)
+def request(
+    identity=PUBLIC,
+    known=None,
+    *,
+    form=FORM,
+    answers=(GRANTED,),
+    policy=POLICY,
+    signing_key=None,
+    **members,
+):
+    record = Record(RESOURCE, known or metadata(), identity, **members)
+    asking = request_tokens(record, list(form), policy, signing_key=signing_key)
+    return drive(asking, *answers)
 
 
 # --- client authentication -------------------------------------------------------
@@ -184,7 +190,7 @@ def test_a_client_without_what_it_registered_with_asks_nobody(identity, text):
 
 
 def test_tokens_are_asked_for_once_by_a_form():
-    tokens, (sent,) = request(asked=("a",))
+    tokens, (sent,) = request(asked_scopes=("a",))
     assert tokens == Tokens("tok", scopes=("a",))
     assert sent == Fetch(
         "the token endpoint", ENDPOINT, form=(*FORM, ("client_id", "me"))
@@ -196,7 +202,7 @@ def test_tokens_are_asked_for_once_by_a_form():
 @pytest.mark.case("G03")
 def test_what_a_refresh_leaves_out_stays_as_it_was():
     previous = Tokens("old", refresh_token="again", scopes=("a",))
-    tokens, _ = request(previous=previous)
+    tokens, _ = request(tokens=previous)
     assert tokens == Tokens("tok", refresh_token="again", scopes=("a",))
 
 
@@ -224,7 +230,7 @@ def test_no_answer_now_is_none_later():
 @pytest.mark.rule("FLOW-25")
 @pytest.mark.case("G13")
 def test_a_description_that_repeats_what_was_sent_is_masked():
-    form = grant_form("refresh_token", refresh_token="refresh-1234", resource=None)
+    form = grant_form("refresh_token", refresh_token="refresh-1234", resource="r")
     refusal = answer(
         400,
         {
@@ -252,11 +258,10 @@ def test_a_server_without_a_token_endpoint_gives_none():
         "https://u:p@as.example/token",
     ],
 )
-@pytest.mark.parametrize("ask", [request_tokens, exchange_token])
-def test_secrets_go_nowhere_where_all_can_read_along(endpoint, ask):
+def test_secrets_go_nowhere_where_all_can_read_along(endpoint):
     known = metadata(token_endpoint=endpoint)
     with pytest.raises(UrlRefused, match="the token endpoint"):
-        drive(ask(known, SECRET, FORM, policy=POLICY))
+        request(SECRET, known, answers=[])
 
 
 def test_a_server_on_this_machine_may_have_its_tokens_from_here():
@@ -279,8 +284,6 @@ def test_nothing_of_one_issuer_s_client_is_sent_to_another(issuer, kind, key):
     with pytest.raises(RegistrationError, match="nothing of it is sent") as refused:
         request(identity, answers=[], signing_key=key)
     assert "a-secret" not in str(refused.value)
-    with pytest.raises(RegistrationError, match="nothing of it is sent"):
-        drive(exchange_token(metadata(), identity, FORM, policy=POLICY))
 
 
 @pytest.mark.rule("REG-12")
@@ -378,35 +381,3 @@ def test_nothing_else_is_sent_twice(answers):
 def test_a_key_that_is_none_is_refused_before_anything_is_sent():
     with pytest.raises(TokenError, match="the stored proof key"):
         request(dpop_key={"kty": "EC", "d": "secret"}, answers=[])
-
-
-# --- enterprise-managed authorization --------------------------------------------
-
-EXCHANGED = {
-    "access_token": "the-id-jag",
-    "issued_token_type": ID_JAG,
-    "token_type": "N_A",
-    "expires_in": 300,
-}
-
-
-@pytest.mark.rule("EMA-01", "EMA-02", "EMA-04")
-def test_an_employee_s_identity_becomes_a_token_without_anybody_being_sent_anywhere():
-    provider = ServerMetadata("https://idp.example", token_endpoint="https://idp/token")
-    employee = Identity("idp-client", None, "https://idp.example")
-    form = grant_form(
-        TOKEN_EXCHANGE, subject_token="the-id-token", audience=ISSUER, resource=RESOURCE
-    )
-    assertion, (first,) = drive(
-        exchange_token(provider, employee, form, policy=POLICY),
-        answer(200, EXCHANGED),
-    )
-    assert (first.url, assertion) == ("https://idp/token", "the-id-jag")
-    assert first.form == (*form, ("client_id", "idp-client"))
-    _, (second,) = request(
-        SECRET, form=grant_form(JWT_BEARER, assertion=assertion, resource=RESOURCE)
-    )
-    assert second.url == ENDPOINT
-    assert dict(second.form)["assertion"] == "the-id-jag"
-    assert dict(second.headers)["authorization"].startswith("Basic ")
-    assert "the-id-token" not in repr(second.form)

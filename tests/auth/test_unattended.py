@@ -82,7 +82,6 @@ def test_nobody_is_asked_and_the_tokens_are_stored(grant, issuer):
     obtained = world.run(obtain(grant, wanted(denial=denied(scopes=("a",)))))
     secret = getattr(grant, "client_secret", None)
     record = Record(
-        ISSUER,
         RESOURCE,
         metadata(),
         Identity("me", secret, ISSUER),

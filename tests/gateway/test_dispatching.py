@@ -7,12 +7,12 @@ from gated import PATIENCE, named
 
 import mcpwire
 from mcpwire.gateway import Gateway
-from mcpwire.server.request import Facts
+from mcpwire.server.request import RequestInfo
 from mcpwire.types.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 
 pytestmark = pytest.mark.anyio
 
-HTTP = Facts(transport="http")
+HTTP = RequestInfo(transport="http")
 
 META = {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}
 
@@ -38,7 +38,7 @@ def schema(header):
 def headers_of(gateway, name):
     params = {"name": name, "arguments": {}, "_meta": META}
     dispatcher = gateway.dispatcher
-    request = dispatcher.admit(1, "tools/call", params, None, print, facts=HTTP)
+    request = dispatcher.admit(1, "tools/call", params, None, print, info=HTTP)
     return [each.name for each in dispatcher.param_headers(request, params)]
 
 

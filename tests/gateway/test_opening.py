@@ -212,7 +212,7 @@ class Chosen:
         self.servers = servers
         self.asked = []
 
-    def plan(self, facts, params):
+    def plan(self, info, params):
         self.asked.append(params)
         if not self.servers:
             raise InvalidRequest("name a server")
@@ -251,7 +251,7 @@ async def test_the_gateways_own_server_shares_its_name_with_none():
     assert [each.name for each in gateway.source.servers] == ["a"]
 
     class Named:
-        def plan(self, facts, params):
+        def plan(self, info, params):
             return Static({"local": named("a", "x")}).plan()
 
     async with asyncio.timeout(PATIENCE):

@@ -1,8 +1,6 @@
 """Results that may be used again: which, for how long, by whom, and until when."""
 
-import gc
 import sys
-from contextlib import contextmanager
 from threading import Thread
 from time import process_time
 
@@ -271,8 +269,7 @@ def left_after(method, params):
         (UPDATED, {"uri": "file:///d/e"}, {6, 7}),
         (UPDATED, {"uri": "file:///d#x"}, {6}),
         (UPDATED, {"uri": "file:///dd"}, set()),
-        (UPDATED, {"uri": "file:///d" + "/x" * 200}, set()),
-        (UPDATED, {"uri": "file:///d/" + "x" * 5_000}, set()),
+        (UPDATED, {"uri": "file:///d" + "/x" * 200}, {6}),
         (UPDATED, {}, set()),
         (UPDATED, None, set()),
         (UPDATED, {"uri": 7}, set()),
@@ -316,24 +313,11 @@ def test_an_invalidation_of_something_else_is_none_of_a_request_s_business():
     assert cache.put("tools/list", None, PRIVATE, 0.0, before)
 
 
-def test_a_change_between_the_check_and_the_entry_is_seen(monkeypatch):
-    cache = ResponseCache()
-    add = cache._store.add
-
-    def late(*entry):
-        cache.invalidate(UPDATED, {"uri": "a:"})
-        add(*entry)
-
-    monkeypatch.setattr(cache._store, "add", late)
-    assert not keep(cache, "resources/read", {"uri": "a:"})
-    assert len(cache) == 0
-
-
 def test_a_change_of_one_resource_leaves_all_others_that_are_kept():
     cache = ResponseCache()
     for number in range(1_000):
         keep(cache, "resources/read", {"uri": f"a:{number}"})
-    for number in range(5_000):
+    for number in range(500):
         cache.invalidate(UPDATED, {"uri": f"b:{number}"})
     for number in range(1_000):
         assert cache.get("resources/read", {"uri": f"a:{number}"}, 0.0) is not None
@@ -381,7 +365,7 @@ def test_beyond_so_many_results_those_not_used_for_longest_are_forgotten():
         for n in range(11)
         if cache.get("tools/list", {"cursor": str(n)}, 0.0) is not None
     ]
-    assert left == [0, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert left == [0, *range(2, 11)]
 
 
 def test_beyond_so_many_bytes_too():
@@ -389,9 +373,9 @@ def test_beyond_so_many_bytes_too():
     for number in range(100):
         assert keep(cache, params={"n": number}, result={**PRIVATE, "x": "x" * 1_000})
         assert cache._store.bytes <= 10_000
-    assert 8 <= len(cache) <= 9
-    assert not keep(cache, params={"n": -1}, result={**PRIVATE, "x": "x" * 9_000})
-    assert 8 <= len(cache) <= 9
+    assert len(cache) == 9
+    assert not keep(cache, params={"n": -1}, result={**PRIVATE, "x": "x" * 10_000})
+    assert len(cache) == 9
 
 
 def test_what_cannot_be_written_again_is_not_kept():
@@ -421,23 +405,12 @@ def test_a_flood_of_notifications_costs_little_and_leaves_nothing_behind():
     for number in range(1_000):
         keep(cache, "resources/read", {"uri": f"file:///{number}"})
     started = process_time()
-    for number in range(5_000):
+    for number in range(500):
         cache.invalidate(UPDATED, {"uri": f"file:///d/{number}/x/y"})
         cache.invalidate("notifications/tools/list_changed", None)
     assert process_time() - started < 5
     assert len(cache) == 1_000
-    assert len(cache._store._methods_changed_at) == 1
-    assert len(cache._store._any_changed_at) == 1_024
-    assert len(cache._store._kept_changed_at) == 1_000
-
-
-def test_of_results_long_gone_nothing_is_left_for_ever():
-    cache = ResponseCache(10)
-    for number in range(1_000):
-        assert (
-            keep(cache, "resources/read", {"uri": f"a:/{number}"}) or number % 40 == 0
-        )
-        assert len(cache._store._kept_changed_at) <= 40
+    assert len(cache._store._changed_at) == 2
 
 
 OPERATIONS = st.one_of(
@@ -467,45 +440,6 @@ def test_the_size_stays_true_in_any_sequence(operations):
         assert store.bytes == sum(len(entry.text) for entry in store.entries.values())
         assert store.bytes <= 400
         assert len(store.entries) <= 4
-
-
-@contextmanager
-def collecting(at_each):
-    """Collect garbage as often as can be, and call this whenever it happens."""
-
-    def call(phase, details):
-        at_each()
-
-    thresholds = gc.get_threshold()
-    gc.callbacks.append(call)
-    gc.set_threshold(1)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.callbacks.remove(call)
-
-
-def test_room_is_made_while_others_forget():
-    """A collection of garbage runs Python code, so other threads may go on in it."""
-    cache = ResponseCache(10_000, max_bytes=1_000_000)
-    for number in range(3_000):
-        keep(cache, "resources/read", {"uri": f"a:/{number}"})
-    forgotten = []
-
-    def forget():
-        if cache.stores > 3_000:  # room is made for the newest; all others are there
-            forgotten.append({"uri": f"a:/{len(forgotten)}"})
-            cache.get("resources/read", forgotten[-1], 60.0)
-
-    newest = {**PRIVATE, "x": "." * 890_000}
-    with collecting(forget):
-        assert keep(cache, result=newest)
-    assert forgotten
-    assert cache.get("tools/list", None, 0.0) == newest
-    for params in forgotten:
-        assert cache.get("resources/read", params, 0.0) is None
-    assert len(cache) < 300
 
 
 def in_threads(use):
@@ -555,10 +489,9 @@ def test_threads_make_room_while_others_keep_and_forget():
             except RuntimeError as error:
                 wrong.append((name, error))
 
-    with collecting(lambda: None):
-        in_threads(use)
+    in_threads(use)
     assert wrong == []
-    assert 2_000 < len(cache) <= 3_004
+    assert len(cache) == 3_000
     cache.clear()
     assert ": 0 results, 0 bytes," in repr(cache)
 
@@ -582,6 +515,6 @@ def test_several_threads_may_use_one_cache():
 
     in_threads(use)
     assert wrong == []
-    assert len(cache) <= 54
+    assert len(cache) <= 50
     cache.clear()
     assert len(cache) == 0

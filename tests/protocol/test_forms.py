@@ -16,14 +16,14 @@ from mcpwire.protocol.elicitation import (
     form_defaults,
 )
 from mcpwire.types import RequestedSchema, decode, encode
-from mcpwire.types.elicitation import pick_schema
 from mcpwire.versions import REVISIONS
 
 JUN_2025, NOV_2025, LATEST = REVISIONS[2:]
 
 
 def field(**members):
-    return decode(pick_schema(members), members)
+    form = {"type": "object", "properties": {"field": members}}
+    return decode(RequestedSchema, form).properties["field"]
 
 
 def form(properties, **more):

@@ -3,7 +3,7 @@
 import pytest
 
 from mcpwire import ToolError
-from mcpwire.server.arguments import check_arguments
+from mcpwire.server.authoring.signature import check_arguments
 
 SCHEMA = {
     "type": "object",

@@ -42,11 +42,11 @@ class Later(Dispatcher):
         self.left = []
         self.closed = []
 
-    async def open_session(self, params, session, facts=IN_MEMORY):
+    async def open_session(self, params, session, info=IN_MEMORY):
         await self.may_open.wait()
         if self.refusal is not None:
             raise self.refusal
-        return await super().open_session(params, session, facts)
+        return await super().open_session(params, session, info)
 
     def session_left(self, session):
         self.left.append(session)
@@ -191,11 +191,11 @@ async def test_a_connection_that_ends_while_opening_leaves_no_session_behind():
 
 async def test_a_session_that_opens_although_its_client_is_gone_leaves_at_once():
     class Stubborn(Later):
-        async def open_session(self, params, session, facts=IN_MEMORY):
+        async def open_session(self, params, session, info=IN_MEMORY):
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
-                return self.initialize(params, session, facts)
+                return self.initialize(params, session, info)
 
     dispatcher = Stubborn()
     hand = Hand(dispatcher)

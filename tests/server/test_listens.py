@@ -7,7 +7,7 @@ import pytest
 
 from mcpwire import Client, Http, Limits, RPCError, Server
 from mcpwire.errors import InternalError
-from mcpwire.server.telling.listens import Listens
+from mcpwire.server.notifications import Listens
 from mcpwire.testing import AsgiTransport
 
 pytestmark = pytest.mark.attack("X07")

@@ -243,8 +243,8 @@ def json_types(kind: Kind) -> set[str]:
             return {"string"}
         case Array():
             return {"array"}
-        case Either(one, many):
-            return json_types(one) | json_types(many)
+        case Either(one, _):
+            return json_types(one) | {"array"}
     return {"object"}
 
 

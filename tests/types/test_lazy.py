@@ -54,14 +54,15 @@ def test_each_name_is_at_home_where_it_is_looked_for():
     for name, module in HOME.items():
         home = importlib.import_module(f"mcpwire.types.{module}")
         assert getattr(types, name) is getattr(home, name)
-        assert name in home.__all__
 
 
-def test_each_module_s_public_names_are_exported():
-    # The keys of `_meta` are for those who ask for the module.
-    for module in set(HOME.values()) - {"_base", "_codec", "meta"}:
-        home = importlib.import_module(f"mcpwire.types.{module}")
-        assert set(home.__all__) <= set(types.__all__)
+def public_names(module):
+    """Return the names of classes and aliases that a module defines."""
+    path = Path(importlib.import_module(module).__file__)
+    found = ast.parse(path.read_text(encoding="utf-8")).body
+    names = [node.name for node in found if isinstance(node, ast.ClassDef)]
+    aliases = [node.target.id for node in found if isinstance(node, ast.AnnAssign)]
+    return {name for name in (*names, *aliases) if not name.startswith("_")}
 
 
 def test_what_type_checkers_see_is_what_there_is():
@@ -70,8 +71,8 @@ def test_what_type_checkers_see_is_what_there_is():
     seen = {}
     for node in guard.body:
         for alias in node.names:
-            module = importlib.import_module(node.module)
-            names = module.__all__ if alias.name == "*" else [alias.name]
+            star = public_names(node.module)
+            names = star if alias.name == "*" else [alias.name]
             seen |= dict.fromkeys(names, node.module)
     assert seen == {name: f"mcpwire.types.{home}" for name, home in HOME.items()}
     assert types.__all__ == sorted(seen) == dir(types)

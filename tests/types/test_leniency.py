@@ -11,7 +11,6 @@ from mcpwire.types import decode
 from mcpwire.types._codec import (
     DEFAULTED,
     LOSABLE,
-    decode_repaired,
     spec_of,
 )
 
@@ -112,7 +111,8 @@ LOST_HINTS = {
 @pytest.mark.parametrize(("sent", "kept", "lost"), LOST_HINTS.values(), ids=LOST_HINTS)
 def test_a_tool_loses_the_hints_that_are_malformed(sent, kept, lost):
     page = {"tools": [LISTED, LISTED | {"annotations": sent}], "x": 1}
-    read, names = decode_repaired(types.ListToolsResult, page)
+    names = []
+    read = decode(types.ListToolsResult, page, names)
     tool = LISTED if kept is None else LISTED | {"annotations": kept}
     assert read == decode(types.ListToolsResult, {"tools": [LISTED, tool], "x": 1})
     assert read.raw is page
@@ -131,7 +131,7 @@ def test_a_tool_loses_the_hints_that_are_malformed(sent, kept, lost):
 )
 def test_what_is_wrong_elsewhere_is_refused_with_its_path(page, path):
     with pytest.raises(InvalidMessage) as caught:
-        decode_repaired(types.ListToolsResult, page)
+        decode(types.ListToolsResult, page, [])
     assert caught.value.path == f"ListToolsResult{path}"
     with pytest.raises(InvalidMessage):
         decode(types.ListToolsResult, page)

@@ -7,6 +7,7 @@ import pytest
 from mcpwire import types
 from mcpwire.errors import InvalidMessage
 from mcpwire.types import decode, encode
+from mcpwire.types._codec import Tagged, spec_of
 
 
 def refusal(cls, value):
@@ -29,14 +30,14 @@ def test_a_content_block_of_an_unknown_type_survives():
 
 def test_unknown_types_are_not_remembered():
     """Our choice: what a peer invents must not grow a table of ours."""
-    decode_one = types.decoder(types.PromptMessage)
     (table,) = [
-        value
-        for name, value in decode_one.__globals__.items()
-        if name.startswith("T") and isinstance(value, dict)
+        field.kind.members
+        for field in spec_of(types.PromptMessage).fields
+        if isinstance(field.kind, Tagged)
     ]
     before = set(table)
-    decode_one({"role": "user", "content": {"type": "invented"}})
+    value = {"role": "user", "content": {"type": "invented"}}
+    types.decoder(types.PromptMessage)(value)
     assert set(table) == before == {
         "text", "image", "audio", "resource_link", "resource",
     }  # fmt: skip

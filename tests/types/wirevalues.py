@@ -152,7 +152,7 @@ class Maker:
         """Return a strategy for one value, or where the revision allows it several."""
         if self.revision < _FIRST_WITH_ARRAYS:
             return self.values(kind.one)
-        return self.values(kind.one) | self.values(kind.many)
+        return self.values(kind.one) | self.values(Array(kind.item))
 
     def union(self, kind: Tagged | Picked) -> st.SearchStrategy[Any]:
         """Return a strategy for the members that the revision has."""

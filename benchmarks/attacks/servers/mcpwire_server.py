@@ -9,7 +9,7 @@ import attrs
 
 import mcpwire
 from mcpwire.limits import Limits
-from mcpwire.server.app import SERVER_LIMITS
+from mcpwire.server.server import SERVER_LIMITS
 
 options = json.loads(os.environ.get("OPTIONS", "{}"))
 port = os.environ["PORT"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from mcpwire.server.app import Server
+    from mcpwire.server.server import Server
 
 __all__ = ["address_of", "serve"]
 

@@ -16,7 +16,7 @@ from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from mcpwire.server.app import Server
+    from mcpwire.server.server import Server
 
 __all__ = ["load_server", "split_target"]
 
@@ -44,7 +44,7 @@ def load_server(target: str) -> Server:
     where, name = split_target(target)
     module = _import(where)
     found = _find(module, name, where)
-    from mcpwire.server.app import Server
+    from mcpwire.server.server import Server
 
     if not isinstance(found, Server) and callable(found):
         found = found()
@@ -115,6 +115,6 @@ def _find(module: ModuleType, name: str | None, where: str) -> Any:
 
 
 def _servers(module: ModuleType) -> list[str]:
-    from mcpwire.server.app import Server
+    from mcpwire.server.server import Server
 
     return [name for name, value in vars(module).items() if isinstance(value, Server)]

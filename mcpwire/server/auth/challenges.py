@@ -13,7 +13,7 @@ import attrs
 from mcpwire.auth.records import OFFLINE_ACCESS
 from mcpwire.auth.resource_server import format_challenge
 from mcpwire.errors import AuthError, InvalidRequest
-from mcpwire.server.handlers import HttpRefusal
+from mcpwire.server.dispatcher import HttpRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

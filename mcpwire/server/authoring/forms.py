@@ -13,11 +13,19 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidMessage, LocalProtocolError
-from mcpwire.server.authoring.faults import BadArguments, excerpt, shown
-from mcpwire.server.authoring.hints.classes import Field, defaults_of, fields_of
-from mcpwire.server.authoring.hints.schema import TITLES, Schemas, without_null
-from mcpwire.server.authoring.hints.translate import bare, members_of, translate
-from mcpwire.server.authoring.parameters import HintedParameters, Parameter
+from mcpwire.server.authoring.conversion import BadArguments, excerpt, shown
+from mcpwire.server.authoring.schemas import (
+    TITLES,
+    Field,
+    Schemas,
+    bare,
+    defaults_of,
+    fields_of,
+    members_of,
+    translate,
+    without_null,
+)
+from mcpwire.server.authoring.signature import HintedParameters, Parameter
 from mcpwire.versions import LATEST, REVISIONS
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from mcpwire.server.asking.context import Context
+    from mcpwire.server.context import Context
 
     RunPlain = Callable[[Callable[[], Any]], Awaitable[Any]]
     """Runs a plain function where it may block."""
@@ -128,7 +128,7 @@ def injected_by(
     parameter: inspect.Parameter, hint: Any
 ) -> Dependency | _ContextMark | None:
     """Return what fills a parameter; ``None``: the client does."""
-    from mcpwire.server.asking.context import Context
+    from mcpwire.server.context import Context
 
     if isinstance(parameter.default, Dependency):
         return parameter.default

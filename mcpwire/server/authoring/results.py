@@ -13,24 +13,418 @@
 
 Where the hint or `output_schema` says what data a tool returns, there is structured
 content for all of it, with the same JSON as text beside it.
+
+What a function returns: the schema of it, and data made of the value.
+
+A hint that names data has a schema; one that names content, or nothing certain, has
+none. What is no object is wrapped: up to 2025-11-25 structured content is an object.
+
+Pictures, sounds and files that a function may return, from bytes or from a path.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import collections.abc
+import types
+import typing
+from base64 import b64encode
+from copy import deepcopy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from mcpwire.server.authoring.content import File, Media, base64_of
-from mcpwire.server.authoring.hints.foreign import is_record, plain
-from mcpwire.server.authoring.returns import WRAPPED, BadResult
+import attrs
+import msgspec
+
+from mcpwire.server.authoring.conversion import (
+    STRICT,
+    is_record,
+    plain,
+    validator_of,
+    with_whole_numbers,
+)
+from mcpwire.server.authoring.schemas import Schemas, bare, members_of, translate
 from mcpwire.types._base import UNSET, WireType
 from mcpwire.versions import LATEST, REVISIONS, Era
 from mcpwire.wire.json import encode as to_json
 
 if TYPE_CHECKING:
-    from mcpwire.server.authoring.returns import Returns
+    from collections.abc import Mapping
+
+    from mcpwire.protocol.output_validation import SchemaValidator
     from mcpwire.versions import Revision
 
-__all__ = ["prompt_result", "resource_contents", "tool_result"]
+
+__all__ = [
+    "Audio",
+    "BadResult",
+    "File",
+    "Image",
+    "Media",
+    "Returns",
+    "is_text",
+    "prompt_result",
+    "read_returns",
+    "resource_contents",
+    "tool_result",
+]
+
+_UNKNOWN: Final = "application/octet-stream"
+
+# What the bytes of common formats begin with.
+_MAGIC: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"BM", "image/bmp"),
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"%PDF-", "application/pdf"),
+)
+_RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+
+# `mimetypes` asks the system; these are the same everywhere.
+_BY_SUFFIX: Final = {
+    ".flac": "audio/flac",
+    ".json": "application/json",
+    ".m4a": "audio/mp4",
+    ".md": "text/markdown",
+    ".mp3": "audio/mpeg",
+    ".ogg": "audio/ogg",
+    ".svg": "image/svg+xml",
+    ".toml": "application/toml",
+    ".wav": "audio/wav",
+    ".webp": "image/webp",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+}
+
+_TEXT_TYPES: Final = frozenset(
+    {
+        "application/javascript",
+        "application/json",
+        "application/toml",
+        "application/xml",
+        "application/yaml",
+        "image/svg+xml",
+    }
+)
+
+
+def is_text(mime_type: str) -> bool:
+    """Tell whether what has that media type is text."""
+    bare = mime_type.partition(";")[0].strip().lower()
+    return bare.startswith("text/") or bare in _TEXT_TYPES or bare.endswith("+json")
+
+
+@attrs.frozen
+class Media:
+    """The bytes of something, given or read from a path when they are needed."""
+
+    expected: ClassVar[str] = ""
+    """How a media type of this kind begins."""
+
+    data: bytes | None = attrs.field(default=None, repr=False)
+    path: Path | None = attrs.field(
+        default=None, kw_only=True, converter=attrs.converters.optional(Path)
+    )
+    mime_type: str | None = attrs.field(default=None, kw_only=True)
+    """Guessed from the name of the file, or from the bytes, where it is not given."""
+
+    def __attrs_post_init__(self) -> None:
+        if (self.data is None) == (self.path is None):
+            raise ValueError(f"{type(self).__name__} needs either data or a path")
+        if self.data is not None and not isinstance(
+            self.data, (bytes, bytearray, memoryview)
+        ):
+            raise TypeError(
+                f"{type(self).__name__} needs bytes, got {type(self.data).__name__}"
+            )
+
+    def read(self) -> bytes:
+        """Return the bytes.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        if self.path is not None:
+            return self.path.read_bytes()
+        assert self.data is not None
+        return bytes(self.data)
+
+    def media_type(self, data: bytes) -> str:
+        """Return the media type: given, else by the file's name, else by its bytes.
+
+        Raises:
+            ValueError: It is of another kind than this class stands for.
+        """
+        found = self.mime_type or self._guess(data)
+        if not found.startswith(self.expected):
+            raise ValueError(
+                f"{type(self).__name__} needs a media type {self.expected}*, got "
+                f"{found!r}: give mime_type="
+            )
+        return found
+
+    def _guess(self, data: bytes) -> str:
+        import mimetypes  # it takes long to import, and is for files
+
+        by_name = None
+        if self.path is not None:
+            suffix = self.path.suffix.lower()
+            by_name = _BY_SUFFIX.get(suffix) or mimetypes.guess_type(self.path.name)[0]
+        return by_name or _by_magic(data) or _UNKNOWN
+
+
+def _by_magic(data: bytes) -> str | None:
+    if data[:4] == b"RIFF":
+        return _RIFF.get(data[8:12])
+    return next((kind for start, kind in _MAGIC if data.startswith(start)), None)
+
+
+def base64_of(data: bytes) -> str:
+    """Return bytes as the protocol carries them."""
+    return b64encode(data).decode("ascii")
+
+
+@attrs.frozen
+class Image(Media):
+    """A picture: ``Image(data)`` or ``Image(path="plot.png")``."""
+
+    expected: ClassVar[str] = "image/"
+
+    def block(self) -> dict[str, Any]:
+        """Return the content block."""
+        data = self.read()
+        mime_type = self.media_type(data)
+        return {"type": "image", "data": base64_of(data), "mimeType": mime_type}
+
+
+@attrs.frozen
+class Audio(Media):
+    """A sound: ``Audio(data)`` or ``Audio(path="hello.wav")``."""
+
+    expected: ClassVar[str] = "audio/"
+
+    def block(self) -> dict[str, Any]:
+        """Return the content block."""
+        data = self.read()
+        mime_type = self.media_type(data)
+        return {"type": "audio", "data": base64_of(data), "mimeType": mime_type}
+
+
+@attrs.frozen
+class File(Media):
+    """Any file, as an embedded resource: text where its media type says so."""
+
+    uri: str | None = attrs.field(default=None, kw_only=True)
+    """What the resource is called; by default after the file."""
+
+    def contents(self, uri: str | None = None) -> dict[str, Any]:
+        """Return it as the contents of a resource."""
+        data = self.read()
+        mime_type = self.media_type(data)
+        named = self.uri or uri or self._own_uri()
+        if is_text(mime_type):
+            try:
+                text = data.decode()
+            except UnicodeDecodeError:
+                pass  # it says that it is text, and is not: bytes lose nothing
+            else:
+                return {"uri": named, "mimeType": mime_type, "text": text}
+        return {"uri": named, "mimeType": mime_type, "blob": base64_of(data)}
+
+    def block(self) -> dict[str, Any]:
+        """Return the content block."""
+        return {"type": "resource", "resource": self.contents()}
+
+    def _own_uri(self) -> str:
+        # The name alone: a server's folders are nobody's business.
+        from urllib.parse import quote
+
+        name = "data" if self.path is None else quote(self.path.name)
+        return f"file:///{name}"
+
+
+WRAPPED: Final = "result"
+
+_SCALARS: Final = (bool, float, int, str)
+
+_SEQUENCES: Final = frozenset(
+    {list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Iterable}
+)
+_AWAITABLES: Final = frozenset(
+    {collections.abc.Awaitable, collections.abc.Coroutine, types.CoroutineType}
+)
+
+
+_OPEN: Final = (Any, object, bytes, bytearray, typing.NoReturn, typing.Never)
+
+
+class BadResult(ValueError):
+    """A function returned what it did not say it would."""
+
+
+class Returns:
+    """What a function returns.
+
+    Attributes:
+        schema: The schema of its structured content; ``None``: there is none.
+        scalar: The one type of it that needs no check, if there is one.
+        is_wrapped: Whether the value stands under ``result`` there.
+        is_structured: Whether there may be structured content at all.
+    """
+
+    __slots__ = (
+        "_hint",
+        "_validator",
+        "is_structured",
+        "is_wrapped",
+        "scalar",
+        "schema",
+    )
+
+    def __init__(
+        self,
+        schema: dict[str, Any] | None = None,
+        *,
+        hint: Any = None,
+        scalar: type | None = None,
+        validator: SchemaValidator | None = None,
+        is_wrapped: bool = False,
+        is_structured: bool = True,
+    ) -> None:
+        self.schema = schema
+        self.is_wrapped = is_wrapped
+        self.is_structured = is_structured
+        self._hint = hint
+        self.scalar = scalar
+        self._validator = validator
+
+    def to_structured(self, value: Any) -> Any:
+        """Return the structured content.
+
+        Raises:
+            BadResult: The value breaks the schema.
+        """
+        data = plain(value)
+        if self._hint is not None:
+            self._check_hint(data)
+        structured = {WRAPPED: data} if self.is_wrapped else data
+        self.check(structured)
+        return structured
+
+    def _check_hint(self, data: Any) -> None:
+        try:
+            self._read(data)
+        except (ValueError, RecursionError) as error:
+            whole = with_whole_numbers(data)
+            if whole is not data:
+                try:
+                    return self._read(whole)
+                except ValueError:
+                    pass  # the first one speaks of the value as it is
+            raise BadResult(f"the result does not fit its hint: {error}") from error
+
+    def _read(self, data: Any) -> None:
+        msgspec.convert(data, self._hint, str_keys=True, dec_hook=STRICT)
+
+    def check(self, structured: Any) -> None:
+        """Hold structured content against a schema that was written by hand.
+
+        Raises:
+            BadResult: It breaks the schema.
+        """
+        # 2025-11-25 server/tools, "Output Schema": results MUST conform to it.
+        fault = None if self._validator is None else self._validator.check(structured)
+        if fault is not None:
+            raise BadResult(f"the result breaks its output schema: {fault}")
+
+
+def read_returns(
+    hint: Any,
+    *,
+    output_schema: Mapping[str, Any] | None = None,
+    structured: bool | None = None,
+    validate: bool = True,
+) -> Returns:
+    """Read what a function says that it returns.
+
+    Raises:
+        TypeError: It is to be data, and the hint does not say which.
+        ValueError: The schema is none.
+    """
+    if structured is False:
+        if output_schema is not None:
+            raise ValueError("there is an output_schema, and structured=False")
+        return Returns(is_structured=False)
+    if output_schema is not None:
+        return _explicit(output_schema, validate=validate)
+    hint = _awaited(hint)
+    made = None if _is_open(hint) else _derived(hint, validate=validate)
+    if made is None and structured:
+        raise TypeError(
+            "structured=True needs an output_schema=, or a hint of the data that is "
+            "returned"
+        )
+    return made or Returns()
+
+
+def _explicit(schema: Mapping[str, Any], *, validate: bool) -> Returns:
+    if not isinstance(schema, dict):
+        raise ValueError(f"output_schema: expected an object, got {schema!r}")
+    own = deepcopy(schema)
+    validator = validator_of(own, "output_schema")
+    return Returns(own, validator=validator if validate else None)
+
+
+def _awaited(hint: Any) -> Any:
+    """Return what is to be had of a hint in the end."""
+    if typing.get_origin(hint) in _AWAITABLES:
+        return typing.get_args(hint)[-1]
+    return hint
+
+
+def _is_open(hint: Any) -> bool:
+    """Tell whether a hint names content, or nothing certain."""
+    for member in members_of(hint):
+        one = bare(member)
+        origin, arguments = typing.get_origin(one) or one, typing.get_args(one)
+        if origin in _SEQUENCES:
+            inner = [each for each in arguments if each is not Ellipsis] or [Any]
+            if any(_is_open(each) for each in inner):
+                return True
+        if any(one is each for each in _OPEN):
+            return True
+        if isinstance(one, type) and issubclass(one, (WireType, Media)):
+            return True
+    return bare(hint) is None or bare(hint) is type(None)
+
+
+def _derived(hint: Any, *, validate: bool) -> Returns:
+    """Return what a hint of data says."""
+    made = translate(hint)
+    schema = Schemas(for_input=False).whole(made)
+    is_object = schema.get("type") == "object"
+    return Returns(
+        schema if is_object else _wrapped(schema),
+        hint=made if validate else None,
+        scalar=hint if any(hint is each for each in _SCALARS) else None,
+        is_wrapped=not is_object,
+    )
+
+
+def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
+    inner = {name: value for name, value in schema.items() if name != "$defs"}
+    root = {
+        "type": "object",
+        "properties": {WRAPPED: inner},
+        "required": [WRAPPED],
+    }
+    return {**root, "$defs": schema["$defs"]} if "$defs" in schema else root
+
 
 _MAR_2025: Final = REVISIONS[1]
 _JUN_2025: Final = REVISIONS[2]

@@ -1,31 +1,682 @@
 """Reads a function once, when it is registered: what it takes, what it gives back.
 
 Whatever is wrong with it is said then, with its name and place.
+
+Parameters of a function: their schema, and arguments made of what a client sends.
+
+All parameters are one `msgspec` struct, made when the function is registered, so that a
+call converts all of its arguments at once. Only where that fails are they looked at one
+by one, to say what is wrong with each.
+
+Schemas that an author writes by hand, for arguments and for results.
+
+With jsonschema-rs they are checked as they say; without, arguments get the simple check
+of `mcpwire.server.authoring.signature`, and results none.
+
+Descriptions of parameters, taken from a docstring.
+
+Three styles are understood, told apart by their marks: sections that end in a colon
+(Google), sections that are underlined (NumPy) and field lists (Sphinx). Whatever is in
+none of them is description. Nothing here fails: what is not understood stays text.
+
+Checks a call's arguments against the simple part of a JSON Schema.
+
+Types, values, required members, bounds and unknown members of one flat object: enough
+for explicit schemas of a few scalars. It never follows a `$ref`, and what it does not
+know it lets pass.
 """
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
+import re
 import typing
-from typing import TYPE_CHECKING, Any, Final
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
+import msgspec
 
-from mcpwire.server.authoring.docstrings import read_docstring
-from mcpwire.server.authoring.explicit import ExplicitParameters
-from mcpwire.server.authoring.faults import BadArguments
+from mcpwire.errors import LocalProtocolError, ToolError
+from mcpwire.protocol.json_schema import properties_of, required_of
+from mcpwire.server.authoring.conversion import (
+    LENIENT,
+    STRICT,
+    BadArguments,
+    excerpt,
+    faults_of,
+    plain,
+    shown,
+    validator_of,
+    with_whole_numbers,
+)
 from mcpwire.server.authoring.injection import hints_of, injected_by, where
-from mcpwire.server.authoring.parameters import MISSING, HintedParameters, Parameter
-from mcpwire.server.authoring.returns import Returns, read_returns
+from mcpwire.server.authoring.results import Returns, read_returns
+from mcpwire.server.authoring.schemas import (
+    Schemas,
+    bare,
+    members_of,
+    translate,
+    without_null,
+)
+from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mcpwire.server.authoring.injection import Injected
-    from mcpwire.server.authoring.parameters import Parameters
 
-__all__ = ["BadArguments", "Signature", "read_signature"]
+
+__all__ = [
+    "MISSING",
+    "BadArguments",
+    "ExplicitParameters",
+    "HintedParameters",
+    "Parameter",
+    "Parameters",
+    "Signature",
+    "check_arguments",
+    "read_docstring",
+    "read_signature",
+]
+
+_NAMES: Final = frozenset(
+    {"args", "arguments", "parameters", "params", "other parameters", "keyword args"}
+)
+_UNDERLINE: Final = re.compile(r"-{3,}\s*")
+_GOOGLE_ITEM: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:(?:\s+(.*))?")
+_NUMPY_ITEM: Final = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?::.*)?")
+_SPHINX_ITEM: Final = re.compile(
+    r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:\s]+\s+)*?\*{0,2}(\w+)\s*:"
+    r"\s*(.*)"
+)
+_SPHINX_TYPE: Final = re.compile(r":(?:type|vartype)\s[^:]*:")
+_LONGEST_LINE: Final = 2_000  # what is longer is prose; the patterns see no more
+
+
+def read_docstring(text: str | None) -> tuple[str | None, dict[str, str]]:
+    """Return the description in a docstring, and those of its parameters.
+
+    What is said of parameters is not in the description; all the rest is.
+    """
+    if not text:
+        return None, {}
+    reader = _Reader(inspect.cleandoc(text).splitlines())
+    reader.read()
+    description = "\n".join(reader.prose).strip()
+    return description or None, {
+        name: joined
+        for name, lines in reader.found.items()
+        if (joined := " ".join(filter(None, map(str.strip, lines))))
+    }
+
+
+class _Reader:
+    """Sorts the lines of one docstring."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._at = 0
+        self.prose: list[str] = []
+        self.found: dict[str, list[str]] = {}
+
+    def read(self) -> None:
+        """Go through all lines once."""
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            short = line[:_LONGEST_LINE]
+            if (item := _SPHINX_ITEM.match(short)) is not None:
+                self._at += 1
+                self.found[item[1]] = [item[2], *self._indented()]
+            elif _SPHINX_TYPE.match(short):
+                self._at += 1
+                self._indented()
+            elif not self._section(line):
+                self.prose.append(line)
+                self._at += 1
+
+    def _section(self, line: str) -> bool:
+        """Take a section about parameters that begins here, if one does."""
+        title = line.strip().lower()
+        after = "".join(self._lines[self._at + 1 : self._at + 2])
+        if title in _NAMES and _UNDERLINE.fullmatch(after):
+            self._at += 2
+            self._items(self._until_underlined(), _NUMPY_ITEM)
+            return True
+        is_heading = title.endswith(":") and title[:-1] in _NAMES
+        if is_heading and not _indent(line) and after.strip() and _indent(after):
+            self._at += 1
+            self._items(self._indented(), _GOOGLE_ITEM)
+            return True
+        return False
+
+    def _items(self, body: Iterable[str], pattern: re.Pattern[str]) -> None:
+        """Take a list of parameters: each begins at the least indented column."""
+        lines = [line for line in body if line.strip()]
+        indent = min((_indent(line) for line in lines), default=0)
+        names: list[str] = []
+        for line in lines:
+            item = pattern.match(line[indent:][:_LONGEST_LINE])
+            if _indent(line) == indent and item is not None:
+                names = [name.strip() for name in item[1].split(",")]
+                first = item[2] if pattern.groups > 1 else ""
+                for name in names:
+                    self.found[name] = [first or ""]
+            else:
+                for name in names:
+                    self.found[name].append(line)
+
+    def _indented(self) -> list[str]:
+        """Take the lines that are indented, and blank ones between them."""
+        taken: list[str] = []
+        start = self._at
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            if line.strip() and not _indent(line):
+                break
+            taken.append(line)
+            self._at += 1
+        while taken and not taken[-1].strip():
+            taken.pop()
+        self._at = start + len(taken)
+        return taken
+
+    def _until_underlined(self) -> list[str]:
+        """Take the lines before the next underlined title."""
+        start = self._at
+        while self._at < len(self._lines):
+            after = self._lines[self._at + 1 : self._at + 2]
+            if after and _UNDERLINE.fullmatch(after[0]):
+                break
+            self._at += 1
+        return self._lines[start : self._at]
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+_NONE: Final = type(None)
+
+
+class _Missing(enum.Enum):
+    MISSING = "MISSING"
+
+
+MISSING: Final = _Missing.MISSING
+"""The default of a parameter that has none."""
+
+# Values that a struct may hold as they are; others it would copy, or refuse.
+_CONSTANTS: Final = (str, int, float, bool, bytes, _NONE, tuple, frozenset, enum.Enum)
+
+
+_SIMPLE: Final = (str, int, float, bool)
+
+
+class Parameters(typing.Protocol):
+    """What arguments a function takes from a client, and how they are made."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of all arguments, an object."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arguments."""
+
+    @property
+    def required(self) -> frozenset[str]:
+        """Those without a default."""
+
+    def convert(self, arguments: object) -> dict[str, Any]:
+        """Return what the function is called with, by keyword.
+
+        Raises:
+            BadArguments: They do not fit; says where and why.
+        """
+
+    def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
+        """Return the same, of texts that stand for the arguments.
+
+        Raises:
+            BadArguments: They do not fit; says where and why.
+        """
+
+    def choices(self, name: str) -> list[str] | None:
+        """Return what an argument may be, where that is a list."""
+
+
+@attrs.frozen(eq=False)
+class Parameter:
+    """One parameter as its function has it."""
+
+    name: str
+    hint: Any
+    default: Any = MISSING
+    description: str | None = None
+
+
+class HintedParameters:
+    """Parameters that type hints describe.
+
+    Raises:
+        TypeError: A hint has no JSON form, or says nothing sensible.
+    """
+
+    def __init__(self, parameters: Sequence[Parameter], *, coerce: bool) -> None:
+        self.names = tuple(each.name for each in parameters)
+        self.required = frozenset(
+            each.name for each in parameters if each.default is MISSING
+        )
+        self._by_name = {each.name: each for each in parameters}
+        self._is_strict = not coerce
+        self._hints = {each.name: _hint(each) for each in parameters}
+        self.schema = _schema(parameters, list(self._hints.values()))
+        self._plain: tuple[Callable[..., Any], Callable[..., Any], type] | None = None
+        self._make = self._maker() if parameters else _take_nothing
+
+    def _maker(self) -> Callable[[Any], dict[str, Any]]:
+        struct = msgspec.defstruct(
+            "Arguments",
+            [
+                (name, hint, *_default(self._by_name[name].default))
+                for name, hint in self._hints.items()
+            ],
+            kw_only=True,
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+        convert, as_dict = msgspec.convert, msgspec.structs.asdict
+        if self._is_strict and all(_is_simple(each) for each in self._hints.values()):
+            # Options take time, and nothing here needs any.
+            self._plain = convert, as_dict, struct
+        strict, hook = self._is_strict, STRICT if self._is_strict else LENIENT
+
+        def make(arguments: Any) -> dict[str, Any]:
+            made: dict[str, Any] = as_dict(
+                convert(arguments, struct, strict=strict, str_keys=True, dec_hook=hook)
+            )
+            return made
+
+        return make
+
+    def convert(self, arguments: object) -> dict[str, Any]:
+        """Return what the function is called with, by keyword.
+
+        Raises:
+            BadArguments: They do not fit; names each that does not.
+        """
+        if arguments is None:
+            arguments = {}
+        plain = self._plain
+        try:
+            if plain is None:
+                return self._make(arguments)
+            convert, as_dict, struct = plain
+            made: dict[str, Any] = as_dict(convert(arguments, struct))
+            return made
+        except (ValueError, RecursionError):
+            return self._one_by_one(arguments)
+
+    def _one_by_one(self, arguments: object) -> dict[str, Any]:
+        """Make the arguments again, now looking for what is wrong.
+
+        Nothing may be: for JSON Schema, 1.0 is an integer.
+        """
+        if type(arguments) is not dict:
+            raise BadArguments([f"arguments: expected object, got {shown(arguments)}"])
+        made: dict[str, Any] = {}
+        faults: list[str] = []
+        for name, value in arguments.items():
+            if name not in self._hints:
+                faults.append(f"unknown argument {excerpt(name)}{self._known()}")
+                continue
+            try:
+                made[name] = self._one(name, value)
+            except (ValueError, RecursionError) as error:
+                faults += self._faults(name, value, error)
+        return self._filled(made, faults, arguments)
+
+    def _one(self, name: str, value: Any) -> Any:
+        strict = self._is_strict
+        hint, hook = self._hints[name], STRICT if strict else LENIENT
+        try:
+            return msgspec.convert(
+                value, hint, strict=strict, str_keys=True, dec_hook=hook
+            )
+        except ValueError:
+            whole = with_whole_numbers(value)
+            if whole is value:
+                raise
+        return msgspec.convert(whole, hint, strict=strict, str_keys=True, dec_hook=hook)
+
+    def _faults(self, name: str, value: Any, error: BaseException) -> list[str]:
+        return faults_of(name, value, error, self.schema["properties"][name])
+
+    def _known(self) -> str:
+        return f", there are {', '.join(self.names)}" if self.names else ""
+
+    def _filled(
+        self, made: dict[str, Any], faults: list[str], given: Iterable[str]
+    ) -> dict[str, Any]:
+        """Return the arguments with the defaults of those that were not given."""
+        for name in self.names:
+            if name not in given:
+                default = self._by_name[name].default
+                if default is MISSING:
+                    faults.append(f"{name} is missing")
+                made[name] = default
+        if faults:
+            raise BadArguments(faults)
+        return made
+
+    def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
+        """Return what the function is called with, of texts.
+
+        A text that does not fit as it is may be JSON.
+
+        Raises:
+            BadArguments: They do not fit; names each that does not.
+        """
+        made: dict[str, Any] = {}
+        faults: list[str] = []
+        for name, text in arguments.items():
+            if name not in self._hints:
+                faults.append(f"unknown argument {excerpt(name)}{self._known()}")
+                continue
+            try:
+                made[name] = self._from_text(name, text)
+            except (ValueError, RecursionError) as error:
+                faults += self._faults(name, text, error)
+        return self._filled(made, faults, arguments)
+
+    def _from_text(self, name: str, text: str) -> Any:
+        hint = self._hints[name]
+        try:
+            return msgspec.convert(
+                text, hint, strict=False, str_keys=True, dec_hook=LENIENT
+            )
+        except ValueError as error:
+            try:
+                # A template gives a list for a variable that is one.
+                return self._one(name, loads(text) if type(text) is str else text)
+            except JSONDecodeError:
+                raise error from None
+
+    def choices(self, name: str) -> list[str] | None:
+        """Return what an argument may be, where its hint lists that."""
+        parameter = self._by_name.get(name)
+        if parameter is None:
+            return None
+        found: list[str] = []
+        for member in members_of(parameter.hint):
+            plain = bare(member)
+            if plain is _NONE:
+                continue
+            listed = _listed(plain)
+            if listed is None:
+                return None
+            found += listed
+        return list(dict.fromkeys(found))
+
+
+def _take_nothing(arguments: object) -> dict[str, Any]:
+    if type(arguments) is not dict or arguments:
+        raise ValueError
+    return {}
+
+
+def _default(default: Any) -> tuple[Any, ...]:
+    """Return what a struct's field has for a default."""
+    if default is MISSING:
+        return ()
+    if isinstance(default, _CONSTANTS):
+        return (default,)
+    return (msgspec.field(default_factory=lambda: default),)
+
+
+def _hint(parameter: Parameter) -> Any:
+    """Return the hint to convert by; ``= None`` makes None a value.
+
+    Raises:
+        TypeError: It cannot be read; names the parameter.
+    """
+    try:
+        made = translate(parameter.hint, is_exact=True)
+    except TypeError as error:
+        raise _refused(parameter, error) from error
+    takes_none = any(
+        each is _NONE or each is None or each is Any
+        for each in members_of(parameter.hint)
+    )
+    return made if takes_none or parameter.default is not None else made | None
+
+
+def _is_simple(hint: Any) -> bool:
+    return any(hint is each for each in _SIMPLE)
+
+
+def _listed(plain: Any) -> list[str] | None:
+    if plain is bool:
+        return ["true", "false"]
+    if isinstance(plain, type) and issubclass(plain, enum.Enum):
+        return [str(member.value) for member in plain]
+    if typing.get_origin(plain) is Literal:
+        values = (value for value in typing.get_args(plain) if value is not None)
+        return [
+            str(value).lower() if isinstance(value, bool) else str(value)
+            for value in values
+        ]
+    return None
+
+
+# --- the schema
+
+
+def _schema(parameters: Sequence[Parameter], hints: Sequence[Any]) -> dict[str, Any]:
+    """Return the schema of all arguments."""
+    # 2025-11-25 server/tools, "Tool": a tool without arguments allows none.
+    root: dict[str, Any] = {"type": "object", "properties": {}}
+    schemas = Schemas(for_input=True)
+    if parameters:
+        made = _schemas_of(schemas, parameters, hints)
+        root["properties"] = {
+            each.name: _property(each, schema)
+            for each, schema in zip(parameters, made, strict=True)
+        }
+    required = [each.name for each in parameters if each.default is MISSING]
+    if required:
+        root["required"] = required
+    root["additionalProperties"] = False
+    return schemas.finish(root)
+
+
+def _schemas_of(
+    schemas: Schemas, parameters: Sequence[Parameter], hints: Sequence[Any]
+) -> list[dict[str, Any]]:
+    made = []
+    for parameter, hint in zip(parameters, hints, strict=True):
+        try:
+            made += schemas.of([hint])
+        except TypeError as error:
+            raise _refused(parameter, error) from error
+    return made
+
+
+def _refused(parameter: Parameter, error: TypeError) -> TypeError:
+    return TypeError(f"the parameter {parameter.name!r}: {error}")
+
+
+def _property(parameter: Parameter, schema: dict[str, Any]) -> dict[str, Any]:
+    if parameter.description is not None and "description" not in schema:
+        schema = {**schema, "description": parameter.description}
+    if parameter.default is None:
+        return without_null(schema)
+    if parameter.default is MISSING:
+        return schema
+    try:
+        default = plain(parameter.default)
+        encode(default)
+    except (TypeError, ValueError, LocalProtocolError):
+        return schema  # it has no JSON form, and needs none
+    return {**schema, "default": default}
+
+
+_IS_TYPE: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "array": lambda value: type(value) is list,
+    "boolean": lambda value: type(value) is bool,
+    # JSON Schema 2020-12 validation, 6.1.1: a number without a fraction is an integer.
+    "integer": lambda value: (
+        type(value) is int or (type(value) is float and value.is_integer())
+    ),
+    "null": lambda value: value is None,
+    "number": lambda value: type(value) in {int, float},
+    "object": lambda value: type(value) is dict,
+    "string": lambda value: type(value) is str,
+}
+
+_SHOWN: Final = 200  # characters of the values that are allowed
+
+_JSON_NAMES: Final = {dict: "object", list: "array", str: "string", type(None): "null"}
+_JSON_NAMES.update({bool: "boolean", int: "integer", float: "number"})
+
+
+def check_arguments(schema: Mapping[str, Any], arguments: object) -> dict[str, Any]:
+    """Return the arguments with the schema's defaults filled in.
+
+    Raises:
+        ToolError: They do not fit; names each argument that is wrong, and why.
+    """
+    if arguments is None:
+        arguments = {}
+    if type(arguments) is not dict:
+        raise ToolError(f"arguments must be an object, got {_name(arguments)}")
+    properties: Mapping[str, Any] = {
+        name: rule if isinstance(rule, dict) else {}
+        for name, rule in properties_of(schema).items()
+    }
+    wrong = [
+        f"argument {name!r} is missing"
+        for name in required_of(schema)
+        if name not in arguments
+    ]
+    for name, value in arguments.items():
+        if name in properties:
+            wrong += _faults(name, value, properties[name])
+        elif schema.get("additionalProperties") is False:
+            wrong.append(f"argument {name[:100]!r} is unknown")
+    if wrong:
+        raise ToolError("; ".join(wrong))
+    checked = {
+        name: rule["default"] for name, rule in properties.items() if "default" in rule
+    }
+    for name, value in arguments.items():
+        is_whole = properties.get(name, {}).get("type") == "integer"
+        checked[name] = int(value) if is_whole else value
+    return checked
+
+
+def _faults(name: str, value: Any, rule: Mapping[str, Any]) -> list[str]:
+    kind = rule.get("type")
+    kinds = kind if isinstance(kind, list) else [] if kind is None else [kind]
+    checks = [_IS_TYPE[each] for each in kinds if each in _IS_TYPE]
+    if checks and not any(fits(value) for fits in checks):
+        expected = " or ".join(kinds)
+        return [f"argument {name!r} must be of type {expected}, got {_name(value)}"]
+    allowed = rule.get("enum", [rule["const"]] if "const" in rule else None)
+    if allowed is not None and not any(_is_same(value, each) for each in allowed):
+        return [f"argument {name!r} must be one of {str(allowed)[:_SHOWN]}"]
+    if not _IS_TYPE["number"](value):
+        return []
+    if "minimum" in rule and value < rule["minimum"]:
+        return [f"argument {name!r} must be at least {rule['minimum']}"]
+    if "maximum" in rule and value > rule["maximum"]:
+        return [f"argument {name!r} must be at most {rule['maximum']}"]
+    return []
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    # For Python 1 is True, for JSON it is not.
+    return (type(value) is bool) is (type(other) is bool) and bool(value == other)
+
+
+def _name(value: object) -> str:
+    return _JSON_NAMES[type(value)]
+
+
+class ExplicitParameters:
+    """Arguments that a function takes as they are, in one dict.
+
+    Raises:
+        ValueError: The schema is not one of a tool's arguments.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], argument: str | None) -> None:
+        """Take the schema, and the name of the parameter that gets the dict."""
+        if not isinstance(schema, dict) or schema.get("type") != "object":
+            # 2025-11-25 server/tools, "Tool": an object, its root of type "object".
+            raise ValueError('input_schema: expected an object with "type": "object"')
+        self.schema: dict[str, Any] = deepcopy(schema)
+        self._argument = argument
+        self._validator = validator_of(self.schema, "input_schema")
+        properties = properties_of(self.schema)
+        self._properties: dict[str, Any] = {
+            name: rule for name, rule in properties.items() if isinstance(rule, dict)
+        }
+        self.names = tuple(properties)
+        self.required = frozenset(required_of(self.schema))
+
+    def convert(self, arguments: object) -> dict[str, Any]:
+        """Return what the function is called with, by keyword.
+
+        Defaults of the schema stand where an argument is not given.
+
+        Raises:
+            BadArguments: They break the schema; says where.
+        """
+        if arguments is None:
+            arguments = {}
+        if type(arguments) is not dict:
+            raise BadArguments([f"arguments: expected object, got {shown(arguments)}"])
+        checked = self._checked(arguments)
+        return {} if self._argument is None else {self._argument: checked}
+
+    def _checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        if self._validator is None:
+            try:
+                return check_arguments(self.schema, arguments)
+            except ToolError as error:
+                raise BadArguments([str(error)]) from error
+        fault = self._validator.check(arguments, "arguments")
+        if fault is not None:
+            raise BadArguments([fault])
+        made = {
+            name: rule["default"]
+            for name, rule in self._properties.items()
+            if "default" in rule
+        }
+        for name, value in arguments.items():
+            is_whole = self._properties.get(name, {}).get("type") == "integer"
+            made[name] = int(value) if is_whole else value
+        return made
+
+    def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
+        """Return the same; texts are what they are.
+
+        Raises:
+            BadArguments: They break the schema; says where.
+        """
+        return self.convert(dict(arguments))
+
+    def choices(self, name: str) -> list[str] | None:
+        """Return what an argument may be, where its schema lists texts."""
+        values = self._properties.get(name, {}).get("enum")
+        if not isinstance(values, list):
+            return None
+        return [value for value in values if isinstance(value, str)]
+
 
 _FRAMES: Final = 16
 
@@ -180,7 +831,7 @@ def _names_around(target: Any) -> dict[str, Any]:
     Those of the functions that are running, where the function is made in one of them;
     and `Context`, which is often imported for type checkers only.
     """
-    from mcpwire.server.asking.context import Context
+    from mcpwire.server.context import Context
 
     names: dict[str, Any] = {}
     frame = inspect.currentframe()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcpwire._version import __version__
 from mcpwire.errors import InvalidParams, ResourceNotFound
-from mcpwire.server.arguments import check_arguments
+from mcpwire.server.authoring.signature import check_arguments
 from mcpwire.server.demo import questions as demo_questions
 from mcpwire.server.dispatcher import Dispatcher
 from mcpwire.types.lifecycle import Implementation

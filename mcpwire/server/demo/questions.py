@@ -14,7 +14,7 @@ import attrs
 
 from mcpwire.errors import RPCError, ToolError
 from mcpwire.protocol.methods import capability_declared
-from mcpwire.server.arguments import check_arguments
+from mcpwire.server.authoring.signature import check_arguments
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.server.app import Server
-    from mcpwire.server.handlers import Handler
+    from mcpwire.server.dispatcher import Handler
+    from mcpwire.server.server import Server
 
 __all__ = ["Extension"]
 

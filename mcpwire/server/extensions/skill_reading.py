@@ -24,7 +24,7 @@ from mcpwire.protocol.skills import (
     read_frontmatter,
     split_document,
 )
-from mcpwire.server.features.directories import Folder
+from mcpwire.server.directories import Folder
 from mcpwire.types import Skill, decode
 
 if TYPE_CHECKING:

@@ -17,23 +17,23 @@ import attrs
 
 from mcpwire.errors import InvalidParams
 from mcpwire.protocol.methods import SKILLS
+from mcpwire.server.components import check_page_size, page_of
+from mcpwire.server.directories import file_of
 from mcpwire.server.extensions.skill_reading import (
     DOCUMENT,
     PATH_CHARACTERS,
     read_skills,
 )
-from mcpwire.server.features.directories import file_of
-from mcpwire.server.features.paging import check_page_size, page_of
 from mcpwire.wire.uri_template import is_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.server.app import Server
-    from mcpwire.server.authoring.content import File
+    from mcpwire.server.authoring.results import File
+    from mcpwire.server.dispatcher import Handler
     from mcpwire.server.extensions.skill_reading import Source
-    from mcpwire.server.handlers import Handler
     from mcpwire.server.request import RequestContext
+    from mcpwire.server.server import Server
 
 __all__ = ["Skills"]
 
@@ -222,7 +222,7 @@ class Skills:
         return {**result, **self._hints(request)}
 
     def _hints(self, request: RequestContext) -> dict[str, Any]:
-        scope = "public" if request.facts.principal is None else "private"
+        scope = "public" if request.info.principal is None else "private"
         return {"ttlMs": self._ttl_ms, "cacheScope": scope}
 
 

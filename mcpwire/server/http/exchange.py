@@ -15,7 +15,7 @@ from mcpwire.server.http.receiving.first_step import first_step
 from mcpwire.server.http.receiving.headers import Headers, ShownFields
 from mcpwire.server.http.timers import Clocks
 from mcpwire.server.http.unread import EXTENSION
-from mcpwire.server.request import Facts
+from mcpwire.server.request import RequestInfo
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -105,11 +105,11 @@ class Exchange:
     """
 
     __slots__ = (
-        "_facts",
         "_gone",
         "_problem",
         "_reader",
         "_receive",
+        "_request_info",
         "_send",
         "clocks",
         "credentials",
@@ -143,7 +143,7 @@ class Exchange:
         self.extra: list[tuple[bytes, bytes]] = []
         self.principal: Principal | None = None
         self.credentials: Collection[str] = CREDENTIALS
-        self._facts: Facts | None = None
+        self._request_info: RequestInfo | None = None
         self.size = 0
         self.status: int | None = None
         self.refusal: bytes | None = None
@@ -177,21 +177,21 @@ class Exchange:
             )
 
     @property
-    def facts(self) -> Facts:
+    def info(self) -> RequestInfo:
         """What handlers may know of it, once it is known who asks."""
-        if self._facts is None:
-            self._facts = self.facts_with()
-        return self._facts
+        if self._request_info is None:
+            self._request_info = self.facts_with()
+        return self._request_info
 
-    @facts.setter
-    def facts(self, facts: Facts) -> None:
-        self._facts, self.principal = facts, facts.principal
+    @info.setter
+    def info(self, info: RequestInfo) -> None:
+        self._request_info, self.principal = info, info.principal
 
     def facts_with(
         self, close_stream: Callable[[float | None], None] | None = None
-    ) -> Facts:
+    ) -> RequestInfo:
         """Return what handlers may know, with what ends the stream that answers."""
-        return Facts(
+        return RequestInfo(
             transport="http",
             headers=ShownFields(self.headers, self.credentials),
             principal=self.principal,
@@ -201,8 +201,8 @@ class Exchange:
 
     @property
     def owner(self) -> Owner:
-        """The client that this counts to, where clients share a pool: `Facts.owner`."""
-        return self.facts.owner
+        """The client that this counts to; see `RequestInfo.owner`."""
+        return self.info.owner
 
     @property
     def account(self) -> Unread:

@@ -22,11 +22,11 @@ from mcpwire.protocol.request_validation import (
     http_status,
 )
 from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.dispatcher import INITIALIZE
 from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem
 from mcpwire.server.http.receiving.first_step import first_step
 from mcpwire.server.http.reply import Reply
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.server.routes import INITIALIZE
 from mcpwire.versions import Era
 from mcpwire.wire.headers import METHOD
 from mcpwire.wire.json import encode
@@ -111,10 +111,10 @@ class Stateless:
             and not dispatcher.opens_alone(params)
         ):
             # 2026-07-28 basic/versioning: it SHOULD be told the versions.
-            dispatcher.initialize(params, None, exchange.facts)
+            dispatcher.initialize(params, None, exchange.info)
         check_head(exchange.headers, method, params)
         request = dispatcher.admit(
-            message.id, method, params, None, call.notify, facts=exchange.facts
+            message.id, method, params, None, call.notify, info=exchange.info
         )
         check_mirrored(
             exchange.headers, method, params, dispatcher.param_headers(request, params)

@@ -43,7 +43,7 @@ from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future, TimerHandle
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
     from mcpwire.transports.http.engine import Engine
@@ -172,17 +172,13 @@ class LegacyChannel(Sender, Duplex):
             if self._peer.requests_sent < id:  # it did not leave: another gets its id
                 self._call_fields.pop(id, None)
 
-    @contextlib.contextmanager
-    def _pausable(self, deadline: Deadline | None) -> Iterator[None]:
+    def _pausable(
+        self, deadline: Deadline | None
+    ) -> contextlib.AbstractContextManager[None]:
         """Let no time pass for a call in there while a user logs in."""
-        if self._pauser is None or deadline is None:
-            yield
-            return
-        from mcpwire.transports.oauth.authorizer import PausableDeadline
-
-        clock = PausableDeadline(deadline, self._loop.time, self._timeouts.arm)
-        with self._pauser.applied(clock):
-            yield
+        if self._pauser is None:
+            return contextlib.nullcontext()
+        return self._pauser.deadline(deadline, self._timeouts.arm)
 
     def notify_nowait(
         self,

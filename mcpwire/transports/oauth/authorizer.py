@@ -19,11 +19,11 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from math import inf
 from time import monotonic
 from time import time as wall_time
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
@@ -40,6 +40,7 @@ from mcpwire.transports.oauth.storage import CredentialStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from mcpwire.auth.config import Grant
     from mcpwire.auth.discovery import Denial
@@ -50,15 +51,7 @@ if TYPE_CHECKING:
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.http.target import Http
 
-__all__ = [
-    "Attempt",
-    "AuthSession",
-    "Authorizer",
-    "Credential",
-    "DeadlinePauser",
-    "PausableDeadline",
-    "PausableScope",
-]
+__all__ = ["Attempt", "AuthSession", "Authorizer", "Credential", "DeadlinePauser"]
 
 SETTLE_S: Final = 2.0  # closing waits for an operation that has posted something
 SKEW_S: Final = 60.0  # before its end a token is renewed
@@ -116,11 +109,15 @@ class Authorizer:
             good = self.session.find(wanted)
             if good is not None:
                 return good
-            running = self._under_way() or self._start(wanted)
+            running = self._under_way()
+            if running is None:
+                running = self._start(wanted)
+            else:
+                running.waiters += 1
             # The outcome of an operation for another request is not an answer.
-            is_answer = running.wanted.asks_like(wanted)
+            is_answer = running.wanted.question == wanted.question
             try:
-                credential = await running.join()
+                credential = await asyncio.shield(running.task)
             except asyncio.CancelledError:
                 if not running.task.cancelled() or _is_cancelled():
                     raise
@@ -131,6 +128,8 @@ class Authorizer:
             else:
                 if is_answer:
                     return credential
+            finally:
+                running.leave()
 
     async def settle(self) -> None:
         """Wait a moment for an operation without waiters, and then cancel it."""
@@ -275,20 +274,14 @@ class _Operation:
 
     def __init__(self, wanted: TokenRequest) -> None:
         self.wanted = wanted
-        self.is_new = True  # an eager task begins before the first request waits
-        self.waiters = 0
+        self.waiters = 1  # the request that starts it
         self.must_finish = False  # whether it may not be cancelled now
 
-    async def join(self) -> Credential:
-        """Wait for the operation; it is cancelled with its last waiter."""
-        self.is_new = False
-        self.waiters += 1
-        try:
-            return await asyncio.shield(self.task)
-        finally:
-            self.waiters -= 1
-            if not self.waiters and not self.must_finish:
-                self.task.cancel()
+    def leave(self) -> None:
+        """Note that a request waits no more; the last one cancels the operation."""
+        self.waiters -= 1
+        if not self.waiters and not self.must_finish:
+            self.task.cancel()
 
     def may_perform(self, step: steps.Step) -> bool:
         """Return whether to perform a step, if perhaps no request waits any more.
@@ -301,7 +294,7 @@ class _Operation:
             self.must_finish = step.is_post
         else:
             self.must_finish = before and type(step) in _UNTIL_STORED
-        return self.waiters > 0 or self.is_new or (before and self.must_finish)
+        return self.waiters > 0 or (before and self.must_finish)
 
 
 def _raise_again(error: Exception) -> NoReturn:
@@ -550,16 +543,6 @@ class AuthSession:
 # A call does not count the time that its user takes to log in...
 
 
-class Pausable(Protocol):
-    """A time limit that can be paused."""
-
-    def pause(self) -> None:
-        """Do not count the time that follows."""
-
-    def resume(self) -> None:
-        """Count the time again."""
-
-
 class DeadlinePauser:
     """Pauses the time limits of all calls that wait for one user."""
 
@@ -568,7 +551,7 @@ class DeadlinePauser:
 
     def reset(self) -> None:
         """Forget all limits and users: their event loop is closed."""
-        self._limits: list[Pausable] = []
+        self._limits: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self._users: list[None] = []
 
     @contextmanager
@@ -577,74 +560,69 @@ class DeadlinePauser:
         limits, users = self._limits, self._users
         users.append(None)
         if len(users) == 1:
-            for limit in limits:
-                limit.pause()
+            for pause, _ in limits:
+                pause()
         try:
             yield
         finally:
             users.pop()
             if not users and users is self._users:  # not after `reset`
-                for limit in limits:
-                    limit.resume()
+                for _, resume in limits:
+                    resume()
+
+    def deadline(
+        self,
+        deadline: Deadline | None,
+        rearm: Callable[[float], object] | None = None,
+    ) -> AbstractContextManager[None]:
+        """Pause a deadline inside, whenever a user is asked.
+
+        `rearm` receives its new end.
+        """
+        if deadline is None:
+            return nullcontext()
+        time = asyncio.get_running_loop().time
+
+        def pause() -> None:
+            deadline.pause(time())
+
+        def resume() -> None:
+            deadline.resume(time())
+            if rearm is not None:
+                rearm(deadline.at)
+
+        return self._pausing(pause, resume)
+
+    def timeout(self, scope: asyncio.Timeout) -> AbstractContextManager[None]:
+        """Pause an `asyncio.timeout` inside, whenever a user is asked."""
+        time = asyncio.get_running_loop().time
+        left: float | None = None
+
+        def pause() -> None:
+            nonlocal left
+            when = scope.when()
+            left = None if when is None or scope.expired() else when - time()
+            if left is not None:
+                scope.reschedule(None)
+
+        def resume() -> None:
+            if left is not None:
+                scope.reschedule(time() + left)
+
+        return self._pausing(pause, resume)
 
     @contextmanager
-    def applied(self, limit: Pausable) -> Iterator[None]:
-        """Pause this limit inside, whenever a user is asked."""
+    def _pausing(
+        self, pause: Callable[[], None], resume: Callable[[], None]
+    ) -> Iterator[None]:
         limits, users = self._limits, self._users
-        limits.append(limit)
+        limits.append((pause, resume))
         if users:
-            limit.pause()
+            pause()
         try:
             yield
         finally:
             if limits is self._limits:  # not after `reset`
-                limits.remove(limit)
+                limits.remove((pause, resume))
                 if users:
-                    limit.resume()
-
-
-class PausableDeadline:
-    """Lets a call's deadline be paused; `rearm` receives its new end."""
-
-    def __init__(
-        self,
-        deadline: Deadline | None,
-        now: Callable[[], float],
-        rearm: Callable[[float], object] | None = None,
-    ) -> None:
-        self._deadline = deadline
-        self._now = now
-        self._rearm = rearm
-
-    def pause(self) -> None:
-        """Do not count the time that follows."""
-        if self._deadline is not None:
-            self._deadline.pause(self._now())
-
-    def resume(self) -> None:
-        """Count the time again."""
-        if self._deadline is not None:
-            self._deadline.resume(self._now())
-            if self._rearm is not None:
-                self._rearm(self._deadline.at)
-
-
-class PausableScope:
-    """Lets the deadline of an `asyncio.timeout` be paused."""
-
-    def __init__(self, scope: asyncio.Timeout) -> None:
-        self._scope = scope
-        self._time = asyncio.get_running_loop().time
-        self._left: float | None = None
-
-    def pause(self) -> None:
-        """Do not count the time that follows."""
-        when = self._scope.when()
-        self._left = None if when is None else when - self._time()
-        if self._left is not None and not self._scope.expired():
-            self._scope.reschedule(None)
-
-    def resume(self) -> None:
-        """Count the time again."""
-        if self._left is not None and not self._scope.expired():
-            self._scope.reschedule(self._time() + self._left)
+                    resume()

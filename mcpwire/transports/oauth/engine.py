@@ -6,11 +6,12 @@ The `Authorizer` decides what follows a 401 or 403.
 from __future__ import annotations
 
 import asyncio
+from asyncio import FIRST_COMPLETED
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth.errors import InsufficientScope
 from mcpwire.errors import ConnectionClosed
-from mcpwire.transports.oauth.authorizer import Attempt, PausableDeadline
+from mcpwire.transports.oauth.authorizer import Attempt
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import encode
 
@@ -44,8 +45,8 @@ class AuthEngine:
         self._authorizer = authorizer
         self._session = authorizer.session
         self._filtered: dict[Any, _FilteredReply] = {}
-        self._waiting: dict[Any, asyncio.Task[Any]] = {}
-        self._aborted: dict[Any, MCPError] = {}
+        # The exchanges that wait for a token: its task, and the error of an abort.
+        self._waiting: dict[Any, tuple[asyncio.Future[Any], asyncio.Future[Any]]] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} over {self._engine!r}>"
@@ -68,6 +69,7 @@ class AuthEngine:
         is_last = request.start.startswith(b"DELETE ")
         credential = session.current
         if not session.is_ready:
+            _check_aborted(reply)
             work = self._authorizer.first(asks_nobody=_is_unattended(request))
             credential = await self._within(reply, deadline, work)
         while True:
@@ -87,6 +89,7 @@ class AuthEngine:
                 return
             if _is_unattended(request):
                 wanted = wanted._replace(asks_nobody=True)
+            _check_aborted(reply)
             credential = await self._within(
                 reply, deadline, self._authorizer.obtain(wanted)
             )
@@ -101,46 +104,43 @@ class AuthEngine:
         work: Coroutine[Any, Any, Credential | None],
     ) -> Any:
         """Wait for a token, with the deadline paused while a user is asked."""
-        _check_aborted(reply)
         loop = asyncio.get_running_loop()
-        limit = PausableDeadline(deadline, loop.time, self.rearm)
-        task = self._waiting[reply] = loop.create_task(work, name="mcpwire-oauth-wait")
+        task: asyncio.Future[Any]
+        task = loop.create_task(work, name="mcpwire-oauth-wait")
+        aborted: asyncio.Future[Any] = loop.create_future()
+        self._waiting[reply] = (task, aborted)
         try:
-            with self.pauser.applied(limit):
-                credential = await task
-        except asyncio.CancelledError:
-            error = self._aborted.get(reply)
-            ours = asyncio.current_task()
-            if error is None or (ours is not None and ours.cancelling()):
-                raise
-            raise error from None
+            with self.pauser.deadline(deadline, self.rearm):
+                await asyncio.wait([task, aborted], return_when=FIRST_COMPLETED)
         finally:
             task.cancel()
             del self._waiting[reply]
-            self._aborted.pop(reply, None)
-        # It may have been aborted in the loop's round in which the token came.
-        _check_aborted(reply)
-        return credential
+        if aborted.done():
+            raise aborted.result()
+        return task.result()
 
     def abort(self, reply: ResponseSink, error: MCPError) -> bool:
         """End the exchange of that reply with an error; return whether one ran."""
-        task = self._waiting.get(reply)
-        if task is not None:
-            self._aborted[reply] = error
-            return task.cancel()
+        if reply in self._waiting:
+            _, aborted = self._waiting[reply]
+            if aborted.done():
+                return False
+            aborted.set_result(error)
+            return True
         filtered = self._filtered.get(reply)
         return filtered is not None and self._engine.abort(filtered, error)
 
     async def aclose(self) -> None:
         """Close every connection; bounded in time."""
         try:
-            for reply in list(self._waiting):
+            tasks = [task for task, _ in self._waiting.values()]
+            for reply in self._waiting:
                 closed = f"{self.target}: closed by this side"
                 self.abort(
                     reply, ConnectionClosed(closed, target=self.target, sent=False)
                 )
-            if self._waiting:
-                await asyncio.wait(self._waiting.values())
+            if tasks:
+                await asyncio.wait(tasks)
             await self._authorizer.settle()
         finally:
             await self._engine.aclose()

@@ -4,7 +4,7 @@ import asyncio
 from typing import Literal
 
 from mcpwire import Context, Server
-from mcpwire.server.asking.context import current_context
+from mcpwire.server.context import current_context
 from mcpwire.server.extensions.tasks import Tasks
 
 

@@ -15,8 +15,8 @@ from mcpwire.gateway import Gateway
 from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.relay import RelayedCall, Teller
 from mcpwire.limits import Recovery
+from mcpwire.server.notifications import TOOLS, Hub
 from mcpwire.server.request import RequestContext
-from mcpwire.server.telling.hub import TOOLS, Hub
 from mcpwire.versions import LATEST
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from mcpwire.errors import InternalError
 from mcpwire.gateway import Gateway
 from mcpwire.gateway.relay import RelayedCall
 from mcpwire.gateway.suspended import Parking, ParkingLot
-from mcpwire.server.request import Facts, RequestContext
+from mcpwire.server.request import RequestContext, RequestInfo
 from mcpwire.versions import LATEST
 
 pytestmark = pytest.mark.anyio
@@ -186,9 +186,9 @@ async def test_questions_that_a_stranger_leaves_open_take_no_room_from_others():
             raise
 
     async def ask(lot, address, name):
-        facts = Facts(scope={"client": (address, 50_000)})
+        info = RequestInfo(scope={"client": (address, 50_000)})
         context = RequestContext(
-            name, "tools/call", {}, LATEST, None, {}, print, False, facts=facts
+            name, "tools/call", {}, LATEST, None, {}, print, False, info=info
         )
         call = RelayedCall(context)
         result = await lot.perform(call, lambda: work(call, name))
@@ -219,9 +219,9 @@ async def test_calls_that_a_stranger_waits_for_end_for_a_client_with_fewer():
         await asyncio.Event().wait()
 
     async def asked(address):
-        facts = Facts(scope={"client": (address, 50_000)})
+        info = RequestInfo(scope={"client": (address, 50_000)})
         context = RequestContext(
-            1, "tools/call", {}, LATEST, None, {}, print, False, facts=facts
+            1, "tools/call", {}, LATEST, None, {}, print, False, info=info
         )
         call = RelayedCall(context)
         result = await lot.perform(call, lambda: work(call))

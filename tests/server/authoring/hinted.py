@@ -9,7 +9,7 @@ import attrs
 import msgspec
 import pydantic
 
-from mcpwire.server.authoring.fields import Arg
+from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import read_signature
 
 

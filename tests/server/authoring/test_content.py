@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from mcpwire.server.authoring.content import Audio, File, Image, is_text
+from mcpwire.server.authoring.results import Audio, File, Image, is_text
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 WAV = b"RIFF\x00\x00\x00\x00WAVEfmt "

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.server.authoring.docstrings import read_docstring
+from mcpwire.server.authoring.signature import read_docstring
 
 GOOGLE = """Find places.
 

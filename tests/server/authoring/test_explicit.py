@@ -4,8 +4,11 @@ import sys
 
 import pytest
 
-from mcpwire.server.authoring.explicit import ExplicitParameters
-from mcpwire.server.authoring.signature import BadArguments, read_signature
+from mcpwire.server.authoring.signature import (
+    BadArguments,
+    ExplicitParameters,
+    read_signature,
+)
 
 SCHEMA = {
     "type": "object",

@@ -7,7 +7,7 @@ import msgspec
 import pydantic
 import pytest
 
-from mcpwire.server.authoring.fields import Arg, check_pattern, facts_of
+from mcpwire.server.authoring.schemas import Arg, check_pattern, facts_of
 
 
 class Doc:

@@ -28,8 +28,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import ToolError
-from mcpwire.server.authoring.faults import spelled
-from mcpwire.server.authoring.fields import Arg
+from mcpwire.server.authoring.conversion import spelled
+from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 
 

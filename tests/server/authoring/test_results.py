@@ -20,15 +20,20 @@ from hypothesis import strategies as st
 
 from mcpwire import types
 from mcpwire.errors import LocalProtocolError
-from mcpwire.server.authoring.content import Audio, File, Image, Media
-from mcpwire.server.authoring.fields import Arg
-from mcpwire.server.authoring.hints.foreign import plain
+from mcpwire.server.authoring.conversion import plain
 from mcpwire.server.authoring.results import (
+    Audio,
+    BadResult,
+    File,
+    Image,
+    Media,
+    Returns,
     prompt_result,
+    read_returns,
     resource_contents,
     tool_result,
 )
-from mcpwire.server.authoring.returns import BadResult, Returns, read_returns
+from mcpwire.server.authoring.schemas import Arg
 from mcpwire.types import UNSET
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 

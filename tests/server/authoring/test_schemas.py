@@ -34,7 +34,7 @@ from hinted import (
 )
 from typing_extensions import TypeAliasType
 
-from mcpwire.server.authoring.fields import Arg
+from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 
 POINT = {

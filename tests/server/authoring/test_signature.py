@@ -11,15 +11,15 @@ import msgspec
 import pydantic
 import pytest
 
-from mcpwire.server.asking import context as asking  # noqa: TC001 - hints are read
-from mcpwire.server.authoring.fields import Arg
+from mcpwire.server import context as asking  # noqa: TC001 - hints are read
 from mcpwire.server.authoring.injection import CONTEXT, Dependency, Depends
+from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import read_signature
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from mcpwire.server.asking.context import Context
+    from mcpwire.server.context import Context
 
 
 def names_of(function, **options):

@@ -6,14 +6,17 @@ from hinted import Bounded, Color, Model, Named, Node, Options, Point, parameter
 from test_typed_forms import BY_HAND, Attrs, Order, Titled
 
 from mcpwire import types
-from mcpwire.server.authoring.content import Audio, File, Image
 from mcpwire.server.authoring.forms import form_schema
 from mcpwire.server.authoring.results import (
+    Audio,
+    File,
+    Image,
+    Returns,
     prompt_result,
+    read_returns,
     resource_contents,
     tool_result,
 )
-from mcpwire.server.authoring.returns import Returns, read_returns
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
 PNG = b"\x89PNG\r\n\x1a\n"

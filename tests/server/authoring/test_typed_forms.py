@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from mcpwire import types
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.elicitation import fill_form
-from mcpwire.server.authoring.faults import BadArguments
-from mcpwire.server.authoring.fields import Arg
+from mcpwire.server.authoring.conversion import BadArguments
 from mcpwire.server.authoring.forms import form_schema, read_answer
+from mcpwire.server.authoring.schemas import Arg
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
 JUN_2025 = REVISIONS[2]

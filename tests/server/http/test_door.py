@@ -209,8 +209,8 @@ class Guard:
 
 
 async def told(params, request):
-    facts = request.facts
-    return {"content": [], "seen": [facts.principal.name, sorted(facts.headers)]}
+    info = request.info
+    return {"content": [], "seen": [info.principal.name, sorted(info.headers)]}
 
 
 @pytest.mark.rule("TR-HTTP-05")

@@ -9,7 +9,7 @@ from asgi_driver import Visit
 from hosted import app, ask, call, echo, post, posted, text, tools
 
 from mcpwire.server.http.app import AsgiApp
-from mcpwire.server.telling.listens import Listens
+from mcpwire.server.notifications import Listens
 
 pytestmark = pytest.mark.anyio
 
@@ -222,8 +222,7 @@ async def test_a_call_that_is_stopped_twice_stays_cancelled():
 @pytest.mark.case("D17", "D18")
 @pytest.mark.rule("SUB-11")
 async def test_draining_ends_subscriptions_with_their_result():
-    from mcpwire.server.telling.hub import TOOLS
-    from mcpwire.server.telling.subscriptions import Subscriptions
+    from mcpwire.server.notifications import TOOLS, Subscriptions
 
     capabilities = {"tools": {"listChanged": True}}
     dispatcher = tools(echo, capabilities=capabilities)

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.server.telling.hub import TOOLS
-from mcpwire.server.telling.listens import Listens
-from mcpwire.server.telling.subscriptions import Subscriptions
+from mcpwire.server.notifications import TOOLS, Listens, Subscriptions
 from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio

@@ -61,15 +61,15 @@ class Later(Dispatcher):
         if self.refusal is not None:
             raise self.refusal
 
-    async def open_session(self, params, session, facts=IN_MEMORY):
+    async def open_session(self, params, session, info=IN_MEMORY):
         await self.wait()
-        opened = super().initialize(params, session, facts)
+        opened = super().initialize(params, session, info)
         self.opened.append(opened[0])
         return opened
 
-    def initialize(self, params, session, facts=IN_MEMORY):
+    def initialize(self, params, session, info=IN_MEMORY):
         if session is None:
-            return super().initialize(params, session, facts)
+            return super().initialize(params, session, info)
         return session, {"again": True}
 
     def new_session_id(self, session):
@@ -77,14 +77,14 @@ class Later(Dispatcher):
             raise self.id
         return self.id
 
-    async def resume_session(self, id, facts):
+    async def resume_session(self, id, info):
         self.resumed.append(id)
         await self.wait()
         if not id.startswith(KNOWN):
             return None
-        return Session(find_revision("2025-11-25"), {}, {}, principal=facts.principal)
+        return Session(find_revision("2025-11-25"), {}, {}, principal=info.principal)
 
-    async def delete_session(self, id, facts):
+    async def delete_session(self, id, info):
         return id.startswith(KNOWN)
 
     def withdraw_session_id(self, id):
@@ -157,8 +157,8 @@ async def test_a_client_that_goes_away_meanwhile_leaves_nothing_behind(served):
 async def test_what_opened_for_nobody_is_let_go_of(served):
     dispatcher, app = served
 
-    async def stubborn(params, session, facts):
-        opened = Dispatcher.initialize(dispatcher, params, session, facts)
+    async def stubborn(params, session, info):
+        opened = Dispatcher.initialize(dispatcher, params, session, info)
         dispatcher.opening.set()
         try:
             await asyncio.Event().wait()

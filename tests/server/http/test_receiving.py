@@ -76,8 +76,8 @@ def test_handlers_see_all_fields_but_those_that_prove_something():
 
 def test_what_nobody_has_asked_for_yet_shows_no_credentials():
     exchange = opened(*FIELDS, ("Authorization", "Bearer abc"))
-    assert "authorization" not in exchange.facts.headers
-    assert exchange.facts is exchange.facts
+    assert "authorization" not in exchange.info.headers
+    assert exchange.info is exchange.info
 
 
 # Heads that are known...

@@ -302,8 +302,8 @@ async def test_a_result_that_is_no_json_fails_alone(caplog):
 
 async def test_handlers_see_the_head_without_credentials():
     async def told(params, request):
-        facts = request.facts
-        return {"content": [], "seen": [facts.transport, dict(facts.headers)]}
+        info = request.info
+        return {"content": [], "seen": [info.transport, dict(info.headers)]}
 
     visit = await post(app(told), call(), authorization="Bearer s", x_custom="1")
     transport, headers = visit.json()["result"]["seen"]

@@ -12,7 +12,7 @@ from wired import PATIENCE, Small, raw, spoken
 import mcpwire
 from mcpwire.errors import InvalidParams, NegotiationError
 from mcpwire.server.http.serving import serve_http
-from mcpwire.server.request import KEPT_BYTES, check_kept
+from mcpwire.server.request import KEPT_BYTES, check_retained
 
 pytestmark = pytest.mark.anyio
 
@@ -117,13 +117,13 @@ async def test_a_subscription_keeps_no_large_meta():
 )
 def test_the_text_counts_and_so_does_each_value(value, is_kept):
     if is_kept:
-        check_kept("it", value)
+        check_retained("it", value)
     else:
         with pytest.raises(InvalidParams, match=r"^it must take at most 65536 bytes"):
-            check_kept("it", value)
+            check_retained("it", value)
 
 
 @pytest.mark.attack("X02")
 def test_what_is_nested_too_deeply_is_refused_by_words():
     with pytest.raises(InvalidParams, match="it is nested too deeply"):
-        check_kept("it", DEEP)
+        check_retained("it", DEEP)

@@ -75,7 +75,7 @@ async def test_a_tool_that_raises_has_a_line_a_second(clock, caplog):
             assert (await posted(http, call(name=name))).json()["result"]["isError"]
         assert lines(caplog) == [raised.format("first"), raised.format("second")]
         assert [each.exc_info[0] for each in caplog.records] == [ZeroDivisionError] * 2
-        assert {each.filename for each in caplog.records} == {"handlers.py"}
+        assert {each.filename for each in caplog.records} == {"dispatcher.py"}
         clock[0] += 1
         await posted(http, call(name="first"))
     more = f"({TIMES - 1} more were not logged)"

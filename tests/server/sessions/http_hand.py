@@ -10,7 +10,7 @@ from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.server.http.exchange import ClientGone, Exchange
 from mcpwire.server.http.sessions.table import Sessions
 from mcpwire.server.http.timers import Clocks
-from mcpwire.server.request import Facts
+from mcpwire.server.request import RequestInfo
 from mcpwire.wire.sse import SSEDecoder
 
 PATIENCE = 30.0
@@ -34,7 +34,7 @@ class Visit:
         scope.update(path=path, query_string=query.encode())
         limits = DEFAULT_LIMITS
         self.exchange = Exchange(scope, self._receive, self._send, limits, clocks)
-        self.exchange.facts = Facts(transport="http", principal=principal)
+        self.exchange.info = RequestInfo(transport="http", principal=principal)
         self.status = None
         self.headers = {}
         self.body = b""
@@ -254,7 +254,7 @@ class Steps:
             self.todo.put_nowait(lambda r, v=value: r.log("info", v))
 
     def pause(self, retry=None):
-        self.todo.put_nowait(lambda r: r.facts.close_stream(retry))
+        self.todo.put_nowait(lambda r: r.info.close_stream(retry))
 
     def end(self):
         self.todo.put_nowait(None)

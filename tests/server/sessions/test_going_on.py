@@ -82,7 +82,7 @@ async def play(steps, store):
                 todo.put_nowait(lambda request, n=sent: request.log("info", n))
                 sent += 1
             elif step == "pause":
-                todo.put_nowait(lambda request: request.facts.close_stream(None))
+                todo.put_nowait(lambda request: request.info.close_stream(None))
             elif step == "turn":
                 await turns(3)
             elif step == "leave":

@@ -213,7 +213,7 @@ async def test_handlers_see_who_posted():
     seen = []
 
     async def look(params, request):
-        seen.append(request.facts)
+        seen.append(request.info)
         return content()
 
     served = legacy(look)

@@ -353,7 +353,7 @@ async def test_before_2025_11_25_a_stream_does_not_end_before_its_answer(version
         hand = await bench.open(version)
         visit = hand.post(call(1))
         await turns()
-        assert steps.request.facts.close_stream is None
+        assert steps.request.info.close_stream is None
         steps.end()
         await visit.done()
 
@@ -364,7 +364,7 @@ async def test_without_a_store_no_stream_ends_before_its_answer():
         hand = await bench.open()
         visit = hand.post(call(1))
         await turns()
-        assert steps.request.facts.close_stream is None
+        assert steps.request.info.close_stream is None
         steps.end()
         await visit.done()
 
@@ -376,7 +376,7 @@ async def test_pausing_after_the_answer_does_nothing():
         visit = hand.post(call(1))
         steps.end()
         await visit.done()
-        steps.request.facts.close_stream(1)
+        steps.request.info.close_stream(1)
         assert visit.headers["content-type"] == "application/json"
 
 

@@ -340,7 +340,7 @@ async def test_handlers_see_who_asks_and_whose_session_it_is():
     seen = []
 
     async def look(params, request):
-        seen.append((request.facts, request.session))
+        seen.append((request.info, request.session))
         request.state["n"] = request.state.get("n", 0) + 1
         return content(str(request.state["n"]))
 
@@ -349,8 +349,8 @@ async def test_handlers_see_who_asks_and_whose_session_it_is():
         await hand.ask(1, "tools/call", {"name": "t"})
         answer = await hand.ask(2, "tools/call", {"name": "t"})
         assert answer["result"] == content("2")
-        facts, session_ = seen[0]
-        assert facts.principal is ADA
+        info, session_ = seen[0]
+        assert info.principal is ADA
         assert session_.principal is ADA
         assert session_.id == hand.id
         assert session_.client_info == CLIENT

@@ -26,12 +26,12 @@ def entries(skills):
     return skills.list_skills({}, FakeRequest())["skills"]
 
 
-class FakeFacts:
+class FakeInfo:
     principal = None
 
 
 class FakeRequest:
-    facts = FakeFacts()
+    info = FakeInfo()
 
 
 def paths(skills):
@@ -224,11 +224,11 @@ def test_an_option_that_says_nothing_is_refused(case):
 
 
 def test_what_is_known_of_one_client_is_kept_by_that_one():
-    class Facts:
+    class RequestInfo:
         principal = object()
 
     class Request:
-        facts = Facts()
+        info = RequestInfo()
 
     skills = Skills({"notes": {"SKILL.md": document("notes")}})
     assert skills.list_skills({}, Request())["cacheScope"] == "private"

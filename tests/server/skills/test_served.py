@@ -5,8 +5,8 @@ from by_hand import CAPABILITIES_KEY, META, Hand, modern, request
 
 import mcpwire
 from mcpwire.protocol.methods import SKILLS
-from mcpwire.server.app import Server
 from mcpwire.server.extensions.skills import Skills
+from mcpwire.server.server import Server
 
 pytestmark = pytest.mark.anyio
 

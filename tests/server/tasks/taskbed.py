@@ -7,7 +7,7 @@ import attrs
 
 from mcpwire.server.auth.principal import Principal
 from mcpwire.server.extensions.tasks import Tasks
-from mcpwire.server.request import Facts, RequestContext, Session
+from mcpwire.server.request import RequestContext, RequestInfo, Session
 from mcpwire.versions import find_revision
 
 PATIENCE = 30.0
@@ -86,7 +86,7 @@ class Bed:
             can_log=True,
             ask=ask,
             params=params,
-            facts=Facts(principal=who, scope=scope),
+            info=RequestInfo(principal=who, scope=scope),
         )
 
     async def call(self, body=done, *, support="optional", name="slow", **options):

@@ -9,10 +9,10 @@ from by_hand import Hand, modern, notice, request
 from taskbed import ACCEPT, ID, PATIENCE, RELATED, soon
 
 from mcpwire.errors import InternalError, ToolError
-from mcpwire.server.app import Server
-from mcpwire.server.asking.context import Context
 from mcpwire.server.authoring.injection import Depends
+from mcpwire.server.context import Context
 from mcpwire.server.extensions.tasks import Tasks
+from mcpwire.server.server import Server
 
 pytestmark = pytest.mark.anyio
 

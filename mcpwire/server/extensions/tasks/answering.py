@@ -102,7 +102,7 @@ class Answering:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Answer ``tasks/list``, to who is told apart from others."""
-        if request.facts.principal is None:
+        if request.info.principal is None:
             raise MethodNotFound("tasks are listed only to who is known")
         after = tasks.read_cursor(params)
         page = await self._list_page(owner_of(request), after, PAGE + 1)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mcpwire.protocol.tasks import TaskRecord
+    from mcpwire.server.dispatcher import Handler
     from mcpwire.server.extensions.tasks.running import Body
     from mcpwire.server.extensions.tasks.store import TaskStore
-    from mcpwire.server.handlers import Handler
     from mcpwire.server.request import NotifyFn, RequestContext
 
 __all__ = ["Tasks"]

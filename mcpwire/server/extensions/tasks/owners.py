@@ -21,10 +21,10 @@ _ADDRESS: Final = "address:"
 
 def owner_of(request: RequestContext) -> str:
     """Return the client that a task counts to, as a text that a store can compare."""
-    facts = request.facts
-    if facts.principal is not None:
-        return encode(facts.principal.key).decode()
-    return f"{_ADDRESS}{facts.owner}" if facts.owner else ""
+    info = request.info
+    if info.principal is not None:
+        return encode(info.principal.key).decode()
+    return f"{_ADDRESS}{info.owner}" if info.owner else ""
 
 
 def is_reachable(owner: str, request: RequestContext) -> bool:
@@ -32,6 +32,6 @@ def is_reachable(owner: str, request: RequestContext) -> bool:
 
     Clients without a principal are not told apart: addresses change.
     """
-    if request.facts.principal is not None:
+    if request.info.principal is not None:
         return owner == owner_of(request)
     return not owner or owner.startswith(_ADDRESS)

@@ -21,7 +21,7 @@ from mcpwire.protocol.tasks import (
     relate_to_task,
     write_legacy_task,
 )
-from mcpwire.server.handlers import run_handler
+from mcpwire.server.dispatcher import run_handler
 from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.principal import Principal
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange
-    from mcpwire.server.request import Facts
+    from mcpwire.server.request import RequestInfo
 
 __all__ = ["LegacySse"]
 
@@ -49,9 +49,9 @@ It is the name that the official SDKs use, and that some clients look for.
 class _Connection(ServerConnection):
     """A connection of which each message may come with another head."""
 
-    def heard_with(self, facts: Facts) -> None:
-        """Take what comes next as coming with these facts."""
-        self._facts = facts
+    def heard_with(self, info: RequestInfo) -> None:
+        """Take what comes next as coming with these info."""
+        self._request_info = info
 
 
 class _Link(Duplex):
@@ -74,9 +74,9 @@ class _Link(Duplex):
         for line in data.splitlines():
             self.outlet.put(as_event(line))
 
-    def post(self, line: bytes, facts: Facts) -> None:
+    def post(self, line: bytes, info: RequestInfo) -> None:
         """Take in one message."""
-        self.connection.heard_with(facts)
+        self.connection.heard_with(info)
         self.receive(line)
 
     def hang_up(self) -> None:
@@ -109,7 +109,7 @@ class LegacySse:
         Raises:
             HttpProblem: There are too many.
         """
-        owner = exchange.facts.owner
+        owner = exchange.info.owner
         if len(self._links) >= self._maximum:
             oldest = self._pool.to_evict(owner)
             if oldest is None or self._pool.owner(oldest) == owner:
@@ -117,7 +117,7 @@ class LegacySse:
             self._links[oldest].outlet.end()
             self._remove(oldest)
         id = secrets.token_urlsafe(ID_BYTES)
-        link = self._links[id] = _Link(self._dispatcher, exchange.facts.principal)
+        link = self._links[id] = _Link(self._dispatcher, exchange.info.principal)
         self._pool.add(id, owner)
         # Relative, so that it is right whatever a proxy makes of the path before it.
         up = "../" if exchange.path.endswith("/") else ""
@@ -142,7 +142,7 @@ class LegacySse:
             ClientGone: Nobody takes the answer.
         """
         link = self._links.get(_id_in(exchange.scope.get("query_string", b"")))
-        if link is None or not link.belongs_to(exchange.facts.principal):
+        if link is None or not link.belongs_to(exchange.info.principal):
             raise HttpProblem(*UNKNOWN_SESSION)
         try:
             body = await exchange.body()
@@ -153,7 +153,7 @@ class LegacySse:
             raise HttpProblem(400, InvalidRequest("the body is no message"))
         # It may have been written on several lines, and in JSON these are mere space.
         line = body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
-        link.post(line, exchange.facts)
+        link.post(line, exchange.info)
         # 2024-11-05 basic/transports: what there is to say comes on the stream.
         await exchange.reply_bytes(202, b"Accepted", "text/plain")
 

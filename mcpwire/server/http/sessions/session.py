@@ -287,7 +287,7 @@ class HttpSession:
             if id in self._open:
                 raise InvalidRequest("a request with this id is being answered")
             if message.method == INITIALIZE:
-                again = dispatcher.initialize(params, self.session, exchange.facts)
+                again = dispatcher.initialize(params, self.session, exchange.info)
                 self._reply(answers, id, again[1])
                 return
             if answers.is_batch and dispatcher.opens_alone(params):
@@ -299,10 +299,10 @@ class HttpSession:
                 self.session,
                 partial(self._notify, answers),
                 ask=partial(self._ask, answers) if self._can_ask else None,
-                facts=(
+                info=(
                     exchange.facts_with(answers.pause)
                     if self._can_pause
-                    else exchange.facts
+                    else exchange.info
                 ),
             )
             result = dispatcher.answer_now(request, params)

@@ -178,7 +178,7 @@ class Sessions:
         if session is None:
             return None
         # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
-        if not session.belongs_to(exchange.facts.principal):
+        if not session.belongs_to(exchange.info.principal):
             raise HttpProblem(*UNKNOWN_SESSION)
         self._registry.touch(session)
         return session
@@ -207,7 +207,7 @@ class Sessions:
                 opened, result = await self._opening.open(exchange, message.params)
             else:
                 opened, result = dispatcher.initialize(
-                    message.params, None, exchange.facts
+                    message.params, None, exchange.info
                 )
             if not self._stateless:
                 fields = ((SESSION_ID, self._add(opened, exchange)),)
@@ -222,10 +222,10 @@ class Sessions:
             RPCError: It gets none.
             HttpProblem: There are too many.
         """
-        opened.principal = exchange.facts.principal
+        opened.principal = exchange.info.principal
         id = None
         try:
-            if has_room := self._registry.has_room(exchange.facts.owner):
+            if has_room := self._registry.has_room(exchange.info.owner):
                 id = self._dispatcher.new_session_id(opened)
         except RPCError:
             self._dispatcher.session_left(opened)
@@ -233,9 +233,9 @@ class Sessions:
         if not has_room:
             self._dispatcher.session_left(opened)
             raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
-        session = self._make(opened, exchange.facts.owner)
+        session = self._make(opened, exchange.info.owner)
         self._dispatcher.hub.add(opened)
-        return self._registry.add(session, exchange.facts.owner, id)
+        return self._registry.add(session, exchange.info.owner, id)
 
     @property
     def _opening(self) -> Opening:
@@ -356,7 +356,7 @@ class Sessions:
             dispatcher.withdraw_session_id(id)
             self._registry.remove(session)
             await dispatcher.session_closed(session.session)
-        elif not await dispatcher.delete_session(id, exchange.facts):
+        elif not await dispatcher.delete_session(id, exchange.info):
             raise HttpProblem(*UNKNOWN_SESSION)
 
     def _existing(self, exchange: Exchange) -> tuple[str, HttpSession | None]:

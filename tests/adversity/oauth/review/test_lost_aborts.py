@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from unittest.mock import Mock
 
 import pytest
 from authorization_server import oauth, protected_server
 
 import mcpwire
+from mcpwire.errors import CallCancelled
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.protocol.http_reply import Request
 from mcpwire.transports.oauth.authorizer import Authorizer
 from mcpwire.transports.oauth.engine import AuthEngine
 
@@ -64,3 +68,28 @@ async def test_a_deadline_that_passes_as_the_token_comes_counts(
                     await call
                 assert is_over
                 assert server.verbs().count("tools/call") == 1
+
+
+@pytest.mark.parametrize("is_denied", [False, True])
+async def test_a_call_that_was_aborted_already_asks_for_no_token(
+    monkeypatch, is_denied
+):
+    target = mcpwire.Http("https://mcp.example/mcp", auth=oauth())
+    reply = Mock(aborted=None)
+    error = CallCancelled("tools/call", reason="of the test")
+
+    async def deny(request, filtered, deadline):
+        reply.aborted = error
+        filtered.head(401, {})
+
+    authorizer = Authorizer(target.grant, target, DEFAULT_LIMITS)
+    if is_denied:
+        await authorizer.first()
+    else:
+        reply.aborted = error
+    for name in ("first", "obtain"):
+        monkeypatch.setattr(authorizer, name, Mock(side_effect=AssertionError))
+    engine = AuthEngine(Mock(target="x", exchange=deny), authorizer)
+    request = Request(b"POST /mcp HTTP/1.1\r\n", b"{}")
+    with pytest.raises(CallCancelled, match="of the test"):
+        await engine.exchange(request, reply, None)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcpwire.server.http.exchange import Exchange
     from mcpwire.server.http.sessions.registry import Registry
     from mcpwire.server.http.sessions.session import HttpSession
-    from mcpwire.server.request import Facts, Owner, Session
+    from mcpwire.server.request import Owner, RequestInfo, Session
 
 __all__ = ["Opening"]
 
@@ -73,13 +73,13 @@ class Opening:
             HttpProblem: There are too many.
             ClientGone: Nobody waits for it; nothing is left of it.
         """
-        if not self._registry.has_room(exchange.facts.owner, self._count):
+        if not self._registry.has_room(exchange.info.owner, self._count):
             raise HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
         self._count += 1
         try:
             return await _while_there(
                 exchange,
-                self._dispatcher.open_session(params, None, exchange.facts),
+                self._dispatcher.open_session(params, None, exchange.info),
                 lambda opened: self._dispatcher.session_left(opened[0]),
             )
         finally:
@@ -94,12 +94,12 @@ class Opening:
             RPCError: It cannot be opened any more.
             HttpProblem: It is unknown, somebody else's, or there are too many.
         """
-        principal = exchange.facts.principal
+        principal = exchange.info.principal
         key = id, principal and principal.key
         resuming = self._resuming.get(key)
         if resuming is None:
             resuming = asyncio.get_running_loop().create_task(
-                self._resume(id, exchange.facts), name="mcpwire-http-resume"
+                self._resume(id, exchange.info), name="mcpwire-http-resume"
             )
             self._resuming[key] = resuming
             resuming.add_done_callback(lambda _: self._resuming.pop(key, None))
@@ -117,23 +117,23 @@ class Opening:
         return session
 
     async def _resume(
-        self, id: str, facts: Facts
+        self, id: str, info: RequestInfo
     ) -> HttpSession | HttpProblem | RPCError:
         # An id that is unknown takes nobody's place, so there is no look at it before.
         self._count += 1
         try:
-            resumed = await self._dispatcher.resume_session(id, facts)
+            resumed = await self._dispatcher.resume_session(id, info)
         except RPCError as error:
             return error
         finally:
             self._count -= 1
         if resumed is None:
             return HttpProblem(*UNKNOWN_SESSION)
-        if not self._registry.has_room(facts.owner, self._count):
+        if not self._registry.has_room(info.owner, self._count):
             self._dispatcher.session_left(resumed)
             return HttpProblem(*TOO_MANY_SESSIONS, RETRY_AFTER)
-        session = self._make(resumed, facts.owner)
-        self._registry.add(session, facts.owner, id)
+        session = self._make(resumed, info.owner)
+        self._registry.add(session, info.owner, id)
         self._dispatcher.hub.add(resumed)
         # Its client has said so, to whoever opened it.
         self._dispatcher.notified(resumed, INITIALIZED, None)

@@ -1,0 +1,417 @@
+"""Types that msgspec does not build itself: the hooks through which it asks for them.
+
+pydantic's types validate themselves; paths are made of texts. Whatever else needs help
+gets a class of its own when a function is registered, a `Foreign`, which stands in for
+the hint. The way back, from values to JSON, is `plain`.
+
+What is wrong with arguments, said so that a model can put it right.
+
+Each fault names the place, what was expected there and what came instead, in the words
+of JSON. Of what the client sent, a hundred characters are repeated at most.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from functools import partial
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+
+import attrs
+import msgspec
+
+from mcpwire.errors import LocalProtocolError, RemoteProtocolError, ToolError
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mcpwire.protocol.output_validation import SchemaValidator
+    from mcpwire.server.authoring.schemas import Schemas
+
+
+__all__ = [
+    "LENIENT",
+    "STRICT",
+    "BadArguments",
+    "Fault",
+    "Foreign",
+    "adapter_of",
+    "excerpt",
+    "faults_of",
+    "is_pydantic",
+    "is_record",
+    "places_of",
+    "plain",
+    "shown",
+    "spelled",
+    "stands_for",
+    "to_plain",
+    "validate",
+    "validator_of",
+    "with_whole_numbers",
+]
+
+Path: TypeAlias = "tuple[str | int, ...]"
+"""The way into a value."""
+
+
+_EXCERPT: Final = 100
+_FAULTS: Final = 20
+_MESSAGE: Final = 200
+
+_WORDS: Final = {
+    "array": "array",
+    "bool": "boolean",
+    "bytes": "Base64",
+    "float": "number",
+    "int": "integer",
+    "null": "null",
+    "object": "object",
+    "str": "string",
+}
+
+UNNAMED: Final = "..."
+"""In a path, a member of an object whose name is not told."""
+
+_EXPECTED: Final = re.compile(r"Expected `([^`]*)`(?:, got `[^`]*`)?(.*)", re.DOTALL)
+_MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+_UNKNOWN_MEMBER: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
+
+
+class BadArguments(ToolError, ValueError):
+    """Arguments that do not fit the function's parameters.
+
+    Attributes:
+        faults: What is wrong, a sentence for each place.
+    """
+
+    def __init__(self, faults: Iterable[str]) -> None:
+        self.faults = tuple(faults)
+        told = self.faults[:_FAULTS]
+        if len(self.faults) > _FAULTS:
+            told = (*told, f"and {len(self.faults) - _FAULTS} more")
+        super().__init__("; ".join(told))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle with the faults."""
+        return type(self), (self.faults,)
+
+
+def excerpt(text: object) -> str:
+    """Return the beginning of a name or text that a client chose, as Python has it."""
+    whole = str(text)
+    return repr(whole if len(whole) <= _EXCERPT else whole[:_EXCERPT] + "…")
+
+
+def shown(value: Any) -> str:
+    """Return what a JSON value is, with the value where that is short."""
+    if isinstance(value, bool) or value is None:
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        return f"string {excerpt(value)}"
+    if isinstance(value, (int, float)):
+        # An integer of many digits takes long to write.
+        is_short = isinstance(value, float) or value.bit_length() <= _EXCERPT
+        return f"number {value}" if is_short else "a huge number"
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else type(value).__name__
+
+
+def spelled(name: str, path: Iterable[str | int]) -> str:
+    """Return where something is: the argument and the way into it."""
+    text = name if len(name) <= _EXCERPT else name[:_EXCERPT] + "…"
+    for step in path:
+        if step is UNNAMED:
+            text += "[...]"
+        elif isinstance(step, int):
+            text += f"[{step}]"
+        elif step.isidentifier() and len(step) <= _EXCERPT:
+            text += f".{step}"
+        else:
+            text += f"[{excerpt(step)}]"
+        if len(text) > 2 * _EXCERPT:
+            return text[: 2 * _EXCERPT] + "…"
+    return text
+
+
+def places_of(error: BaseException) -> list[tuple[Path, str]]:
+    """Return where msgspec found faults, and what it says of each.
+
+    A hook's own `Fault` knows more places, within the one that it was asked about.
+    """
+    message, _, raw_path = str(error).rpartition(" - at `")
+    if not message:
+        message, raw_path = str(error), ""
+    path = _path(raw_path.partition("`")[0])
+    inner = getattr(error.__cause__, "places", None)
+    if inner is None:
+        return [(path, message)]
+    return [((*path, *deeper), said) for deeper, said in inner]
+
+
+def faults_of(
+    name: str, value: Any, error: BaseException, schema: Mapping[str, Any]
+) -> list[str]:
+    """Return what is wrong with an argument, from what a reader of types said of it."""
+    if isinstance(error, RecursionError):
+        return [f"{name}: nested too deeply"]
+    return [_fault(name, value, *place, schema) for place in places_of(error)]
+
+
+def _fault(
+    name: str, value: Any, path: Path, message: str, schema: Mapping[str, Any]
+) -> str:
+    if (missing := _MISSING.fullmatch(message)) is not None:
+        return f"{spelled(name, (*path, missing[1]))} is missing"
+    if (unknown := _UNKNOWN_MEMBER.fullmatch(message)) is not None:
+        return f"{spelled(name, path)}: unknown member {excerpt(unknown[1])}"
+    came = _at(value, path)
+    got = "" if came is _UNKNOWN else f", got {shown(came)}"
+    return f"{spelled(name, path)}: {_sentence(message, path, schema)}{got}"
+
+
+def _sentence(message: str, path: Path, schema: Mapping[str, Any]) -> str:
+    if (expected := _EXPECTED.fullmatch(message)) is not None:
+        kinds = [_WORDS.get(kind, kind) for kind in expected[1].split(" | ")]
+        return f"expected {' or '.join(kinds)}{expected[2]}"
+    if message.startswith("Invalid enum value"):
+        return f"expected {_listed([] if path else _choices(schema))}"
+    said = message[:_MESSAGE]
+    return f"{said[:1].lower()}{said[1:]}"
+
+
+def _listed(allowed: list[Any]) -> str:
+    if not allowed:
+        return "one of the allowed values"
+    shorter = [repr(each) for each in allowed[:_FAULTS]]
+    more = [] if len(allowed) <= _FAULTS else ["..."]
+    return f"one of {', '.join(shorter + more)}"
+
+
+def _choices(schema: Mapping[str, Any]) -> list[Any]:
+    found = list(schema.get("enum", ()))
+    for inner in schema.get("anyOf", ()):
+        found += inner.get("enum", ())
+    return found
+
+
+class _Unknown:
+    """Stands for what cannot be found again."""
+
+
+_UNKNOWN: Final = _Unknown()
+
+
+def _path(raw: str) -> Path:
+    """Return a path as msgspec writes it."""
+    steps: list[str | int] = []
+    for step in _STEP.finditer(raw.removeprefix("$")):
+        if step[1] is not None:
+            steps.append(step[1])
+        else:
+            steps.append(int(step[2]) if step[2] is not None else UNNAMED)
+    return tuple(steps)
+
+
+def _at(value: Any, path: Iterable[str | int]) -> Any:
+    for step in path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return _UNKNOWN
+    return value
+
+
+_MESSAGE_LENGTH: Final = 200
+_EXACT_FLOATS: Final = 2**53
+
+
+class Fault(ValueError):
+    """A value that does not fit; says where within it, and why.
+
+    Attributes:
+        places: For each fault the path of its value, and a sentence about it.
+    """
+
+    def __init__(self, places: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
+        self.places = tuple(places)
+        super().__init__("; ".join(said for _, said in self.places))
+
+
+class _Anything(type):
+    """Lets what a hook returns pass: it is made right, whatever its class."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return True
+
+
+class Foreign(metaclass=_Anything):
+    """Stands in for a hint; made by `stands_for`."""
+
+    make: ClassVar[Callable[..., Any]]
+    """Takes a JSON value and `strict`; raises ValueError."""
+
+    describe: ClassVar[Callable[[Schemas], dict[str, Any]]]
+    """Returns the schema."""
+
+
+def stands_for(name: str) -> Any:
+    """Return a new class that stands in for a hint; it lacks its two functions yet."""
+    return _Anything(name, (Foreign,), {})
+
+
+def _build(kind: Any, value: Any, *, strict: bool) -> Any:
+    """Build a value of a type that msgspec asks about."""
+    if issubclass(kind, Foreign):
+        return kind.make(value, strict=strict)
+    if is_pydantic(kind):
+        return validate(kind.__pydantic_validator__, value, strict=strict)
+    # A path; no other type has a schema.
+    if isinstance(value, str):
+        return kind(value)
+    raise Fault([((), "expected a path as text")])
+
+
+STRICT: Final = partial(_build, strict=True)
+"""For `dec_hook`: a text is no number."""
+
+LENIENT: Final = partial(_build, strict=False)
+"""For `dec_hook`: what can be read as the type is taken for it."""
+
+
+# --- to JSON
+
+_AS_THEY_ARE: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it.
+
+    Raises:
+        TypeError: It has no JSON form.
+        RecursionError: It is nested too deeply.
+    """
+    if type(value) in _AS_THEY_ARE:
+        return value
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=to_plain)
+
+
+def is_record(value: Any) -> bool:
+    """Tell whether a value's JSON form is an object."""
+    kind = type(value)
+    return (
+        isinstance(value, dict)
+        or attrs.has(kind)
+        or dataclasses.is_dataclass(kind)
+        or hasattr(kind, "__struct_fields__")
+        or hasattr(kind, "model_fields")
+    )
+
+
+def to_plain(value: Any) -> Any:
+    """Return something nearer to JSON than the value; for `enc_hook`.
+
+    Raises:
+        TypeError: It has no JSON form.
+    """
+    if isinstance(value, PurePath):
+        return str(value)
+    if is_pydantic(type(value)):
+        return _dumped(value)
+    raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
+
+
+# --- pydantic
+
+
+_PYDANTIC: Final = ("__pydantic_validator__", "__get_pydantic_core_schema__")
+
+
+def is_pydantic(kind: Any) -> bool:
+    """Tell whether pydantic knows a type by its own methods; never imports it."""
+    return "pydantic" in sys.modules and any(hasattr(kind, name) for name in _PYDANTIC)
+
+
+def adapter_of(hint: Any) -> Any:
+    """Return what validates and describes a hint in pydantic's way."""
+    pydantic: Any = sys.modules["pydantic"]  # else there would be no such hint
+    return pydantic.TypeAdapter(hint)
+
+
+def _dumped(value: Any) -> Any:
+    kind = type(value)
+    if hasattr(kind, "model_dump"):
+        return value.model_dump(mode="json", by_alias=True)
+    return adapter_of(kind).dump_python(value, mode="json", by_alias=True)
+
+
+def validate(adapter: Any, value: Any, *, strict: bool) -> Any:
+    """Have pydantic make a value.
+
+    Raises:
+        Fault: It does not fit.
+    """
+    pydantic: Any = sys.modules["pydantic"]
+    try:
+        return _validate(adapter, value, strict=strict)
+    except LocalProtocolError as error:  # too deep to be written for it
+        raise Fault([((), str(error).removeprefix("cannot send $: "))]) from error
+    except pydantic.ValidationError as error:
+        faults = [
+            (tuple(each["loc"]), each["msg"][:_MESSAGE_LENGTH])
+            for each in error.errors(include_url=False)[:_FAULTS]
+        ]
+        raise Fault(faults) from error
+
+
+def _validate(adapter: Any, value: Any, *, strict: bool) -> Any:
+    pydantic: Any = sys.modules["pydantic"]
+    # As JSON, because there a strict reader still takes a text for a date.
+    try:
+        return adapter.validate_json(encode(value), strict=strict or None)
+    except pydantic.ValidationError:
+        whole = with_whole_numbers(value)
+        if whole is value or not strict:
+            raise
+    return adapter.validate_json(encode(whole), strict=True)
+
+
+def with_whole_numbers(value: Any) -> Any:
+    """Return a JSON value whose floats without a fraction are integers.
+
+    It is the value itself where nothing changes. JSON Schema 2020-12 validation, 6.1.1:
+    a number without a fraction is an integer.
+    """
+    if type(value) is float:
+        is_whole = value.is_integer() and abs(value) <= _EXACT_FLOATS
+        return int(value) if is_whole else value
+    if type(value) is dict:
+        made: Any = {name: with_whole_numbers(each) for name, each in value.items()}
+        changed = any(made[name] is not each for name, each in value.items())
+        return made if changed else value
+    if type(value) is list:
+        made = [with_whole_numbers(each) for each in value]
+        changed = any(a is not b for a, b in zip(made, value, strict=True))
+        return made if changed else value
+    return value
+
+
+def validator_of(schema: Mapping[str, Any], what: str) -> SchemaValidator | None:
+    """Return what checks values; ``None`` where jsonschema-rs is not installed.
+
+    Raises:
+        ValueError: The schema is none.
+    """
+    from mcpwire.protocol.output_validation import SchemaValidator
+
+    try:
+        return SchemaValidator(schema)
+    except LocalProtocolError:
+        return None
+    except RemoteProtocolError as error:
+        raise ValueError(f"{what}: {error}") from error

@@ -1,1 +1,0 @@
-"""Type hints made usable: what msgspec reads of them, and their JSON Schemas."""

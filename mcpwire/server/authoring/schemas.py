@@ -1,0 +1,1039 @@
+"""JSON Schemas of type hints, as few and as plain as models and clients want them.
+
+msgspec and pydantic write them with references; here each reference is replaced by what
+it means, unless that contains itself.
+
+Type hints put into the words that msgspec understands.
+
+What it does not: constraints of other libraries and of `Arg`, unions of several
+classes, pydantic's own annotations. A hint without any of these stays as it is.
+
+Classes with fields, of whatever library: what they hold, and by default.
+
+What a type hint cannot say of a parameter: `Arg`, and what other libraries write.
+
+An annotation may carry a plain text (the description), an `Arg`, a `msgspec.Meta`, a
+pydantic ``Field`` or the constraints of `annotated_types`. Only the first two are known
+here; the others are read by the names of their attributes.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import contextlib
+import dataclasses
+import enum
+import functools
+import inspect
+import operator
+import re
+import types
+import typing
+from pathlib import PurePath
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    Required,
+    Union,
+)
+
+import attrs
+import msgspec
+
+from mcpwire.protocol.json_schema import mapped, rebuilt, walk
+from mcpwire.server.authoring.conversion import (
+    LENIENT,
+    STRICT,
+    Fault,
+    Foreign,
+    adapter_of,
+    is_pydantic,
+    places_of,
+    stands_for,
+    validate,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    Definitions = Mapping[str, dict[str, Any]]
+
+__all__ = [
+    "BOUNDS",
+    "MARKS",
+    "ORDER",
+    "PATTERN_LENGTH",
+    "TITLES",
+    "Arg",
+    "Field",
+    "Schemas",
+    "bare",
+    "check_pattern",
+    "defaults_of",
+    "described",
+    "facts_of",
+    "fields_of",
+    "has_fields",
+    "is_nullable",
+    "loses_defaults",
+    "members_of",
+    "translate",
+    "without_null",
+]
+
+BOUNDS: Final = (
+    "ge",
+    "gt",
+    "le",
+    "lt",
+    "min_length",
+    "max_length",
+    "multiple_of",
+    "pattern",
+)
+"""What a value may be bounded by; `msgspec.Meta` has the same names."""
+
+PATTERN_LENGTH: Final = 1_024
+"""The most characters that a pattern is searched in, unless `max_length` says more."""
+
+_SHOWN: Final = ("title", "description", "examples", "extra_json_schema")
+
+
+@attrs.frozen(kw_only=True, eq=False)  # hints have to be hashable
+class Arg:
+    """Says more about a parameter or a field, within ``Annotated``.
+
+    ::
+
+        def search(limit: Annotated[int, Arg("How many", ge=1, le=100)] = 10): ...
+    """
+
+    description: str | None = attrs.field(default=None, kw_only=False)
+    """What it means."""
+
+    title: str | None = None
+    """What to call it in front of people."""
+
+    ge: float | None = None
+    """The smallest number."""
+
+    gt: float | None = None
+    """What a number is above."""
+
+    le: float | None = None
+    """The largest number."""
+
+    lt: float | None = None
+    """What a number is below."""
+
+    multiple_of: float | None = None
+    """What a number can be divided by."""
+
+    min_length: int | None = None
+    """The fewest characters, items or members."""
+
+    max_length: int | None = None
+    """The most characters, items or members."""
+
+    pattern: str | None = None
+    """A regular expression that is found in a text. It is Python's, and may take much
+    time: the text has 1,024 characters at most, unless `max_length` is given. One that
+    repeats without limit what it already repeats, as ``(a+)*``, is refused when the
+    function is registered."""
+
+    examples: Sequence[Any] | None = None
+    """Values that could be given."""
+
+    header: str | None = None
+    """HTTP repeats the argument in the header field ``Mcp-Param-<header>`` (from
+    2026-07-28 on), so that intermediaries can route by it."""
+
+    choices: Mapping[str, str] | None = None
+    """Titles of the values that a form offers."""
+
+
+def facts_of(metadata: Iterable[Any]) -> dict[str, Any]:
+    """Return what the metadata of an annotation says, by the names of `Arg`.
+
+    What says nothing that is known is passed over. The last one counts.
+    """
+    facts: dict[str, Any] = {}
+    for item in metadata:
+        facts.update(_facts(item))
+    return facts
+
+
+def _facts(item: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(item, str):
+        yield "description", item
+    elif isinstance(item, Arg):
+        yield from _given(item, attrs.fields_dict(Arg))
+    elif not isinstance(item, type):
+        # pydantic's `Field` keeps its constraints in a list of `annotated_types`.
+        inner = getattr(item, "metadata", None)
+        if isinstance(inner, (list, tuple)):
+            for constraint in inner:
+                yield from _facts(constraint)
+        yield from _given(item, (*BOUNDS, *_SHOWN))
+        documentation = getattr(item, "documentation", None)  # PEP 727
+        if isinstance(documentation, str):
+            yield "description", documentation
+
+
+def _given(item: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    for name in names:
+        value = getattr(item, name, None)
+        if value is not None and not callable(value):
+            yield name, value
+
+
+# --- patterns
+
+_TOKEN: Final = re.compile(
+    r"(?P<repeat>(?:[*+?]|\{(?:\d+(?:,\d*)?|,\d*)\})[+?]?)"
+    r"|(?P<other>\(\?(?:#[^)]*|P=\w+|[aiLmsux]+)\)|[\^$|]|\\(?:[AbBZ]|[1-9]\d?))"
+    r"|(?P<open>\((?:\?(?:P<\w+>|[aiLmsux-]*:|[=!>]|<[=!]|\(\w+\)))?)"
+    r"|(?P<close>\))"
+    r"|(?P<one>\\(?:x\w{2}|u\w{4}|U\w{8}|N\{[^}]*\}|[0-7]{1,3}|.)"
+    r"|\[\^?\]?(?:[^\]\\]|\\.)*\]|.)",
+    re.DOTALL,
+)
+"""The parts of a regular expression; `one` stands for one character of the text."""
+
+
+_CHARACTERS: Final = range(0x10000)
+"""Those that patterns are about."""
+
+
+@attrs.define
+class _Group:
+    """A group of a pattern, as far as it has been read."""
+
+    start: int = 0
+    is_atomic: bool = False
+    """Whether what it took is never tried in another way."""
+    repeated: str = ""
+    """Something in it that is repeated without limit."""
+    ones: list[str] = attrs.field(factory=list)
+    repeats: set[int] = attrs.field(factory=set)
+    """Which of these are repeated."""
+    is_plain: bool = True
+    """Whether it holds nothing else."""
+
+    def is_open(self) -> bool:
+        """Tell whether there may be many ways to cut a text into repeats of it.
+
+        There is one where it begins or ends with what none of the rest stands for, such
+        as the hyphen of ``(-[a-z]+)*``, and only one part of that is repeated.
+        """
+        if not self.repeated or self.is_atomic:
+            return False
+        if not self.is_plain or len(self.repeats) != 1:
+            return True
+        first, last = self.ones[0], self.ones[-1]
+        return not (
+            (0 not in self.repeats and _is_apart(first, self.ones[1:]))
+            or (
+                len(self.ones) - 1 not in self.repeats
+                and _is_apart(last, self.ones[:-1])
+            )
+        )
+
+
+def check_pattern(pattern: str) -> None:
+    """Check that a regular expression does not repeat what it repeats, without limits.
+
+    Such a one can take time that doubles with each character of a text. It must be one
+    that `re` takes.
+
+    Raises:
+        TypeError: It does.
+    """
+    groups = [_Group()]
+    before = ""
+    closed: _Group | None = None  # a group that ends just before the token
+    for token in _TOKEN.finditer(pattern):
+        group, kind, text = groups[-1], token.lastgroup, token[0]
+        if kind == "repeat":
+            if _is_unlimited(text):
+                if closed is not None and closed.is_open():
+                    raise TypeError(
+                        f"the pattern {pattern!r} repeats {before!r} without limit and "
+                        f"in it {closed.repeated!r}, which can take exponential time: "
+                        "limit one of them, such as {0,20}"
+                    )
+                group.repeated = before + text
+            group.repeats.add(len(group.ones) - 1)
+            continue
+        before, closed = text, None
+        if kind == "open":
+            groups.append(_Group(token.start(), is_atomic=text == "(?>"))
+        elif kind == "close":
+            closed = groups.pop()
+            before = pattern[closed.start : token.end()]
+            groups[-1].is_plain = False
+            if not closed.is_atomic:
+                groups[-1].repeated = groups[-1].repeated or closed.repeated
+        elif kind == "one":
+            group.ones.append(text)
+        else:
+            group.is_plain = False
+
+
+def _is_unlimited(repeat: str) -> bool:
+    """Tell whether it has no upper limit, and can give back what it took."""
+    return (repeat[0] in "*+" or ",}" in repeat) and not repeat[1:].endswith("+")
+
+
+def _is_apart(one: str, others: list[str]) -> bool:
+    """Tell whether no character that it stands for is one of the others'."""
+    both = re.compile(f"(?={one})(?:{'|'.join(others)})", re.IGNORECASE | re.DOTALL)
+    return both.search("".join(map(chr, _CHARACTERS))) is None
+
+
+MARKS: Final = frozenset({Required, NotRequired})
+"""What a field of a TypedDict may have around its hint."""
+
+
+class Field(NamedTuple):
+    """A field of a class: on the wire, in its constructor, and what it holds."""
+
+    name: str
+    parameter: str
+    hint: Any
+    is_needed: bool
+
+
+def fields_of(kind: Any) -> list[Field]:
+    """Return the fields of a class; none where they are nobody else's business.
+
+    Raises:
+        TypeError: A hint cannot be read.
+    """
+    if typing.is_typeddict(kind):
+        return [_member(kind, name, hint) for name, hint in _hints(kind).items()]
+    if attrs.has(kind):
+        own = _hints(kind)
+        return [
+            Field(
+                field.name,
+                field.alias or field.name,
+                own.get(field.name, Any),
+                field.default is attrs.NOTHING,
+            )
+            for field in attrs.fields(kind)
+            if field.init
+        ]
+    if not dataclasses.is_dataclass(kind):
+        return []
+    hints = _hints(kind)
+    missing = dataclasses.MISSING
+    return [
+        Field(f.name, f.name, hints[f.name], f.default is f.default_factory is missing)
+        for f in dataclasses.fields(kind)
+        if f.init
+    ]
+
+
+def has_fields(kind: Any) -> bool:
+    """Tell whether `fields_of` knows the fields of a class."""
+    return (
+        typing.is_typeddict(kind) or attrs.has(kind) or dataclasses.is_dataclass(kind)
+    )
+
+
+def _member(kind: Any, name: str, hint: Any) -> Field:
+    # `__required_keys__` does not see NotRequired in annotations that are text.
+    mark = typing.get_origin(hint)
+    is_needed = mark is Required or (
+        mark is not NotRequired and name in kind.__required_keys__
+    )
+    return Field(
+        name, name, typing.get_args(hint)[0] if mark in MARKS else hint, is_needed
+    )
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(kind, include_extras=True)
+    except NameError as error:
+        raise TypeError(
+            f"a hint in {kind.__name__} names {error.name!r}, which is not known there"
+        ) from error
+
+
+def defaults_of(kind: Any) -> dict[str, Any]:
+    """Return the defaults of a class that are plain enough to be shown."""
+    if attrs.has(kind):
+        found = {f.name: f.default for f in attrs.fields(kind)}
+    elif dataclasses.is_dataclass(kind):
+        found = {f.name: f.default for f in dataclasses.fields(kind)}
+    else:
+        found = {}
+    plain = (str, int, float, bool, type(None))
+    return {
+        name: value.value if isinstance(value, enum.Enum) else value
+        for name, value in found.items()
+        if isinstance(value, (*plain, enum.Enum)) and value is not attrs.NOTHING
+    }
+
+
+def described(
+    kind: Any, fields: Sequence[Field], schemas: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the schema of a class, made of those of its fields."""
+    made: dict[str, Any] = {"title": kind.__name__, "type": "object"}
+    text = vars(kind).get("__doc__")
+    # A dataclass without one gets its signature.
+    if text and not text.startswith(f"{kind.__name__}("):
+        made["description"] = inspect.cleandoc(text)
+    defaults = defaults_of(kind)
+    made["properties"] = {
+        field.name: {**schema, "default": defaults[field.name]}
+        if field.name in defaults
+        else schema
+        for field, schema in zip(fields, schemas, strict=True)
+    }
+    required = [field.name for field in fields if field.is_needed]
+    return {**made, "required": required} if required else made
+
+
+def loses_defaults(kind: type) -> bool:
+    """Tell whether msgspec makes objects of a class that lack what was not given.
+
+    It leaves a dataclass's defaults where they are, in the class, and writes only what
+    it finds in the object.
+    """
+    return (
+        dataclasses.is_dataclass(kind)
+        and hasattr(kind, "__dict__")
+        and any(f.default is not dataclasses.MISSING for f in dataclasses.fields(kind))
+    )
+
+
+ORDER: Final = "x-mcpwire-order"
+"""Says in which order the values of an enum stand; it does not leave this package."""
+
+TITLES: Final = "x-mcpwire-titles"
+"""Says what the values of an enum are called; forms make something of it."""
+
+_REFERENCE: Final = "#/$defs/"
+_LARGEST: Final = 5_000
+"""Subschemas; what would have more without references keeps them."""
+
+_LARGEST_PART: Final = 330
+
+
+class Schemas:
+    """Makes schemas that stand in one document.
+
+    Attributes:
+        definitions: What its references mean: the types that contain themselves.
+    """
+
+    def __init__(self, *, for_input: bool, has_titles: bool = False) -> None:
+        self.definitions: dict[str, Any] = {}
+        self._made: dict[type[Foreign], dict[str, Any]] = {}
+        # Those that are just being described, with the names that they need.
+        self._open: dict[type[Foreign], str | None] = {}
+        self._dropped = (ORDER,) if has_titles else (ORDER, TITLES)
+        self._for_input = for_input
+        self._tidy = _tidied if for_input else _left
+
+    def of(self, hints: Sequence[Any]) -> list[dict[str, Any]]:
+        """Return the schema of each hint, as `translate` left it.
+
+        Raises:
+            TypeError: One has none; says which.
+        """
+        raw, definitions = msgspec.json.schema_components(
+            hints, schema_hook=self._describe, ref_template=_REFERENCE + "{name}"
+        )
+        return self._resolved(raw, definitions)
+
+    def whole(self, hint: Any) -> dict[str, Any]:
+        """Return the schema of a hint as a document of its own."""
+        (schema,) = self.of([hint])
+        reference = schema.get("$ref")
+        if reference is not None:  # its root says what it is, for readers in a hurry
+            own = self.definitions[reference.removeprefix(_REFERENCE)]
+            schema = {**own, **{k: v for k, v in schema.items() if k != "$ref"}}
+        return self.finish(schema)
+
+    def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the document: a schema and what it refers to."""
+        if not self.definitions:
+            return schema
+        return {**schema, "$defs": self.definitions}
+
+    def adapted(self, hint: Any) -> dict[str, Any]:
+        """Return the schema that pydantic makes of a hint."""
+        schema = adapter_of(hint).json_schema(
+            by_alias=True,
+            mode="validation" if self._for_input else "serialization",
+            ref_template=_REFERENCE + "{model}",
+        )
+        definitions = schema.pop("$defs", {})
+        return self._resolved([schema], definitions)[0]
+
+    def _describe(self, kind: Any) -> dict[str, Any]:
+        if issubclass(kind, Foreign):
+            return self._described(kind)
+        if is_pydantic(kind):
+            return self.adapted(kind)
+        if issubclass(kind, PurePath):
+            return {"type": "string", "format": "path"}
+        raise TypeError(f"{kind!r} has no JSON form")
+
+    def _described(self, kind: type[Foreign]) -> dict[str, Any]:
+        """Return the schema of a stand-in, or a reference to it."""
+        if kind in self._made:
+            return self._made[kind]
+        if kind in self._open:
+            name = self._open[kind] or self._free_name(kind.__name__, {})
+            self._open[kind] = name
+            self.definitions.setdefault(name, {})
+            return {"$ref": _REFERENCE + name}
+        self._open[kind] = None
+        made = self._tidy(_without_noise(kind.describe(self)))
+        own = self._open.pop(kind)
+        if own is None and sum(1 for _ in walk(made)) > _LARGEST_PART:
+            own = self._free_name(kind.__name__, {})
+        if own is not None:
+            self.definitions[own] = made
+            made = {"$ref": _REFERENCE + own}
+        self._made[kind] = made
+        return made
+
+    def _free_name(self, name: str, schema: dict[str, Any]) -> str:
+        """Return a name that no other definition has."""
+        free, number = name, 2
+        while self.definitions.get(free, schema) != schema:
+            free, number = f"{name}_{number}", number + 1
+        return free
+
+    def _resolved(
+        self, schemas: Sequence[dict[str, Any]], definitions: Definitions
+    ) -> list[dict[str, Any]]:
+        kept = _recursive(definitions)
+        resolver = _Resolver(definitions, kept, self._tidy, self._dropped)
+        try:
+            made = [resolver.schema(schema) for schema in schemas]
+            for name in kept:
+                resolver.keep(name)
+        except _TooLarge:
+            resolver = _Resolver(
+                definitions, set(definitions), self._tidy, self._dropped
+            )
+            made = [resolver.schema(schema) for schema in schemas]
+            for name in definitions:
+                resolver.keep(name)
+        return self._adopt(made, resolver.kept)
+
+    def _adopt(
+        self, made: list[dict[str, Any]], kept: dict[str, dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Take over definitions, under new names where theirs mean something else."""
+        taken = {}
+        for name, schema in kept.items():
+            free = self._free_name(name, schema)
+            if free != name:
+                taken[_REFERENCE + name] = _REFERENCE + free
+        names = {name: taken.get(_REFERENCE + name, _REFERENCE + name) for name in kept}
+        for name, schema in kept.items():
+            self.definitions[names[name].removeprefix(_REFERENCE)] = _renamed(
+                schema, taken
+            )
+        return [_renamed(schema, taken) for schema in made]
+
+
+def is_nullable(schema: Mapping[str, Any]) -> bool:
+    """Tell whether a schema takes null beside something else, in so many words."""
+    return {"type": "null"} in schema.get("anyOf", ())
+
+
+def without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema that does not mention null as one of the choices."""
+    if not is_nullable(schema):
+        return schema
+    left = [each for each in schema["anyOf"] if each != {"type": "null"}]
+    rest = {name: value for name, value in schema.items() if name != "anyOf"}
+    if len(left) == 1:
+        return {**left[0], **rest}
+    return {**rest, "anyOf": left}
+
+
+class _TooLarge(Exception):
+    """Without references there would be too much."""
+
+
+class _Resolver:
+    """Replaces references by what they mean."""
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        kept: set[str],
+        tidy: Callable[[dict[str, Any]], dict[str, Any]],
+        dropped: Sequence[str],
+    ) -> None:
+        self._definitions = definitions
+        self._to_keep = kept
+        self._tidy = tidy
+        self._dropped = dropped
+        self._left = _LARGEST if len(kept) < len(definitions) else None
+        self.kept: dict[str, dict[str, Any]] = {}
+
+    def keep(self, name: str) -> None:
+        """Take a definition along."""
+        self.kept[name] = self.schema(self._definitions[name])
+
+    def schema(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """Return a subschema without references to what is not kept."""
+        if self._left is not None:
+            self._left -= 1
+            if self._left < 0:
+                raise _TooLarge
+        left = {key: value for key, value in raw.items() if key not in self._dropped}
+        made = rebuilt(left, self.schema)
+        order = raw.get(ORDER)
+        reference = made.get("$ref")
+        if isinstance(reference, str):
+            name = reference.removeprefix(_REFERENCE)
+            if name in self._definitions and name not in self._to_keep:
+                del made["$ref"]
+                made = {**self.schema(self._definitions[name]), **made}
+        if order is not None:
+            made["enum"] = order
+        return self._tidy(_without_noise(made))
+
+
+def _left(schema: dict[str, Any]) -> dict[str, Any]:
+    return schema
+
+
+def _tidied(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return an object's schema in which what may be left out is not also null."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return schema
+    required = schema.get("required", ())
+    tidied = {}
+    for name, raw in properties.items():
+        tidied[name] = raw
+        if name not in required and raw.get("default", name) is None:
+            plain = {key: value for key, value in raw.items() if key != "default"}
+            tidied[name] = without_null(plain)
+    return {**schema, "properties": tidied}
+
+
+def _without_noise(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without an empty list, and without titles that repeat names."""
+    if schema.get("required") == []:
+        schema = {name: value for name, value in schema.items() if name != "required"}
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        for name, inner in properties.items():
+            if inner.get("title") == name.replace("_", " ").title():
+                properties[name] = {k: v for k, v in inner.items() if k != "title"}
+    return schema
+
+
+def _recursive(definitions: Definitions) -> set[str]:
+    """Return the names of the definitions that contain themselves."""
+    direct = {name: _referred(schema) for name, schema in definitions.items()}
+    found = set()
+    for name, first in direct.items():
+        reached: set[str] = set()
+        pending = list(first)
+        while pending:
+            inner = pending.pop()
+            if inner not in reached:
+                reached.add(inner)
+                pending += direct.get(inner, ())
+        if name in reached:
+            found.add(name)
+    return found
+
+
+def _referred(schema: dict[str, Any]) -> set[str]:
+    references = (each.get("$ref") for each in walk(schema))
+    return {
+        each.removeprefix(_REFERENCE) for each in references if isinstance(each, str)
+    }
+
+
+def _renamed(schema: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    def visit(each: dict[str, Any]) -> dict[str, Any]:
+        name = names.get(each.get("$ref", ""))
+        return each if name is None else {**each, "$ref": name}
+
+    return mapped(schema, visit) if names else schema
+
+
+@attrs.frozen(eq=False)
+class Known:
+    """What stands for the classes and aliases that were met so far."""
+
+    is_exact: bool
+    """Whether objects with unknown members are refused."""
+
+    stands: dict[Any, Any] = attrs.field(factory=dict)
+
+
+_UNIONS: Final = frozenset({Union, types.UnionType})
+_NUMBERS: Final = ("ge", "gt", "le", "lt", "multiple_of")
+_LENGTHS: Final = ("min_length", "max_length")
+
+
+def bare(hint: Any) -> Any:
+    """Return a hint without metadata, aliases and marks."""
+    while True:
+        origin = typing.get_origin(hint)
+        if origin is Annotated or origin in MARKS:
+            hint = typing.get_args(hint)[0]
+        elif hasattr(hint, "__supertype__"):
+            hint = hint.__supertype__
+        elif _is_alias(hint):
+            hint = hint.__value__
+        else:
+            return hint
+
+
+def members_of(hint: Any) -> tuple[Any, ...]:
+    """Return the members of a union; of anything else itself."""
+    hint = bare(hint)
+    if typing.get_origin(hint) in _UNIONS:
+        return typing.get_args(hint)
+    return (hint,)
+
+
+def translate(hint: Any, *, is_exact: bool = False) -> Any:
+    """Return a hint that msgspec reads as the author means it.
+
+    With `is_exact`, an object may have no members that its dataclass, attrs class or
+    typed dict lacks.
+
+    Raises:
+        TypeError: A constraint does not go with its type.
+    """
+    return _translate(hint, Known(is_exact))
+
+
+def _translate(hint: Any, known: Known) -> Any:
+    origin = typing.get_origin(hint)
+    if origin is Annotated:
+        made = _annotated(hint, known)
+    elif origin in _UNIONS:
+        made = _union(typing.get_args(hint), known)
+    elif origin is Literal:
+        made = _ordered(hint, [v for v in typing.get_args(hint) if v is not None])
+    elif origin in _CONTAINERS:
+        made = origin[
+            tuple(
+                inner if inner is Ellipsis else _translate(inner, known)
+                for inner in typing.get_args(hint)
+            )
+        ]
+    elif isinstance(hint, type):
+        made = _class(hint, known)
+    elif hasattr(hint, "__supertype__"):  # a NewType
+        made = _translate(hint.__supertype__, known)
+    elif _is_alias(hint):
+        if hint not in known.stands:
+            known.stands[hint] = hint  # what it is within itself
+            known.stands[hint] = _translate(hint.__value__, known)
+        made = known.stands[hint]
+    else:
+        made = hint
+    return made
+
+
+def _is_alias(hint: Any) -> bool:
+    """Tell whether a hint is what a ``type`` statement makes."""
+    return type(hint).__name__ == "TypeAliasType"
+
+
+_CONTAINERS: Final = frozenset(
+    {
+        list,
+        dict,
+        set,
+        frozenset,
+        tuple,
+        collections.abc.Collection,
+        collections.abc.Iterable,
+        collections.abc.Mapping,
+        collections.abc.MutableMapping,
+        collections.abc.MutableSequence,
+        collections.abc.MutableSet,
+        collections.abc.Sequence,
+        collections.abc.Set,
+    }
+)
+
+
+def _ordered(hint: Any, values: Sequence[Any]) -> Any:
+    """Have the values of an enum stand in the author's order."""
+    shown: dict[str, Any] = {ORDER: list(values)}
+    if values and all(isinstance(value, str) for value in values):
+        shown["type"] = "string"
+    return Annotated[hint, msgspec.Meta(extra_json_schema=shown)]
+
+
+# --- metadata
+
+
+def _annotated(hint: Any, known: Known) -> Any:
+    metadata = hint.__metadata__
+    if any(_is_pydantic_rule(item) for item in metadata):
+        return _adapted(hint)
+    facts = facts_of(metadata)
+    made = _bounded(
+        _translate(hint.__origin__, known),
+        {name: facts[name] for name in BOUNDS if name in facts},
+    )
+    extra = dict(facts.get("extra_json_schema", ()))
+    if "header" in facts:
+        # 2026-07-28 streamable-http, "Custom Headers from Tool Parameters".
+        extra["x-mcp-header"] = facts["header"]
+    if "choices" in facts:
+        extra[TITLES] = dict(facts["choices"])
+    shown: dict[str, Any] = {
+        name: facts[name]
+        for name in ("title", "description", "examples")
+        if name in facts
+    }
+    if "examples" in shown:
+        shown["examples"] = list(shown["examples"])
+    if extra:
+        shown["extra_json_schema"] = extra
+    return Annotated[made, msgspec.Meta(**shown)] if shown else made
+
+
+def _is_pydantic_rule(item: Any) -> bool:
+    kind = type(item)
+    module = kind.__module__ or ""
+    return module.startswith("pydantic.") and kind.__name__.endswith("Validator")
+
+
+def _adapted(hint: Any) -> Any:
+    adapter = adapter_of(hint)
+    stand = stands_for("Adapted")
+
+    def make(value: Any, *, strict: bool) -> Any:
+        return validate(adapter, value, strict=strict)
+
+    def describe(schemas: Schemas) -> dict[str, Any]:
+        return schemas.adapted(hint)
+
+    stand.make, stand.describe = make, describe
+    return stand
+
+
+def _bounded(hint: Any, bounds: dict[str, Any]) -> Any:
+    """Put bounds on a hint; on a union, on those members that they are about.
+
+    Raises:
+        TypeError: They are about nothing there, or a pattern is dangerous.
+    """
+    if not bounds:
+        return hint
+    if typing.get_origin(hint) in _UNIONS:
+        parts = [_takes(each, bounds) for each in typing.get_args(hint)]
+        missing = bounds.keys() - {name for part in parts for name in part}
+        if not missing:
+            members = zip(typing.get_args(hint), parts, strict=True)
+            return _joined([_bounded(*each) for each in members])
+        bounds = {name: bounds[name] for name in missing}
+    if "pattern" in bounds and bare(hint) is str:
+        bounds = {"max_length": PATTERN_LENGTH, **bounds}
+    bounded = Annotated[hint, msgspec.Meta(**bounds)]
+    _probe(bounded)
+    if "pattern" in bounds:
+        check_pattern(bounds["pattern"])
+    return bounded
+
+
+def _takes(hint: Any, bounds: dict[str, Any]) -> dict[str, Any]:
+    """Return those bounds that can be put on a member of a union."""
+    plain = bare(hint)
+    kind = typing.get_origin(plain) or plain
+    names: tuple[str, ...] = ()
+    if kind in {int, float}:
+        names = _NUMBERS
+    elif kind is str:
+        names = (*_LENGTHS, "pattern")
+    elif kind is bytes or kind in _CONTAINERS:
+        names = _LENGTHS
+    return {name: bounds[name] for name in names if name in bounds}
+
+
+def _probe(hint: Any) -> None:
+    """Have msgspec read a hint.
+
+    Raises:
+        TypeError: It cannot.
+    """
+    with contextlib.suppress(msgspec.ValidationError):  # it does not fit, of course
+        msgspec.convert(object(), hint)
+
+
+# --- unions
+
+
+def _union(arguments: Iterable[Any], known: Known) -> Any:
+    made = tuple(_translate(each, known) for each in arguments)
+    union = _joined(made)
+    return union if _is_readable(union) else _one_of(made)
+
+
+def _joined(members: Iterable[Any]) -> Any:
+    return functools.reduce(operator.or_, members)
+
+
+def _is_readable(union: Any) -> bool:
+    try:
+        _probe(union)
+    except TypeError:
+        return False
+    return True
+
+
+def _one_of(members: tuple[Any, ...]) -> Any:
+    """Return a type that takes the first member that a value fits."""
+    chosen = [each for each in members if each is not type(None)]
+    names = " or ".join(_name(each) for each in chosen)
+
+    def make(value: Any, *, strict: bool) -> Any:
+        hook = STRICT if strict else LENIENT
+        for member in chosen:
+            try:
+                return msgspec.convert(
+                    value, member, strict=strict, str_keys=True, dec_hook=hook
+                )
+            except msgspec.ValidationError:
+                continue
+        raise Fault([((), f"expected {names}")])
+
+    def describe(schemas: Schemas) -> dict[str, Any]:
+        return {"anyOf": schemas.of(chosen)}
+
+    one = stands_for("OneOf")
+    one.make, one.describe = make, describe
+    return one if len(chosen) == len(members) else _joined([one, type(None)])
+
+
+def _name(hint: Any) -> str:
+    plain = bare(hint)
+    return plain.__name__ if isinstance(plain, type) else str(plain)
+
+
+# --- classes
+
+
+def _class(kind: type, known: Known) -> Any:
+    if kind is object:
+        return Any
+    if issubclass(kind, enum.Enum):
+        return _ordered(kind, [member.value for member in kind])
+    if _needs_adapter(kind):
+        return _adapted(kind)
+    if kind not in known.stands:
+        known.stands[kind] = kind
+        if (known.is_exact and has_fields(kind)) or _is_strange(kind):
+            _mirror(kind, known)
+    return known.stands[kind]
+
+
+def _needs_adapter(kind: type) -> bool:
+    """Tell whether pydantic has to build a type, and the type cannot ask it to.
+
+    For msgspec, a dataclass of pydantic would be one without any rules.
+    """
+    return is_pydantic(kind) and not hasattr(kind, "model_validate_json")
+
+
+def _is_strange(hint: Any) -> bool:
+    """Tell whether something in a hint is not in msgspec's own words."""
+    seen: dict[int, Any] = {}
+    pending = [hint]
+    while pending:
+        one = pending.pop()
+        if id(one) in seen:
+            continue
+        seen[id(one)] = one  # kept, so that no other gets its identity
+        if _is_strange_itself(one):
+            return True
+        if typing.get_origin(one) is Annotated:
+            check_pattern(facts_of(one.__metadata__).get("pattern", ""))
+        pending += _parts(one)
+    return False
+
+
+def _parts(hint: Any) -> list[Any]:
+    """Return the hints that one is made of."""
+    if isinstance(hint, type) and typing.get_origin(hint) is None:
+        return [field.hint for field in fields_of(hint)]
+    if _is_alias(hint):
+        return [hint.__value__]
+    if typing.get_origin(hint) is Literal:
+        return []
+    return [each for each in typing.get_args(hint) if each is not Ellipsis]
+
+
+def _is_strange_itself(hint: Any) -> bool:
+    origin = typing.get_origin(hint)
+    if isinstance(hint, type) and origin is None:
+        return _needs_adapter(hint) or loses_defaults(hint)
+    if origin is Annotated:
+        own = msgspec.Meta
+        return any(type(i) is not own and facts_of([i]) for i in hint.__metadata__)
+    return origin in _UNIONS and not _is_readable(hint)
+
+
+def _mirror(kind: Any, known: Known) -> None:
+    """Have a stand-in for a class, built of fields in msgspec's words."""
+    # Known before it is made, because its fields may hold it.
+    stand = known.stands[kind] = stands_for(kind.__name__)
+    fields = fields_of(kind)
+    hints = [_translate(field.hint, known) for field in fields]
+    inner = [f"field_{number}" for number in range(len(fields))]
+    mirror = msgspec.defstruct(
+        kind.__name__,
+        [
+            (own, hint, *_unset_unless(field.is_needed))
+            for own, hint, field in zip(inner, hints, fields, strict=True)
+        ],
+        rename=dict(zip(inner, (field.name for field in fields), strict=True)),
+        kw_only=True,
+        forbid_unknown_fields=known.is_exact,
+    )
+    parameters = [field.parameter for field in fields]
+
+    def make(value: Any, *, strict: bool) -> Any:
+        hook = STRICT if strict else LENIENT
+        try:
+            made = msgspec.convert(
+                value, mirror, strict=strict, str_keys=True, dec_hook=hook
+            )
+        except msgspec.ValidationError as error:
+            # Its path would be lost: msgspec takes the place of the whole for it.
+            raise Fault(places_of(error)) from error
+        given = zip(parameters, msgspec.structs.astuple(made), strict=True)
+        return kind(**{name: v for name, v in given if v is not msgspec.UNSET})
+
+    def describe(schemas: Schemas) -> dict[str, Any]:
+        made = described(kind, fields, schemas.of(hints))
+        return {**made, "additionalProperties": False} if known.is_exact else made
+
+    stand.make, stand.describe = make, describe
+
+
+def _unset_unless(is_needed: bool) -> tuple[Any, ...]:  # noqa: FBT001 - its one subject
+    return () if is_needed else (msgspec.UNSET,)

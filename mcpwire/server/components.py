@@ -1,0 +1,804 @@
+"""The components of one kind: what is there, for whom, and in which order.
+
+What a list shows can be used, and nothing else can: both ask `Table`.
+
+What a server offers, one value each: a tool, a resource, a template, a prompt.
+
+What a list shows of a component, at each revision.
+
+A definition is written once, as the newest revision has it. Members that an older one
+does not know are left out there: which these are, the wire types say.
+
+What every function that a server's author registers has: a name, a place to run.
+
+The options with which functions are registered, named once.
+
+Type checkers read them, and so does `check_options`: an option that is spelled wrongly
+would else protect, hide or bound nothing, without a word.
+
+Cuts lists into pages, by cursors that stand change.
+
+A cursor names the last item that was given and the first that was not, so what comes or
+goes elsewhere in the list moves nothing. Only items that the client may see are looked
+at: a cursor made up finds nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from base64 import b64decode, urlsafe_b64encode
+from operator import attrgetter
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    TypedDict,
+    TypeVar,
+)
+from weakref import WeakKeyDictionary
+
+import attrs
+
+from mcpwire.errors import InvalidParams
+from mcpwire.types import encode
+from mcpwire.types._base import WireType
+from mcpwire.versions import LATEST_SESSION
+from mcpwire.wire.json import encode as encode_json
+from mcpwire.wire.json import loads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Self
+
+    from mcpwire.server.authoring.signature import Signature
+    from mcpwire.server.calling import Calling, Slots
+    from mcpwire.server.context import Context
+    from mcpwire.server.request import RequestContext
+    from mcpwire.types import Annotations, Icon, PromptArgument
+    from mcpwire.types.tools import ToolAnnotations
+    from mcpwire.versions import Revision
+    from mcpwire.wire.headers import ParamHeader
+
+    Visible = Callable[[Context, "Component"], bool]
+
+    """Whether a component is there for who asks; for the list and for its use."""
+
+    Kind = str
+
+    """``"tool"``, ``"resource"``, ``"template"`` or ``"prompt"``."""
+
+    T = TypeVar("T")
+
+__all__ = [
+    "ON_DUPLICATE",
+    "Component",
+    "ComponentKeywords",
+    "DirectoryKeywords",
+    "FileKeywords",
+    "Handle",
+    "PromptKeywords",
+    "ResourceKeywords",
+    "Table",
+    "Tool",
+    "ToolKeywords",
+    "check_options",
+    "check_page_size",
+    "compose",
+    "list_page",
+    "name_of",
+    "object_of",
+    "page_of",
+    "runs_in_thread",
+    "trim",
+]
+
+_TYPES: Final = {
+    "prompt": "Prompt",
+    "resource": "Resource",
+    "template": "ResourceTemplate",
+    "tool": "Tool",
+}
+
+
+def trim(
+    kind: Kind, definition: Mapping[str, Any], revision: Revision
+) -> dict[str, Any]:
+    """Return a definition without what a revision does not know.
+
+    Raises:
+        InvalidMessage: It is no definition at all; names the member.
+    """
+    from mcpwire import types
+
+    cls = getattr(types, _TYPES[kind])
+    shown: dict[str, Any] = encode(types.decode(cls, dict(definition)), revision)
+    # 2025-11-25 schema, Tool: the root of an output schema is an object there.
+    output = shown.get("outputSchema")
+    if output and revision <= LATEST_SESSION and output.get("type") != "object":
+        del shown["outputSchema"]
+    return shown
+
+
+def compose(
+    required: Mapping[str, Any],
+    *,
+    icons: Iterable[Any] = (),
+    annotations: Any = None,
+    meta: Mapping[str, Any] | None = None,
+    **optional: Any,
+) -> dict[str, Any]:
+    """Return a definition: what it must have, and of the rest what is given."""
+    definition = dict(required)
+    definition.update((k, v) for k, v in optional.items() if v is not None)
+    shown = [_icon(icon) for icon in icons]
+    if shown:
+        definition["icons"] = shown
+    if annotations is not None:
+        definition["annotations"] = object_of(annotations)
+    if meta:
+        definition["_meta"] = dict(meta)
+    return definition
+
+
+def _icon(icon: Any) -> dict[str, Any]:
+    return {"src": icon} if isinstance(icon, str) else object_of(icon)
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """Return the JSON object of a wire type, or of a mapping."""
+    if isinstance(value, WireType):
+        return encode(value)
+    return dict(value)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return what a function is called.
+
+    Raises:
+        ValueError: It has no name; one must be given.
+    """
+    inner = getattr(function, "func", function)  # of a partial
+    name = getattr(inner, "__name__", None)
+    if name is None or name == "<lambda>":
+        raise ValueError(f"give {function!r} a name by name=")
+    return str(name)
+
+
+def runs_in_thread(signature: Signature, wanted: bool | None) -> bool:  # noqa: FBT001 - an option as it was given
+    """Tell whether a function runs in a worker thread; plain ones do by default.
+
+    Raises:
+        ValueError: A thread is wanted for one that is async.
+    """
+    if wanted and signature.is_async:
+        raise ValueError("thread=True is for plain functions, and this one is async")
+    return not signature.is_async if wanted is None else wanted
+
+
+class ComponentKeywords(TypedDict, total=False):
+    """What every kind of component takes."""
+
+    name: str | None
+    """Its name; that of the function where it is left out."""
+
+    title: str | None
+    """Its name for people."""
+
+    description: str | None
+    """What it is for; the function's docstring where it is left out."""
+
+    icons: Iterable[Icon | str] | None
+    meta: Mapping[str, Any] | None
+    """Its `_meta`."""
+
+    scopes: Iterable[str]
+    """What a principal must have been granted to use it over HTTP."""
+
+    tags: Iterable[str]
+    """Labels for a `visible` predicate; clients do not see them."""
+
+    visible: Visible | None
+    """Takes a `Context` and the component; whether it is there for who asks."""
+
+
+class ToolKeywords(ComponentKeywords, total=False):
+    """What a tool takes beside that."""
+
+    input_schema: Mapping[str, Any] | None
+    """The JSON Schema of the arguments; the function then takes them as one dict."""
+
+    output_schema: Mapping[str, Any] | None
+    """The JSON Schema of the structured result."""
+
+    structured: bool | None
+    """Whether there is a structured result; ``None``: where the return hint has one."""
+
+    annotations: ToolAnnotations | Mapping[str, Any] | None
+    """Hints for clients: whether it reads only, destroys, may be repeated."""
+
+    timeout: float | None
+    """How long a call may take, in seconds."""
+
+    concurrency: int | None
+    """How many calls run at once; others wait."""
+
+    task: Literal["forbidden", "optional", "required"]
+    """Whether calls may or must be tasks."""
+
+    thread: bool | None
+    """Whether a plain function runs in a worker thread; ``None``: it does."""
+
+    coerce: bool | None
+    """Whether arguments of a wrong type are converted where that is plain."""
+
+
+class ResourceKeywords(ComponentKeywords, total=False):
+    """What a resource takes, or a template."""
+
+    mime_type: str | None
+    size: int | None
+    """How many bytes it has, where that is known; templates have none."""
+
+    annotations: Annotations | Mapping[str, Any] | None
+    """For whom it is, and how important."""
+
+    ttl_ms: int | None
+    """How long what was read may be kept, in milliseconds (2026-07-28)."""
+
+    cache_scope: Literal["public", "private"] | None
+    """Whether what was read may be given to others (2026-07-28)."""
+
+    unchecked: Iterable[str]
+    """Variables of a template whose values may be ``..`` or absolute paths."""
+
+    thread: bool | None
+    """Whether a plain function runs in a worker thread; ``None``: it does."""
+
+
+class FileKeywords(ResourceKeywords, total=False):
+    """What a file takes beside that."""
+
+    max_bytes: int
+    """How large a file may be that is read."""
+
+
+class DirectoryKeywords(FileKeywords, total=False):
+    """What a folder takes beside that."""
+
+    listed: bool
+    """Whether its files are in the list of resources."""
+
+    hidden: bool
+    """Whether what begins with a dot is there."""
+
+
+class PromptKeywords(ComponentKeywords, total=False):
+    """What a prompt takes."""
+
+    arguments: Iterable[PromptArgument | Mapping[str, Any]] | None
+    """Its arguments, where the function's parameters do not say them."""
+
+    thread: bool | None
+    """Whether a plain function runs in a worker thread; ``None``: it does."""
+
+
+_KNOWN: Final = {
+    "tool": ToolKeywords.__optional_keys__,
+    # The last two are for what makes its own resources: folders, extensions.
+    "resource": ResourceKeywords.__optional_keys__ | {"is_raw", "suggestions"},
+    "prompt": PromptKeywords.__optional_keys__,
+}
+
+_TEXTS: Final = frozenset({"name", "title", "description", "mime_type"})
+
+_SEVERAL: Final = frozenset({"scopes", "tags", "icons", "unchecked", "arguments"})
+"""What takes a list, of which a text would be one of letters."""
+
+
+def check_options(
+    kind: Literal["tool", "resource", "prompt"], given: Mapping[str, Any]
+) -> None:
+    """Refuse options that there are not, and values that cannot be meant.
+
+    Raises:
+        TypeError: There is such an option; names it.
+    """
+    for name, value in given.items():
+        if name not in _KNOWN[kind]:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, _KNOWN[kind], n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"a {kind} has no option {name!r}{meant}")
+        if value is None:
+            continue
+        if name in _TEXTS and not isinstance(value, str):
+            raise TypeError(f"{name} must be a text, got {value!r}")
+        if name in _SEVERAL and isinstance(value, str):
+            raise TypeError(f"{name} takes a list, got {value!r}")
+        if name == "visible" and not callable(value):
+            raise TypeError(f"visible must be a function, got {value!r}")
+
+
+@attrs.define(eq=False, kw_only=True)
+class Component:
+    """Something that a list shows and a request names."""
+
+    kind: ClassVar[str] = "tool"
+    """Which definition it has; see `definitions`."""
+
+    key: str
+    """Its name, URI or URI template, which no other of its kind has."""
+
+    definition: dict[str, Any]
+    """What the list shows of it, as the newest revision has it."""
+
+    scopes: frozenset[str] = frozenset()
+    """What a principal must have been granted to use it."""
+
+    tags: frozenset[str] = frozenset()
+    """Labels for a `visible` predicate; clients do not see them."""
+
+    visible: Visible | None = None
+    """Whether it is there for who asks; ``None``: for everybody."""
+
+    is_enabled: bool = True
+    """Whether it is there at all."""
+
+    calling: Calling | None = attrs.field(default=None, repr=False)
+    """How the server that it was registered with calls functions."""
+
+    _shown: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
+
+    def at(self, revision: Revision) -> dict[str, Any]:
+        """Return what the list shows at a revision."""
+        shown = self._shown.get(revision.name)
+        if shown is None:
+            shown = self._shown[revision.name] = trim(
+                self.kind, self.definition, revision
+            )
+        return shown
+
+    def renamed(self, key: str) -> Self:
+        """Return one like it that has another name."""
+        return attrs.evolve(self, key=key, definition={**self.definition, "name": key})
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<{type(self).__name__} {self.key!r}>"
+
+
+@attrs.define(eq=False, kw_only=True, repr=False)
+class Tool(Component):
+    """A function that a model may call."""
+
+    kind: ClassVar[str] = "tool"
+
+    function: Callable[..., Any]
+
+    signature: Signature
+    """Its parameters and what it returns, read once."""
+
+    runs_in_thread: bool = False
+
+    timeout: float | None = None
+    """How long a call may take, in seconds."""
+
+    slots: Slots | None = None
+    """Bounds how many calls run at once."""
+
+    is_direct: bool = False
+    """Whether a call is no more than awaiting the function with its arguments."""
+
+    task: str = "forbidden"
+    """Whether calls may (``"optional"``) or must (``"required"``) be tasks."""
+
+    param_headers: tuple[ParamHeader, ...] = ()
+    """Which arguments HTTP repeats in header fields, from 2026-07-28 on."""
+
+    options: dict[str, Any] = attrs.field(factory=dict)
+    """What it was registered with, for `replace`."""
+
+
+logger = logging.getLogger("mcpwire")
+
+ON_DUPLICATE: Final = ("error", "replace", "ignore")
+
+C = TypeVar("C", bound=Component)
+
+
+class Handle(Generic[C]):
+    """One component of a running server, to change it; clients are told.
+
+    Attributes:
+        component: What is registered now.
+    """
+
+    def __init__(self, table: Table[C], component: C) -> None:
+        self._table = table
+        self.component = component
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<Handle of {self.component!r}>"
+
+    def remove(self) -> None:
+        """Take it away; a call that runs goes on.
+
+        Raises:
+            KeyError: It is not there any more.
+        """
+        self._table.remove(self.component.key)
+
+    def replace(self, function: Callable[..., Any], **changes: Any) -> None:
+        """Put another function in its place, read anew; options stay but for these.
+
+        Raises:
+            KeyError: It is not there any more.
+            TypeError: The function cannot be used; nothing has changed then.
+        """
+        component = self._table.rebuild(self.component, function, changes)
+        self._table.replace(self.component.key, component)
+        self.component = component
+
+    def enable(self) -> None:
+        """Let it be there again."""
+        self._switch(is_enabled=True)
+
+    def disable(self) -> None:
+        """Hide it: no list shows it, and nobody can use it."""
+        self._switch(is_enabled=False)
+
+    def _switch(self, *, is_enabled: bool) -> None:
+        if self.component.is_enabled is not is_enabled:
+            self.component.is_enabled = is_enabled
+            self._table.changed()
+
+
+class _Mount(Generic[C]):
+    """Another table's components, under other names."""
+
+    def __init__(self, table: Table[C], prefix: str) -> None:
+        self.table = table
+        self.prefix = prefix
+        self._renamed: WeakKeyDictionary[C, C] = WeakKeyDictionary()
+
+    def get(self, key: str, request: RequestContext) -> C | None:
+        if not key.startswith(self.prefix):
+            return None
+        component = self.table.get(key[len(self.prefix) :], request)
+        return None if component is None else self._rename(component)
+
+    def all(self, request: RequestContext) -> list[C]:
+        return [self._rename(component) for component in self.table.all(request)]
+
+    def _rename(self, component: C) -> C:
+        if not self.prefix:
+            return component
+        renamed = self._renamed.get(component)
+        if renamed is None:
+            renamed = component.renamed(self.prefix + component.key)
+            self._renamed[component] = renamed
+        return renamed
+
+
+class Table(Generic[C]):
+    """The components of one kind, in the order in which they came.
+
+    Args:
+        noun: What they are, for error messages.
+        on_duplicate: What comes of a second one with the same key: ``"error"``,
+            ``"replace"`` or ``"ignore"``.
+        visible: Whether a component is there for who asks, beside its own predicate.
+        context_of: Makes the context that predicates get.
+        on_changed: Is told that something came, went or changed.
+        rebuild: Makes a component like another one around another function.
+
+    Attributes:
+        public: Those of its own that are there for everybody, by key.
+    """
+
+    def __init__(
+        self,
+        noun: str,
+        *,
+        on_duplicate: str = "error",
+        visible: Visible | None = None,
+        context_of: Callable[[RequestContext], Context],
+        on_changed: Callable[[], object],
+        rebuild: Callable[[C, Callable[..., Any], dict[str, Any]], C] | None = None,
+    ) -> None:
+        if on_duplicate not in ON_DUPLICATE:
+            raise ValueError(
+                f"on_duplicate must be one of {', '.join(ON_DUPLICATE)}, "
+                f"got {on_duplicate!r}"
+            )
+        self._noun = noun
+        self._on_duplicate = on_duplicate
+        self._visible = visible
+        self._context_of = context_of
+        self._on_changed = on_changed
+        self._rebuild = rebuild
+        self._components: dict[str, C] = {}
+        self._mounts: list[_Mount[C]] = []
+        self._mounted_in: list[Table[C]] = []
+        self.public: dict[str, C] = {}
+
+    # For who registers...
+
+    def __len__(self) -> int:
+        """Return how many there are, hidden ones too."""
+        return len(self._components)
+
+    def __iter__(self) -> Iterator[str]:
+        """Return their keys."""
+        return iter(list(self._components))
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether there is one with that key."""
+        return key in self._components
+
+    def __getitem__(self, key: str) -> Handle[C]:
+        """Return the handle of one.
+
+        Raises:
+            KeyError: There is none.
+        """
+        component = self._components.get(key)
+        if component is None:
+            raise KeyError(f"there is no {self._noun} {key!r}")
+        return Handle(self, component)
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<{len(self)} {self._noun}s: {', '.join(self)}>"
+
+    def add(self, component: C) -> Handle[C]:
+        """Add one at the end.
+
+        Raises:
+            ValueError: There is one with that key already.
+        """
+        key = component.key
+        found = self._components.get(key)
+        if found is not None:
+            if self._on_duplicate == "error":
+                raise ValueError(f"there is a {self._noun} {key!r} already")
+            logger.warning("there is a %s %r already", self._noun, key)
+            if self._on_duplicate == "ignore":
+                return Handle(self, found)
+        self._components[key] = component
+        self.changed()
+        return Handle(self, component)
+
+    def remove(self, key: str) -> None:
+        """Take one away.
+
+        Raises:
+            KeyError: There is none.
+        """
+        if self._components.pop(key, None) is None:
+            raise KeyError(f"there is no {self._noun} {key!r}")
+        self.changed()
+
+    def replace(self, key: str, component: C) -> None:
+        """Put another one in its place in the order.
+
+        Raises:
+            KeyError: There is none.
+            ValueError: The new one's key belongs to somebody else.
+        """
+        if key not in self._components:
+            raise KeyError(f"there is no {self._noun} {key!r}")
+        if component.key != key and component.key in self._components:
+            raise ValueError(f"there is a {self._noun} {component.key!r} already")
+        self._components = {
+            (component.key if k == key else k): (component if k == key else c)
+            for k, c in self._components.items()
+        }
+        self.changed()
+
+    def rebuild(
+        self, component: C, function: Callable[..., Any], changes: dict[str, Any]
+    ) -> C:
+        """Make a component like that one around another function."""
+        if self._rebuild is None:
+            raise TypeError(f"a {self._noun} cannot be given another function")
+        return self._rebuild(component, function, changes)
+
+    def changed(self) -> None:
+        """Say that the list is not what it was."""
+        self.public = {
+            key: component
+            for key, component in self._components.items()
+            if component.is_enabled
+            and self._visible is None
+            and component.visible is None
+        }
+        self._on_changed()
+        for table in self._mounted_in:
+            table.changed()
+
+    def mount(self, other: Table[C], prefix: str) -> None:
+        """Show what another table has, now and later, behind what is here.
+
+        Raises:
+            ValueError: That would show it in itself.
+        """
+        if other is self or other.shows(self):
+            raise ValueError("a server cannot be mounted on itself")
+        self._mounts.append(_Mount(other, prefix))
+        other._mounted_in.append(self)
+        self.changed()
+
+    def shows(self, other: Table[C]) -> bool:
+        """Tell whether another table is mounted here, or somewhere below."""
+        return any(m.table is other or m.table.shows(other) for m in self._mounts)
+
+    # For who asks...
+
+    def get(self, key: object, request: RequestContext) -> C | None:
+        """Return the component with that key if it is there for who asks."""
+        if type(key) is not str:
+            return None
+        component = self._components.get(key)
+        if component is not None:
+            return component if self._is_there(component, request) else None
+        for mount in self._mounts:
+            found = mount.get(key, request)
+            if found is not None:
+                return found if self._sees(found, request) else None
+        return None
+
+    def all(self, request: RequestContext) -> list[C]:
+        """Return what is there for who asks, in order."""
+        there = [c for c in self._components.values() if self._is_there(c, request)]
+        if not self._mounts:
+            return there
+        known = set(self._components)
+        for mount in self._mounts:
+            for component in mount.all(request):
+                if component.key not in known and self._sees(component, request):
+                    known.add(component.key)
+                    there.append(component)
+        return there
+
+    def depends_on_who_asks(self) -> bool:
+        """Tell whether not everybody sees the same."""
+        return (
+            self._visible is not None
+            or any(c.visible is not None for c in self._components.values())
+            or any(m.table.depends_on_who_asks() for m in self._mounts)
+        )
+
+    def _sees(self, component: C, request: RequestContext) -> bool:
+        """Ask this table's own predicate of what another one has shown."""
+        sees = self._visible
+        return sees is None or sees(self._context_of(request), component)
+
+    def _is_there(self, component: C, request: RequestContext) -> bool:
+        if not component.is_enabled:
+            return False
+        if self._visible is None and component.visible is None:
+            return True
+        context = self._context_of(request)
+        return all(
+            sees is None or sees(context, component)
+            for sees in (self._visible, component.visible)
+        )
+
+
+_MAX_CURSOR: Final = 256 * 1024
+"""Characters of a cursor; two keys and what encodes them are shorter."""
+
+
+def check_page_size(size: int | None) -> int | None:
+    """Return a page size; ``None``: everything is one page.
+
+    Raises:
+        ValueError: It is no integer above 0.
+    """
+    if size is not None and (type(size) is not int or size < 1):
+        raise ValueError(f"page_size must be an integer above 0, got {size!r}")
+    return size
+
+
+def page_of(
+    items: Sequence[T],
+    cursor: object,
+    *,
+    size: int | None,
+    name: str = "",
+    key: Callable[[T], str] = attrgetter("key"),
+) -> tuple[list[T], str | None]:
+    """Return a page, and the cursor of the next where there is one.
+
+    Args:
+        items: All that the client may see, in order.
+        cursor: What the client sent; ``None``: the first page.
+        size: How many items a page has; ``None``: all of them.
+        name: What the list is called, where its items have no `kind`; cursors of
+            another list are foreign.
+        key: Returns what tells an item from the others.
+
+    Raises:
+        InvalidParams: The cursor is none that was given out for this list, or what it
+            names is gone.
+    """
+    start = 0
+    if cursor is not None:
+        start = _start(items, cursor, name or _kind(items), key)
+    end = len(items) if size is None else start + size
+    if end >= len(items):
+        return list(items[start:]), None
+    told = [name or _kind(items), key(items[end - 1]), key(items[end])]
+    return list(items[start:end]), urlsafe_b64encode(encode_json(told)).decode()
+
+
+def _kind(items: Sequence[Any]) -> str:
+    return getattr(items[0], "kind", "") if items else ""
+
+
+def _start(
+    items: Sequence[T], cursor: object, name: str, key: Callable[[T], str]
+) -> int:
+    last, following = _read(cursor, name)
+    keys = [key(item) for item in items]
+    if last in keys:
+        return keys.index(last) + 1
+    if following in keys:
+        return keys.index(following)
+    raise _unknown()
+
+
+def _read(cursor: object, name: str) -> tuple[str, str]:
+    # 2026-07-28 server/utilities/pagination: an empty string is a cursor like others;
+    # here it is none that was given out.
+    if type(cursor) is not str or len(cursor) > _MAX_CURSOR:
+        raise _unknown()
+    try:
+        told = loads(b64decode(cursor, b"-_", validate=True))
+    except ValueError as error:  # no Base64, no JSON, no UTF-8
+        raise _unknown() from error
+    match told:
+        case [kind, str(last), str(following)] if kind == name:
+            return last, following
+    raise _unknown()
+
+
+def _unknown() -> InvalidParams:
+    return InvalidParams("params.cursor is none of this list: begin without one")
+
+
+def list_page(
+    name: str,
+    table: Table[Any],
+    params: dict[str, Any],
+    request: RequestContext,
+    *,
+    size: int | None,
+) -> dict[str, Any]:
+    """Return one page of a table as the result of its list method.
+
+    Args:
+        name: The member of the result that holds the page.
+        table: What is listed.
+        params: The request's.
+        request: Who asks.
+        size: How many one page has; ``None``: all of them.
+
+    Raises:
+        InvalidParams: The cursor is none of this list.
+    """
+    page, following = page_of(table.all(request), params.get("cursor"), size=size)
+    result: dict[str, Any] = {name: [item.at(request.revision) for item in page]}
+    if following is not None:
+        result["nextCursor"] = following
+    # 2026-07-28 server/utilities/caching: the same on all pages, and never more than
+    # is so: what a principal sees may be nobody else's.
+    if request.info.principal is None and not table.depends_on_who_asks():
+        result["cacheScope"] = "public"
+    return result

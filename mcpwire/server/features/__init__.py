@@ -1,1 +1,0 @@
-"""What a server offers: tools, resources, prompts, completion."""

@@ -1,0 +1,491 @@
+"""What one call asked and was answered, over all the requests that it takes.
+
+At 2026-07-28 a server sends no requests. A question without an answer ends the run of
+its handler, and the client calls again with the answer (basic/patterns/mrtr)::
+
+    request ── begin ──> the handler runs ── a question ──> answered: it goes on
+                              ▲                   │ not yet: InputNeeded
+                              │                   ▼ finish
+    the same, with answers <──┴────────── input_required
+
+The handler begins anew each time, and finds the answers that there are. Where the
+client can be asked in between, as in sessions and tasks, nothing of this happens; only
+keys and `once` are the same.
+
+Seals what a call remembers between its rounds, with keys, a clock and chance.
+
+What a sealed state is and what it is bound to stands in `protocol.request_state`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import secrets
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import attrs
+
+from mcpwire.errors import InternalError, InvalidParams, LocalProtocolError
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.protocol.methods import available
+from mcpwire.protocol.multistep import INPUT_REQUIRED
+from mcpwire.protocol.request_state import (
+    ANONYMOUS,
+    CallState,
+    RecordedAnswer,
+    binding_of,
+    check_key,
+    request_digest,
+    seal,
+    unseal,
+)
+from mcpwire.server.fair_pool import FairPool, client_key, client_of
+from mcpwire.server.log_limit import LimitedLogger
+from mcpwire.versions import Era
+from mcpwire.wire.json import encode, loads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mcpwire.server.request import RequestContext
+    from mcpwire.wire.json import Json
+
+
+__all__ = [
+    "STATE_LIFETIME_S",
+    "InputNeeded",
+    "InputRounds",
+    "MemorySingleUse",
+    "SingleUse",
+    "StateSealer",
+    "begin",
+    "deciding",
+    "finish",
+    "may_ask",
+]
+
+STATE_LIFETIME_S: Final = 600.0
+"""How long a client has for its answers: there may be a person who thinks."""
+
+_MOST_USED: Final = 100_000
+
+
+class SingleUse(Protocol):
+    """Remembers which states were used, for servers that let none be used twice.
+
+    2026-07-28 basic/patterns/mrtr: where a state may be consumed once only, the server
+    MUST see to that itself. A client whose connection broke cannot go on then.
+    """
+
+    def use(self, nonce: str, expires_at: int) -> bool:
+        """Tell whether this is the first use; must neither block nor raise.
+
+        What was used can be forgotten when it expires, in seconds since 1970. Behind a
+        dot in the nonce stands a mark of the client that the state was given to.
+        """
+        ...
+
+
+class MemorySingleUse:
+    """Remembers for one process.
+
+    Args:
+        most: How many are remembered. A client that has more of them than there is
+            room left finds each of its states used, until some have expired.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self, most: int = _MOST_USED, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._most = most
+        self._clock = clock
+        self._used: dict[str, int] = {}
+        self._pool: FairPool[str] = FairPool()
+        self._earliest = math.inf  # no state expires before
+        self._lock = threading.Lock()
+
+    def use(self, nonce: str, expires_at: int) -> bool:
+        """Tell whether this is the first use."""
+        owner = client_of(nonce)
+        with self._lock:
+            if nonce in self._used:
+                return False
+            if not self._has_room(owner):
+                self._forget()
+                if not self._has_room(owner):
+                    return False
+            self._used[nonce] = expires_at
+            self._pool.add(nonce, owner)
+            self._earliest = min(self._earliest, expires_at)
+            return True
+
+    def _has_room(self, owner: str) -> bool:
+        # None is forgotten for another one: its owner could use it again.
+        room = self._most - len(self._used)
+        return room > 0 and self._pool.count(owner) <= room
+
+    def _forget(self) -> None:
+        now = self._clock()
+        if now < self._earliest:
+            return
+        for nonce in [nonce for nonce, end in self._used.items() if end <= now]:
+            del self._used[nonce]
+            self._pool.discard(nonce)
+        self._earliest = min(self._used.values(), default=math.inf)
+
+
+class StateSealer:
+    """Seals the states of one server's calls, and opens them.
+
+    Args:
+        keys: At least 16 random bytes each, the newest first: the first one signs, all
+            of them are accepted. Every process that serves the same clients needs the
+            same. Without any, a random one is made, which ends with the process.
+        lifetime: How long a client has for its answers, in seconds.
+        rounds: How often a call may ask.
+        single_use: Lets no state be used twice.
+        clock: Seconds since 1970.
+
+    Raises:
+        ValueError: A key is none.
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[bytes] = (),
+        *,
+        lifetime: float = STATE_LIFETIME_S,
+        rounds: int = DEFAULT_LIMITS.input_rounds,
+        single_use: SingleUse | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        given = tuple(check_key(key) for key in keys)
+        self._keys = given or (secrets.token_bytes(32),)
+        self._lifetime = lifetime
+        self._single_use = single_use
+        self._clock = clock
+        self.rounds = rounds
+
+    def close(
+        self,
+        request: RequestContext,
+        *,
+        round: int,
+        asked: Mapping[str, str],
+        answers: Mapping[str, RecordedAnswer],
+        kept: Mapping[str, Json],
+    ) -> str:
+        """Return the sealed state of a call that goes on with another request.
+
+        Raises:
+            LocalProtocolError: It is too long.
+        """
+        state = CallState(
+            round=round,
+            nonce=client_key(secrets.token_urlsafe(16), request.info.owner),
+            expires_at=int(self._clock() + self._lifetime),
+            asked=asked,
+            answers=answers,
+            kept=kept,
+        )
+        return seal(state, _binding(request), self._keys[0])
+
+    def open(self, given: Any, request: RequestContext) -> CallState:
+        """Return the state that a request came with.
+
+        Raises:
+            InvalidParams: It is not one that this request was given, too old or used.
+        """
+        state = unseal(given, _binding(request), self._keys, self._clock())
+        if self._single_use is not None and not self._single_use.use(
+            state.nonce, state.expires_at
+        ):
+            raise InvalidParams("params.requestState was used before")
+        return state
+
+
+def _binding(request: RequestContext) -> bytes:
+    principal = request.info.principal
+    owner = ANONYMOUS if principal is None else principal.key
+    return binding_of(owner, request.method, request.params)
+
+
+_TURNS: Final = 2
+"""Turns of the loop in which further questions may join one that has no answer."""
+
+_EXCERPT_CHARACTERS: Final = 40
+
+logger = LimitedLogger("mcpwire")
+
+
+class InputNeeded(BaseException):
+    """A question has no answer yet; the run of the handler ends here.
+
+    No `Exception`, so that handlers which catch those do not catch this one.
+    """
+
+
+@attrs.frozen
+class _Asked:
+    method: str
+    params: dict[str, Json]
+    mark: str
+
+
+class InputRounds:
+    """The questions of one call; see the module's text."""
+
+    def __init__(self, keeper: StateSealer, request: RequestContext) -> None:
+        self._keeper = keeper
+        self._request = request
+        self._round = 0
+        self._marks: Mapping[str, str] | None = None  # of what was asked last
+        self._responses: Mapping[str, Json] = {}
+        self._answers: dict[str, RecordedAnswer] = {}
+        self._kept: dict[str, Json] = {}
+        self._making: dict[str, asyncio.Event] = {}
+        self._names: set[str] = set()
+        self._counts: dict[str, int] = {}
+        self._asked: dict[str, _Asked] = {}
+
+    # What the request brought...
+
+    def read(self, params: Mapping[str, Json]) -> None:
+        """Take in what the client answered, and what it kept for us.
+
+        Raises:
+            InvalidParams: The state is not this request's; or an answer is no object.
+        """
+        if "requestState" in params:
+            state = self._keeper.open(params["requestState"], self._request)
+            self._round = state.round
+            self._marks = state.asked
+            self._answers = dict(state.answers)
+            self._kept = dict(state.kept)
+        if "inputResponses" in params:
+            responses = params["inputResponses"]
+            if type(responses) is not dict:
+                raise InvalidParams("params.inputResponses must be an object")
+            self._responses = responses
+        # What was asked for counts even where this run does not come to ask again.
+        for key, mark in (self._marks or {}).items():
+            if key in self._responses:
+                self._answers[key] = RecordedAnswer(mark, self._response(key))
+
+    def _response(self, key: str) -> dict[str, Json]:
+        answer = self._responses[key]
+        if type(answer) is not dict:
+            excerpt = key[:_EXCERPT_CHARACTERS]
+            raise InvalidParams(f"params.inputResponses[{excerpt!r}] must be an object")
+        return answer
+
+    # What the handler asks...
+
+    def name(self, kind: str, key: str | None) -> str:
+        """Return a question's key: the author's, or one that counts.
+
+        Raises:
+            ValueError: It is no name, or another question of this call has it.
+        """
+        if key is None:
+            while True:
+                self._counts[kind] = count = self._counts.get(kind, 0) + 1
+                if (counted := f"{kind}-{count}") not in self._names:
+                    self._names.add(counted)
+                    return counted
+        if type(key) is not str or not key:
+            raise ValueError(f"key must be a name for the question, got {key!r}")
+        if key in self._names:
+            # 2026-07-28 basic/patterns/mrtr: keys MUST be unique within the request.
+            raise ValueError(f"each question of a call needs its own key, got {key!r}")
+        self._names.add(key)
+        return key
+
+    async def ask(
+        self, key: str, method: str, params: dict[str, Json], *, is_named: bool
+    ) -> dict[str, Json]:
+        """Return the answer to a question.
+
+        Raises:
+            InputNeeded: There is none yet.
+            InvalidParams: It is no object.
+            LocalProtocolError: This method's result cannot ask.
+        """
+        if not may_ask(self._request):
+            # 2026-07-28 basic/patterns/mrtr, "Supported Requests".
+            raise LocalProtocolError(
+                f"{self._request.method}: the client cannot be asked for anything here "
+                f"at {self._request.revision}"
+            )
+        mark = request_digest(method, params, is_named=is_named)
+        answer = self._answer(key, mark, is_named=is_named)
+        if answer is not None:
+            return answer
+        self._asked[key] = _Asked(method, params, mark)
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)  # so that questions asked together go out together
+        raise InputNeeded(key)
+
+    def _answer(self, key: str, mark: str, *, is_named: bool) -> dict[str, Json] | None:
+        known = self._answers.get(key)
+        if known is not None:
+            if known.digest == mark:
+                return known.answer
+            logger.warning(
+                "%s: the question %r is not what it was when it was answered, so it is "
+                "asked again; one whose text changes needs a key=",
+                self._request.method,
+                key,
+            )
+        elif self._marks is None and is_named and key in self._responses:
+            # Without our state nothing shows which text was answered.
+            answer = self._response(key)
+            self._answers[key] = RecordedAnswer(mark, answer)
+            return answer
+        return None
+
+    # What is worked out once...
+
+    def kept(self, key: str) -> tuple[Json] | None:
+        """Return the value that was kept, as a tuple of one."""
+        return (_copy(self._kept[key]),) if key in self._kept else None
+
+    def keep(self, key: str, value: Json) -> Json:
+        """Keep a value for all rounds; return it as the later rounds will get it.
+
+        Raises:
+            LocalProtocolError: It has no JSON form.
+        """
+        self._kept[key] = _copy(value)
+        return _copy(value)
+
+    async def once(self, key: str, function: Callable[[], Any]) -> Json:
+        """Return what the function returned when it was first called.
+
+        Raises:
+            LocalProtocolError: It has no JSON form.
+        """
+        while (made := self._making.get(key)) is not None:
+            await made.wait()
+        if (kept := self.kept(key)) is not None:
+            return kept[0]
+        made = self._making[key] = asyncio.Event()
+        try:
+            outcome = function()
+            return self.keep(
+                key, await outcome if inspect.isawaitable(outcome) else outcome
+            )
+        finally:
+            del self._making[key]
+            made.set()
+
+    # The answer...
+
+    def finish(self) -> dict[str, Json]:
+        """Return the result that asks, with all that is to be remembered.
+
+        Raises:
+            InternalError: Nothing was asked, or too often.
+            LocalProtocolError: There is too much to be remembered.
+        """
+        request, number = self._request, self._round + 1
+        if not self._asked or not may_ask(request):
+            logger.error("%s: it asked nothing, or may not ask", request.method)
+            raise InternalError("the handler failed")
+        if number > self._keeper.rounds:
+            logger.error(
+                "%s: it still asks after %d rounds (Limits.input_rounds): %s",
+                request.method,
+                self._keeper.rounds,
+                ", ".join(self._asked),
+            )
+            raise InternalError(
+                f"the call was asked for input {self._keeper.rounds} times, which is "
+                "as often as this server does"
+            )
+        state = self._keeper.close(
+            request,
+            round=number,
+            asked={key: one.mark for key, one in self._asked.items()},
+            answers=self._answers,
+            kept=self._kept,
+        )
+        return {
+            "resultType": INPUT_REQUIRED,
+            "inputRequests": {
+                key: {"method": one.method, "params": one.params}
+                for key, one in self._asked.items()
+            },
+            "requestState": state,
+        }
+
+
+def _copy(value: Json) -> Json:
+    return loads(encode(value))
+
+
+def may_ask(request: RequestContext) -> bool:
+    """Tell whether a request's result may ask the client for something."""
+    if request.revision.era is not Era.STATELESS:
+        return False
+    spec = available(request.method, request.revision, "client")
+    return spec is not None and spec.may_need_input
+
+
+def begin(request: RequestContext, keeper: StateSealer) -> InputRounds:
+    """Return what a request's call asked and was answered so far.
+
+    Cheap to call twice. Whoever runs a handler calls it first where the params hold
+    `inputResponses` or `requestState`; else the first question does.
+
+    Raises:
+        InvalidParams: The state is not this request's, too old or used; or the
+            responses are malformed.
+    """
+    if request.rounds is None:
+        rounds = InputRounds(keeper, request)
+        if may_ask(request):
+            rounds.read(request.params)
+        request.rounds = rounds
+    return request.rounds
+
+
+def finish(request: RequestContext) -> dict[str, Json]:
+    """Return the result of a request whose handler raised `InputNeeded`.
+
+    Raises:
+        InternalError: It cannot ask; the log says why.
+    """
+    if request.rounds is None:
+        logger.error("%s: InputNeeded was raised by hand", request.method)
+        raise InternalError("the handler failed")
+    try:
+        return request.rounds.finish()
+    except LocalProtocolError as error:
+        logger.error("%s: %s", request.method, error)  # noqa: TRY400 - the sentence says all there is
+        raise InternalError("the handler failed") from error
+
+
+def deciding(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return which exception of a group counts, as if it had been raised alone.
+
+    Tasks that ask together fail together: that they need input counts only where
+    nothing else went wrong, as that would go wrong in the next round as well.
+    """
+    first: BaseException | None = None
+    waiting: list[BaseException] = [group]
+    while waiting:
+        error = waiting.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            waiting.extend(error.exceptions)
+        elif not isinstance(error, InputNeeded):
+            return error
+        else:
+            first = first or error
+    assert first is not None  # no group is empty
+    return first

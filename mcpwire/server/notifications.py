@@ -1,0 +1,524 @@
+"""Tells open sessions and subscriptions that something changed.
+
+Whoever changes a tool, a prompt or a resource says so here, from any thread. Each
+listener hears it on its own loop, in the next turn, and of what happened many times in
+one turn it hears once.
+
+Bounds how many ``subscriptions/listen`` requests are open, divided by client.
+
+``subscriptions/listen``: one request that stays open and carries notifications.
+
+2026-07-28 basic/patterns/subscriptions: first an acknowledgement that names what will
+come, then that and nothing else, each with the id of the request; a result when the
+server ends it. Nothing is kept between two of them.
+
+Progress and logs of one request, from any thread, never blocking who sends them.
+
+A tool may report a million steps. So many at once and then so many a second go out; of
+progress that comes faster the newest waits, as it says all that the older did, and of
+logs the rest is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from mcpwire.errors import InternalError, InvalidParams, MissingCapability
+from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
+from mcpwire.server.fair_pool import FairPool
+from mcpwire.server.request import LEVELS, check_retained
+from mcpwire.transports.base import runs_here
+from mcpwire.types.meta import LOG_LEVEL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from mcpwire.server.dispatcher import Handler
+    from mcpwire.server.extensions.tasks import Tasks
+    from mcpwire.server.request import Owner, RequestContext, Session
+
+
+__all__ = [
+    "PROMPTS",
+    "RESOURCES",
+    "SUBSCRIPTION_ID",
+    "TOOLS",
+    "UPDATED",
+    "Hub",
+    "Listener",
+    "Listens",
+    "RateLimit",
+    "Subscriptions",
+    "Throttle",
+    "is_wanted",
+]
+
+TOOLS: Final = "notifications/tools/list_changed"
+PROMPTS: Final = "notifications/prompts/list_changed"
+RESOURCES: Final = "notifications/resources/list_changed"
+UPDATED: Final = "notifications/resources/updated"
+
+
+class Listener(Protocol):
+    """Somebody who may want to hear of changes. Nothing here awaits or raises."""
+
+    def hear(self, method: str, uri: str | None) -> None:
+        """Something changed; `uri` names the resource of an update."""
+
+    def end(self) -> None:
+        """Nothing comes any more."""
+
+
+class _SessionListener:
+    """A session hears of every list, and of the resources that it subscribed to."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def hear(self, method: str, uri: str | None) -> None:
+        """Pass on what the session wants to hear."""
+        session = self._session
+        # 2025-11-25 basic/lifecycle, "Initialization": nothing but pings and logs
+        # before the client has said that it is ready.
+        if not session.is_initialized or session.is_closed:
+            return
+        if uri is None:
+            session.send(method, {})
+        elif uri in session.subscribed:
+            session.send(method, {"uri": uri})
+
+    def end(self) -> None:
+        """Do nothing: a session ends with its connection."""
+
+
+class _Outlet:
+    """The listeners of one loop, and what they have yet to hear."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.listeners: dict[Listener, None] = {}
+        self.pending: dict[tuple[str, str | None], None] = {}
+
+    def flush(self) -> None:
+        """Tell everybody; runs on the loop."""
+        pending, self.pending = self.pending, {}
+        for method, uri in pending:
+            for listener in list(self.listeners):
+                listener.hear(method, uri)
+
+    def end(self) -> None:
+        """Tell everybody that this is all; runs on the loop."""
+        self.flush()
+        for listener in list(self.listeners):
+            listener.end()
+
+
+class Hub:
+    """Who listens to one server; see the module's text."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._outlets: dict[asyncio.AbstractEventLoop, _Outlet] = {}
+        self._sessions: dict[Session, _SessionListener] = {}
+
+    def __len__(self) -> int:
+        """Return how many listen."""
+        with self._lock:
+            return sum(len(outlet.listeners) for outlet in self._outlets.values())
+
+    # Who listens...
+
+    def add(self, session: Session) -> None:
+        """Let a session hear of changes, on the running loop."""
+        listener = _SessionListener(session)
+        with self._lock:
+            self._sessions[session] = listener
+        self.listen(listener)
+
+    def remove(self, session: Session) -> None:
+        """Let it hear nothing more; it is closed."""
+        session.is_closed = True
+        with self._lock:
+            listener = self._sessions.pop(session, None)
+        if listener is not None:
+            self.forget(listener)
+
+    def sessions(self) -> list[Session]:
+        """Return the sessions that hear of changes."""
+        with self._lock:
+            return list(self._sessions)
+
+    def listen(self, listener: Listener) -> None:
+        """Let somebody hear of changes, on the running loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            outlet = self._outlets.get(loop)
+            if outlet is None:
+                outlet = self._outlets[loop] = _Outlet(loop)
+            outlet.listeners[listener] = None
+
+    def forget(self, listener: Listener) -> None:
+        """Let somebody hear nothing more."""
+        with self._lock:
+            for loop, outlet in list(self._outlets.items()):
+                outlet.listeners.pop(listener, None)
+                if not outlet.listeners:
+                    del self._outlets[loop]
+
+    # What they hear...
+
+    def tell(self, method: str, uri: str | None = None) -> None:
+        """Say that something changed; from any thread."""
+        with self._lock:
+            for outlet in self._outlets.values():
+                is_first = not outlet.pending
+                outlet.pending[method, uri] = None
+                if is_first:
+                    _schedule(outlet.loop, outlet.flush)
+
+    def close(self) -> None:
+        """End every subscription with what was still to be said."""
+        with self._lock:
+            outlets = list(self._outlets.values())
+        for outlet in outlets:
+            _schedule(outlet.loop, outlet.end)
+
+
+def _schedule(loop: asyncio.AbstractEventLoop, action: object) -> None:
+    # A loop that was closed with listeners on it has nobody left to tell.
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(action)  # type: ignore[arg-type] # a bound method
+
+
+class Listens:
+    """The open requests of one server.
+
+    Args:
+        limit: How many may be open at once.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pool: FairPool[asyncio.Event] = FairPool()
+
+    def __len__(self) -> int:
+        """Return how many are open."""
+        return len(self._pool)
+
+    @contextmanager
+    def entered(self, owner: Owner) -> Iterator[asyncio.Event]:
+        """Count a request as open; what is returned is set when it has to end.
+
+        At the limit the oldest request of the client with the most ends, as long as
+        that client has more than this one.
+
+        Raises:
+            InternalError: No other client has more.
+        """
+        pool = self._pool
+        if len(pool) >= self._limit:
+            oldest = pool.to_evict(owner)
+            if oldest is None or pool.owner(oldest) == owner:
+                raise InternalError("too many subscriptions are open already")
+            pool.discard(oldest)
+            oldest.set()
+        ended = asyncio.Event()
+        pool.add(ended, owner)
+        try:
+            yield ended
+        finally:
+            pool.discard(ended)
+
+
+SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+
+_LISTS: Final = {
+    "toolsListChanged": (TOOLS, "tools.listChanged"),
+    "promptsListChanged": (PROMPTS, "prompts.listChanged"),
+    "resourcesListChanged": (RESOURCES, "resources.listChanged"),
+}
+"""Field of the filter -> what it asks for, and the capability that brings it."""
+
+
+class _Listener:
+    """One open request, heard of by the hub."""
+
+    def __init__(
+        self, request: RequestContext, filter: Mapping[str, Any], ended: asyncio.Event
+    ) -> None:
+        self._request = request
+        self._methods = {
+            method for field, (method, _) in _LISTS.items() if filter.get(field)
+        }
+        self._uris = frozenset(filter.get("resourceSubscriptions", ()))
+        self._ended = ended
+
+    def hear(self, method: str, uri: str | None) -> None:
+        """Pass on what was asked for."""
+        if uri is None and method in self._methods:
+            self.send(method, {})
+        elif uri is not None and uri in self._uris:
+            self.send(method, {"uri": uri})
+
+    def send(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification with the subscription's id."""
+        meta = {**(params.get("_meta") or {}), SUBSCRIPTION_ID: self._request.id}
+        self._request.notify(method, {**params, "_meta": meta})
+
+    def end(self) -> None:
+        """Let the request be answered."""
+        self._ended.set()
+
+
+class Subscriptions:
+    """Answers for the subscriptions of one server.
+
+    Args:
+        hub: Who tells of changes.
+        listens: Those that are open.
+        capabilities: Returns what the server declares.
+        watchable: Returns which of some URIs are there for who asks; without it, all.
+
+    Attributes:
+        tasks: Tells of tasks, where the server has that extension.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        *,
+        listens: Listens,
+        capabilities: Callable[[], Mapping[str, Any]],
+        watchable: Callable[[Sequence[str], RequestContext], list[str]] | None = None,
+    ) -> None:
+        self._hub = hub
+        self._listens = listens
+        self._capabilities = capabilities
+        self._watchable = watchable
+        self.tasks: Tasks | None = None
+
+    def methods(self) -> dict[str, Handler]:
+        """Return the handlers by method."""
+        return {"subscriptions/listen": self.listen}
+
+    async def listen(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``subscriptions/listen``, when the server ends it.
+
+        Raises:
+            InvalidParams: The filter is malformed.
+            MissingCapability: It asks for tasks, and the client did not declare them.
+            InternalError: Too many are open already.
+        """
+        with self._listens.entered(request.info.owner) as ended:
+            return await self.listen_until(ended, params, request)
+
+    async def listen_until(
+        self, ended: asyncio.Event, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``subscriptions/listen``, when the event is set; see `listen`."""
+        wanted = params.get("notifications")
+        if type(wanted) is not dict:
+            raise InvalidParams("params.notifications must be an object")
+        check_retained("params._meta", request.meta)
+        honoured = self._honour(wanted, request)
+        listener = _Listener(request, honoured, ended)
+        forget = None
+        try:
+            # Nothing of it may come before this (2026-07-28, "Acknowledgment").
+            listener.send(ACKNOWLEDGED, {"notifications": honoured})
+            self._hub.listen(listener)
+            if self.tasks is not None and honoured.get("taskIds"):
+                forget = self.tasks.watch(honoured["taskIds"], request, listener.send)
+            await ended.wait()
+        finally:
+            self._hub.forget(listener)
+            if forget is not None:
+                forget()
+        return {"_meta": {SUBSCRIPTION_ID: request.id}}
+
+    def _honour(
+        self, wanted: Mapping[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Return what of a filter will be told; the rest is left out.
+
+        Raises:
+            InvalidParams: A field is not of its type.
+            MissingCapability: It asks for tasks, and the client did not declare them.
+        """
+        capabilities = self._capabilities()
+        honoured: dict[str, Any] = {}
+        for field, (_, capability) in _LISTS.items():
+            value = wanted.get(field, False)
+            if type(value) is not bool:
+                raise InvalidParams(f"params.notifications.{field} must be a boolean")
+            if value and capability_declared(capabilities, capability):
+                honoured[field] = True
+        uris = _strings(wanted, "resourceSubscriptions")
+        if uris and capability_declared(capabilities, "resources.subscribe"):
+            if self._watchable is not None:
+                # Nobody hears of what he may not read.
+                uris = self._watchable(uris, request)
+            honoured["resourceSubscriptions"] = uris
+        ids = _strings(wanted, "taskIds")
+        if ids and TASKS not in declared_extensions(request.client_capabilities):
+            # The tasks extension, "Task Status Notifications".
+            raise MissingCapability(
+                "taskIds need the tasks extension",
+                data={"requiredCapabilities": {"extensions": {TASKS: {}}}},
+            )
+        if ids and self.tasks is not None:
+            honoured["taskIds"] = self.tasks.watchable(ids, request)
+        return honoured
+
+
+def _strings(wanted: Mapping[str, Any], field: str) -> list[str]:
+    value = wanted.get(field, [])
+    if type(value) is not list or any(type(item) is not str for item in value):
+        raise InvalidParams(f"params.notifications.{field} must be a list of strings")
+    return list(dict.fromkeys(value))
+
+
+_PROGRESS_AT_ONCE: Final = 50
+_PROGRESS_PER_SECOND: Final = 20.0
+_LOGS_AT_ONCE: Final = 200
+_LOGS_PER_SECOND: Final = 50.0
+
+_ROUNDING: Final = 1e-6
+"""What sums of times may lack: one that has waited for its pause passes."""
+
+_MOST_WAITING: Final = 512
+"""What other threads have said and the loop has not yet taken; the oldest go first."""
+
+
+class RateLimit:
+    """Lets so many pass at once, and later so many a second."""
+
+    __slots__ = ("_at_once", "_left", "_per_second", "_then")
+
+    def __init__(self, at_once: int, per_second: float) -> None:
+        self._at_once = self._left = float(at_once)
+        self._per_second = per_second
+        self._then: float | None = None
+
+    def take(self, now: float) -> bool:
+        """Tell whether one may pass now."""
+        if self._then is not None:
+            gained = (now - self._then) * self._per_second
+            self._left = min(self._at_once, self._left + gained)
+        self._then = now
+        if self._left < 1 - _ROUNDING:
+            return False
+        self._left = max(0.0, self._left - 1)
+        return True
+
+    @property
+    def pause(self) -> float:
+        """How long until the next one may pass, in seconds; after a refusal."""
+        return (1 - self._left) / self._per_second
+
+
+def is_wanted(level: str, request: RequestContext) -> bool:
+    """Tell whether the client wants to hear of that severity."""
+    session = request.session
+    wanted = request.meta.get(LOG_LEVEL) if session is None else session.log_level
+    return wanted is not None and LEVELS.index(level) >= LEVELS.index(wanted)
+
+
+class Throttle:
+    """Sends on the loop; see the module's text."""
+
+    __slots__ = (
+        "_dropped",
+        "_is_scheduled",
+        "_late",
+        "_logs",
+        "_loop",
+        "_progress",
+        "_request",
+        "_timer",
+        "_waiting",
+    )
+
+    def __init__(
+        self, request: RequestContext, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._request = request
+        self._loop = loop
+        self._progress = RateLimit(_PROGRESS_AT_ONCE, _PROGRESS_PER_SECOND)
+        self._logs = RateLimit(_LOGS_AT_ONCE, _LOGS_PER_SECOND)
+        self._late: tuple[Any, ...] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._dropped = 0
+        self._waiting: deque[tuple[bool, tuple[Any, ...]]] = deque(maxlen=_MOST_WAITING)
+        self._is_scheduled = False
+
+    def put(self, *values: Any, is_log: bool) -> None:
+        """Send progress or a log message soon; from any thread."""
+        if runs_here(self._loop):
+            self._take(values, is_log=is_log)
+            return
+        self._waiting.append((is_log, values))
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            call_soon(self._loop, self._drain)
+
+    def _drain(self) -> None:
+        self._is_scheduled = False  # first: what comes from now on is scheduled anew
+        while self._waiting:
+            is_log, values = self._waiting.popleft()
+            self._take(values, is_log=is_log)
+
+    def _take(self, values: tuple[Any, ...], *, is_log: bool) -> None:
+        if not self._request.is_open:
+            return
+        now = self._loop.time()
+        if is_log:
+            if self._logs.take(now):
+                self._request.log(*values)
+            else:
+                self._dropped += 1
+        elif self._progress.take(now):
+            self._request.progress(*values)
+        else:
+            self._late = values
+            if self._timer is None:
+                self._timer = self._loop.call_later(self._progress.pause, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        late, self._late = self._late, None
+        if late is not None:
+            self._take(late, is_log=False)
+
+    def flush(self) -> None:
+        """Send what waits: the handler is done, and its answer is next."""
+        self._drain()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._late is not None:
+            self._request.progress(*self._late)
+            self._late = None
+        if self._dropped:
+            text = f"{self._dropped} log messages came too fast and were dropped"
+            self._request.log("warning", text, "mcpwire")
+            self._dropped = 0
+
+
+def call_soon(loop: asyncio.AbstractEventLoop, function: Any, *values: Any) -> None:
+    """Have a function called on a loop; once that is closed, nobody is left."""
+    try:
+        loop.call_soon_threadsafe(function, *values)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise

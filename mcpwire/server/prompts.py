@@ -1,0 +1,285 @@
+"""The methods ``prompts/list`` and ``prompts/get``, for prompts made of functions.
+
+On the wire every argument is a text. A function may take other types: they are read
+from the text, and the list's description of the argument says how it is to be written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import attrs
+
+from mcpwire.errors import InvalidParams
+from mcpwire.server.auth.challenges import check_scopes
+from mcpwire.server.authoring.results import prompt_result
+from mcpwire.server.authoring.signature import BadArguments, read_signature
+from mcpwire.server.components import (
+    Component,
+    check_options,
+    check_page_size,
+    compose,
+    list_page,
+    name_of,
+    object_of,
+    runs_in_thread,
+)
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mcpwire.server.authoring.signature import Signature
+    from mcpwire.server.calling import Calling
+    from mcpwire.server.completions import Completer
+    from mcpwire.server.components import Handle, Table
+    from mcpwire.server.dispatcher import Handler
+    from mcpwire.server.request import RequestContext
+
+__all__ = ["Prompt", "Prompts", "make_prompt", "remake"]
+
+EXCERPT: Final = 100
+"""How much of a name that the client chose an error message repeats."""
+
+
+@attrs.define(eq=False, kw_only=True, repr=False)
+class Prompt(Component):
+    """Messages that a user may pick, made by a function."""
+
+    kind: ClassVar[str] = "prompt"
+
+    function: Callable[..., Any]
+
+    signature: Signature
+
+    runs_in_thread: bool = False
+
+    arguments: tuple[str, ...] = ()
+    """The names of its arguments, in the order of the list."""
+
+    required: tuple[str, ...] = ()
+
+    is_explicit: bool = False
+    """Whether its arguments were named, and its function takes all in one dict."""
+
+    completers: dict[str, Completer] = attrs.field(factory=dict)
+    """What was registered to complete its arguments; see `completions`."""
+
+    options: dict[str, Any] = attrs.field(factory=dict)
+    """What it was registered with, for `replace`."""
+
+    def convert(self, given: object) -> dict[str, Any]:
+        """Return what its function takes.
+
+        Raises:
+            InvalidParams: The arguments are not its own; names each that is wrong.
+        """
+        if given is None:
+            given = {}
+        if type(given) is not dict:
+            raise InvalidParams("params.arguments must be an object")
+        wrong = [
+            f"the argument {name!r} is missing"
+            for name in self.required
+            if name not in given
+        ]
+        for name, value in given.items():
+            if len(wrong) >= _TOLD:
+                break
+            if name not in self.arguments:
+                wrong.append(f"there is no argument {name[:EXCERPT]!r}")
+            elif type(value) is not str:
+                wrong.append(f"the argument {name!r} must be a string")
+        if wrong:
+            raise InvalidParams(f"prompt {self.key!r}: {'; '.join(wrong)}")
+        parameters = self.signature.parameters
+        try:
+            if self.is_explicit:
+                return parameters.convert(given)
+            return parameters.convert_strings(given)
+        except BadArguments as error:
+            raise InvalidParams(f"prompt {self.key!r}: {error}") from error
+
+
+_TOLD: Final = 10
+"""How many faults one answer names."""
+
+
+# How they are made...
+
+
+def make_prompt(function: Callable[..., Any], options: Mapping[str, Any]) -> Prompt:
+    """Make a prompt; the options are those of `Server.prompt`.
+
+    Raises:
+        TypeError: The function cannot be a prompt; names it and why.
+        ValueError: So it is with an option.
+    """
+    check_options("prompt", options)
+    given = dict(options)
+    name = given.get("name") or name_of(function)
+    explicit = given.get("arguments")
+    if explicit is None:
+        signature = read_signature(function, structured=False)
+        arguments = _derived(signature)
+    else:
+        arguments = [_argument(each) for each in explicit]
+        schema = _schema(arguments)
+        signature = read_signature(function, input_schema=schema, structured=False)
+    description = given.get("description")
+    return Prompt(
+        key=name,
+        definition=compose(
+            {"name": name},
+            title=given.get("title"),
+            description=signature.description if description is None else description,
+            arguments=arguments or None,
+            icons=given.get("icons") or (),
+            meta=given.get("meta"),
+        ),
+        scopes=frozenset(given.get("scopes", ())),
+        tags=frozenset(given.get("tags", ())),
+        visible=given.get("visible"),
+        function=function,
+        signature=signature,
+        runs_in_thread=runs_in_thread(signature, given.get("thread")),
+        arguments=tuple(argument["name"] for argument in arguments),
+        required=tuple(a["name"] for a in arguments if a.get("required")),
+        is_explicit=explicit is not None,
+        options={**given, "name": name},
+    )
+
+
+def _argument(named: Any) -> dict[str, Any]:
+    """Return the list entry of an argument: a `types.PromptArgument`, dict or name."""
+    return {"name": named} if isinstance(named, str) else object_of(named)
+
+
+def _schema(arguments: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {argument["name"]: {"type": "string"} for argument in arguments},
+        "required": [a["name"] for a in arguments if a.get("required")],
+        "additionalProperties": False,
+    }
+
+
+def _derived(signature: Signature) -> list[dict[str, Any]]:
+    parameters = signature.parameters
+    properties = parameters.schema.get("properties", {})
+    arguments = []
+    for name in parameters.names:
+        schema = properties.get(name, {})
+        told = [schema.get("description"), _format(schema, parameters.choices(name))]
+        description = " ".join(sentence for sentence in told if sentence)
+        argument: dict[str, Any] = {"name": name}
+        if description:
+            argument["description"] = description
+        if name in parameters.required:
+            argument["required"] = True
+        arguments.append(argument)
+    return arguments
+
+
+_FORMATS: Final = {
+    "integer": "An integer.",
+    "number": "A number.",
+    "boolean": "true or false.",
+}
+
+
+def _format(schema: Mapping[str, Any], choices: Iterable[str] | None) -> str | None:
+    """Say how an argument is written, where any text will not do."""
+    if choices:
+        return f"One of: {', '.join(choices)}."
+    kind = schema.get("type")
+    if kind == "string":
+        return f"Format: {schema['format']}." if "format" in schema else None
+    if isinstance(kind, str) and kind in _FORMATS:
+        return _FORMATS[kind]
+    said = {k: v for k, v in schema.items() if k not in {"description", "default"}}
+    if not said:
+        return None
+    return f"JSON that fits {encode(said).decode()}."
+
+
+def remake(
+    prompt: Prompt, function: Callable[..., Any], changes: Mapping[str, Any]
+) -> Prompt:
+    """Make a prompt like that one around another function."""
+    made = make_prompt(function, {**prompt.options, **changes})
+    made.completers = prompt.completers
+    made.calling = prompt.calling
+    return made
+
+
+# How they are served...
+
+
+class Prompts:
+    """Answers for one server's prompts.
+
+    Args:
+        table: The prompts.
+        calling: How functions are called.
+        page_size: How many of them one page of a list has; ``None``: all.
+
+    Attributes:
+        table: The prompts.
+        completers: By prompt and argument, what was registered to complete it.
+    """
+
+    def __init__(
+        self, table: Table[Prompt], calling: Calling, *, page_size: int | None = None
+    ) -> None:
+        self.table = table
+        self.completers: dict[str, dict[str, Completer]] = {}
+        self._calling = calling
+        self._page_size = check_page_size(page_size)
+
+    def add(self, function: Callable[..., Any], **options: Any) -> Handle[Prompt]:
+        """Register a function; see `make_prompt`."""
+        prompt = make_prompt(function, options)
+        prompt.completers = self.completers.setdefault(prompt.key, {})
+        return self.table.add(prompt)
+
+    def methods(self) -> dict[str, Handler]:
+        """Return the handlers by method."""
+        return {"prompts/list": self.list_prompts, "prompts/get": self.get}
+
+    def list_prompts(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``prompts/list``."""
+        return list_page("prompts", self.table, params, request, size=self._page_size)
+
+    async def get(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``prompts/get``."""
+        prompt = self.find(params.get("name"), request, "params.name")
+        value = await (prompt.calling or self._calling).invoke(
+            prompt.signature,
+            prompt.function,
+            prompt.convert(params.get("arguments")),
+            request,
+            runs_in_thread=prompt.runs_in_thread,
+        )
+        description = prompt.definition.get("description")
+        return prompt_result(value, description, request.revision)
+
+    def find(self, name: object, request: RequestContext, where: str) -> Prompt:
+        """Return the prompt of that name.
+
+        Raises:
+            InvalidParams: There is none, for who asks.
+            ScopeRequired: Who asks may not.
+        """
+        if type(name) is not str:
+            raise InvalidParams(f"{where} must be a string")
+        prompt = self.table.get(name, request)
+        if prompt is None:
+            raise InvalidParams(f"there is no prompt {name[:EXCERPT]!r}")
+        if prompt.scopes and request.info.transport == "http":
+            check_scopes(request.info.principal, prompt.scopes)
+        return prompt

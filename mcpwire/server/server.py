@@ -1,0 +1,606 @@
+"""`Server`: tools, resources and prompts made of functions, served in both eras.
+
+It is what authors of servers see. What is registered is kept in `offering`; what the
+protocol says stands in `dispatcher`, what a transport does in `stdio` and `http`.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+from mcpwire.limits import Limits, check_timeout
+from mcpwire.protocol.methods import TASKS
+from mcpwire.server.components import compose
+from mcpwire.server.context import Services
+from mcpwire.server.dispatcher import Dispatcher
+from mcpwire.server.input_rounds import StateSealer
+from mcpwire.server.lifespan import Lifespan
+from mcpwire.server.notifications import PROMPTS, RESOURCES, TOOLS
+from mcpwire.server.registry import FeatureRegistry
+from mcpwire.server.tools import ToolOptions
+from mcpwire.types import decode
+from mcpwire.types.lifecycle import Implementation
+from mcpwire.versions import REVISIONS, read_revisions
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from contextlib import AbstractAsyncContextManager
+    from os import PathLike
+    from typing import Unpack
+
+    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.components import (
+        DirectoryKeywords,
+        FileKeywords,
+        Handle,
+        PromptKeywords,
+        ResourceKeywords,
+        Table,
+        Tool,
+        ToolKeywords,
+        Visible,
+    )
+    from mcpwire.server.extensions import Extension
+    from mcpwire.server.http.app import AsgiApp
+    from mcpwire.server.input_rounds import SingleUse
+    from mcpwire.server.prompts import Prompt
+    from mcpwire.server.resources import Resources
+    from mcpwire.transports.base import Inbound
+    from mcpwire.transports.custom import ReceiveFn, SendFn
+    from mcpwire.transports.memory import MemoryChannel
+    from mcpwire.types import Icon
+    from mcpwire.versions import Revision
+
+    LifespanFn = Callable[["Server"], AbstractAsyncContextManager[Any]]
+
+__all__ = [
+    "SERVER_LIMITS",
+    "Server",
+]
+
+# ===== app
+
+SERVER_LIMITS: Final[Limits] = Limits(inbound=1_024)
+"""The bounds of a `Server` that is given none: more requests at once than a client
+would take."""
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class Server:
+    """An MCP server of five revisions, on stdio, over HTTP and in memory.
+
+    ::
+
+        server = mcpwire.Server("demo", "1.0")
+
+
+        @server.tool
+        async def add(a: int, b: int) -> int:
+            "Add two numbers."
+            return a + b
+
+
+        server.run()
+
+    What is registered may change while it serves; clients that want to hear of it are
+    told. One server object serves any number of connections, of both eras.
+
+    Args:
+        name: Who it says it is.
+        version: Which one.
+        title: Its name for people.
+        description: What it is for.
+        website_url: Where to read more.
+        icons: `types.Icon` values, or their URLs.
+        instructions: How a model should use it.
+        lifespan: Makes the async context manager that is entered before the first
+            handler runs and left when nobody is served any more. What it yields is
+            `Context.lifespan`.
+        limits: Bounds on what one client may cost.
+        revisions: What it speaks; all of them by default.
+        page_size: How many components one page of a list has; ``None``: all of them.
+        visible: Takes a `Context` and a component; whether that component is there for
+            who asks. Lists and uses agree.
+        on_duplicate: What comes of a second component with the same name: ``"error"``,
+            ``"replace"`` or ``"ignore"``.
+        state_keys: Secrets that seal what a client of 2026-07-28 keeps for us between
+            the rounds of a call, the newest first. Several processes behind one URL
+            need the same; without any a random one is made.
+        single_use: Remembers which of those sealed states were used, so that none is
+            used twice, such as a `MemorySingleUse`. A client whose connection broke
+            cannot go on with its call then, so ``None``, the default, lets a state be
+            used again until it expires.
+        ask_timeout: How long a client may take to answer a question, in seconds.
+        tool_timeout: How long a tool may take that has no timeout of its own.
+        thread_limit: How many plain functions run at once.
+        coerce: Whether arguments of a wrong type are converted where that is plain.
+        validate_output: Whether structured results are held against the schema of
+            their tool before they leave.
+        auth: Who may ask over HTTP.
+        extensions: `Tasks`, `Skills` and others.
+
+    Raises:
+        TypeError: An option is of another kind; names it.
+        ValueError: An option is wrong; names it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: str = "0",
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        website_url: str | None = None,
+        icons: Iterable[Icon | str] = (),
+        instructions: str | None = None,
+        lifespan: LifespanFn | None = None,
+        limits: Limits = SERVER_LIMITS,
+        revisions: Iterable[Revision | str] = REVISIONS,
+        page_size: int | None = None,
+        visible: Visible | None = None,
+        on_duplicate: str = "error",
+        state_keys: Iterable[bytes] = (),
+        single_use: SingleUse | None = None,
+        ask_timeout: float = 600.0,
+        tool_timeout: float | None = None,
+        thread_limit: int = 64,
+        coerce: bool = False,
+        validate_output: bool = True,
+        auth: ResourceServer | None = None,
+        extensions: Iterable[Extension] = (),
+    ) -> None:
+        self.name = name
+        self.version = version
+        self._ask_timeout = check_timeout(ask_timeout, "ask_timeout")
+        self.auth = _checked(auth)
+        if lifespan is not None and not callable(lifespan):
+            raise TypeError(f"lifespan must be a function, got {lifespan!r}")
+        self._lifespan_fn = lifespan
+        self.lifespan = Lifespan()
+        if lifespan is not None:
+            self.lifespan.add(self._enter)
+        self._info = decode(
+            Implementation,
+            compose(
+                {"name": name, "version": version},
+                title=title,
+                description=description,
+                websiteUrl=website_url,
+                icons=icons,
+            ),
+        )
+        self._instructions = instructions
+        self.revisions = read_revisions(revisions)
+        self._limits = limits
+        self._built: Dispatcher | None = None
+        self._services = Services(
+            server=self,
+            keeper=StateSealer(
+                state_keys, rounds=limits.input_rounds, single_use=single_use
+            ),
+        )
+        self._features = FeatureRegistry(
+            self._services,
+            self._declare,
+            visible=visible,
+            on_duplicate=on_duplicate,
+            page_size=page_size,
+            thread_limit=thread_limit,
+            listens=limits.listens,
+            tool_options=ToolOptions(
+                coerce=coerce, timeout=tool_timeout, validate_output=validate_output
+            ),
+        )
+        for extension in extensions:
+            self.extend(extension)
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<Server {self.name!r} {self.version}>"
+
+    @asynccontextmanager
+    async def _enter(self) -> AsyncIterator[None]:
+        assert self._lifespan_fn is not None
+        async with self._lifespan_fn(self) as value:
+            self._services.lifespan = value
+            try:
+                yield
+            finally:
+                # The next one may have begun, on another loop or while this one ended.
+                if self._services.lifespan is value:
+                    self._services.lifespan = None
+
+    @property
+    def tools(self) -> Table[Tool]:
+        """The tools by name; ``server.tools["add"]`` is the handle of one."""
+        return self._features.tools.table
+
+    @property
+    def resources(self) -> Resources:
+        """The resources and templates by their text, as handles."""
+        return self._features.resources
+
+    @property
+    def prompts(self) -> Table[Prompt]:
+        """The prompts by name, as handles."""
+        return self._features.prompts.table
+
+    # Tools...
+
+    @overload
+    def tool(self, function: F, /) -> F: ...
+
+    @overload
+    def tool(self, **options: Unpack[ToolKeywords]) -> Callable[[F], F]: ...
+
+    def tool(  # type: ignore[misc] # it takes all options of the second one
+        self, function: Any = None, /, **options: Any
+    ) -> Any:
+        """Register a function as a tool, with or without parentheses.
+
+        The function is returned as it was. Its parameters make the schema of the
+        arguments, its docstring the description, and what it returns the schema of the
+        structured result; see `add_tool` for the options.
+
+        Raises:
+            TypeError: The function cannot be a tool; names the parameter and why.
+            ValueError: An option is wrong, or the name is taken.
+        """
+        return self._register("tool", self.add_tool, function, options)
+
+    def add_tool(
+        self, function: Callable[..., Any], **options: Unpack[ToolKeywords]
+    ) -> Handle[Tool]:
+        """Register a function as a tool; see `ToolKeywords` for the options.
+
+        Returns:
+            The handle to remove, replace, hide or show it.
+
+        Raises:
+            TypeError: The function cannot be a tool; names the parameter and why.
+            ValueError: An option is wrong, or the name is taken.
+        """
+        return self.tools.add(self._features.make_tool(function, options))
+
+    # Resources, prompts, completion...
+
+    def resource(
+        self, uri: str, **options: Unpack[ResourceKeywords]
+    ) -> Callable[[F], F]:
+        """Register a function as a resource, or as a template if the URI has braces.
+
+        ::
+
+            @server.resource("greet://{name}")
+            def greet(name: str) -> str:
+                return f"hello {name}"
+
+        What it returns is the content: a text, bytes, JSON values, contents of
+        `mcpwire.types`, or a list of them. ``None`` means that there is no such
+        resource. The values of a template's variables can lead nowhere: ``..`` and
+        absolute paths match nothing, unless `unchecked` names the variable.
+
+        Raises:
+            TypeError: The function and the URI do not fit; names the parameter.
+            ValueError: The URI or an option is wrong, or the URI is taken.
+        """
+        if not isinstance(uri, str):
+            raise TypeError('a resource needs its URI: @server.resource("...")')
+
+        def register(function: F) -> F:
+            self.add_resource(uri, function, **options)
+            return function
+
+        return register
+
+    def add_resource(
+        self, uri: str, content: Any, **options: Unpack[ResourceKeywords]
+    ) -> Handle[Any]:
+        """Register a function, or the content itself, as a resource.
+
+        Returns:
+            The handle to remove, replace, hide or show it.
+
+        Raises:
+            TypeError: The function and the URI do not fit; names the parameter.
+            ValueError: The URI or an option is wrong, or the URI is taken.
+        """
+        return self._features.added(self.resources.add(uri, content, **options))
+
+    @overload
+    def prompt(self, function: F, /) -> F: ...
+
+    @overload
+    def prompt(self, **options: Unpack[PromptKeywords]) -> Callable[[F], F]: ...
+
+    def prompt(  # type: ignore[misc] # it takes all options of the second one
+        self, function: Any = None, /, **options: Any
+    ) -> Any:
+        """Register a function as a prompt, with or without parentheses.
+
+        It returns a text, a message of `mcpwire.types`, or a list of them. Arguments
+        are texts on the wire; they are converted to what the parameters ask for.
+
+        Raises:
+            TypeError: The function cannot be a prompt; names the parameter and why.
+            ValueError: An option is wrong, or the name is taken.
+        """
+        return self._register("prompt", self.add_prompt, function, options)
+
+    def add_prompt(
+        self, function: Callable[..., Any], **options: Unpack[PromptKeywords]
+    ) -> Handle[Prompt]:
+        """Register a function as a prompt.
+
+        Raises:
+            TypeError: The function cannot be a prompt; names the parameter and why.
+            ValueError: An option is wrong, or the name is taken.
+        """
+        return self._features.added(self._features.prompts.add(function, **options))
+
+    def completion(self, reference: str, argument: str) -> Callable[[F], F]:
+        """Register a function that completes an argument.
+
+        It takes what was typed so far, and if it wants a second parameter, the values
+        of the other arguments; it returns the values that fit, best first.
+
+        Args:
+            reference: The name of a prompt, or a URI template.
+            argument: The argument, or the variable.
+
+        Raises:
+            TypeError: The function cannot complete; names it and why.
+            ValueError: That argument has a function already.
+        """
+
+        def register(function: F) -> F:
+            self._features.completions.add(reference, argument, function)
+            self._features.check_completions()
+            return function
+
+        return register
+
+    def add_file(
+        self, uri: str, path: str | PathLike[str], **options: Unpack[FileKeywords]
+    ) -> Handle[Any]:
+        """Let clients read a file.
+
+        Raises:
+            ValueError: The URI or an option is wrong, or the URI is taken.
+        """
+        return self._features.added(self.resources.add_file(uri, path, **options))
+
+    def add_directory(
+        self, uri: str, path: str | PathLike[str], **options: Unpack[DirectoryKeywords]
+    ) -> Handle[Any]:
+        """Let clients read the files below a folder, and nothing beside it.
+
+        Raises:
+            ValueError: The URI or an option is wrong, or the URI is taken.
+        """
+        return self._features.added(self.resources.add_directory(uri, path, **options))
+
+    # Changes...
+
+    def notify_tools_changed(self) -> None:
+        """Tell clients that the tools are others; from any thread.
+
+        What is registered and removed is told without this: it is for a `visible`
+        predicate that sees something else now.
+        """
+        self._features.changed(TOOLS)
+
+    def notify_prompts_changed(self) -> None:
+        """Tell clients that the prompts are others; from any thread."""
+        self._features.changed(PROMPTS)
+
+    def notify_resources_changed(self) -> None:
+        """Tell clients that the resources are others; from any thread."""
+        self._features.changed(RESOURCES)
+
+    def notify_resource_updated(self, uri: str) -> None:
+        """Tell the clients that subscribed to a resource that its content changed.
+
+        From any thread; several times in one turn of a loop is once.
+        """
+        self._features.updated(uri)
+
+    # Everything else...
+
+    def mount(self, other: Server, prefix: str = "") -> None:
+        """Offer what another server offers, now and later, beside one's own.
+
+        Its handlers see its own lifespan and server in their context. Its extensions,
+        middleware and raw methods stay behind.
+
+        Args:
+            other: The other server.
+            prefix: What goes in front of the names of its tools and prompts, with an
+                underscore between; URIs stay as they are.
+
+        Raises:
+            ValueError: It would be mounted on itself.
+        """
+        self._features.mount(other._features, f"{prefix}_" if prefix else "")
+        self.lifespan.include(other.lifespan)
+
+    def method(self, name: str) -> Callable[[F], F]:
+        """Register a handler for a method, of the protocol or of one's own.
+
+        It takes the params, as a dict, and the `RequestContext`, and returns the
+        result as a dict, or a coroutine of it. It goes before what the server would
+        answer itself.
+        """
+
+        def register(function: F) -> F:
+            self._features.methods[name] = function
+            self._declare()
+            return function
+
+        return register
+
+    @overload
+    def middleware(self, around: F, /) -> F: ...
+
+    @overload
+    def middleware(self, method: str, /) -> Callable[[F], F]: ...
+
+    def middleware(self, around: Any, /) -> Any:
+        """Put a function around every request, or around those of one method.
+
+        It takes the params, the request and the way on, and returns the result; see
+        `mcpwire.server.dispatcher`. What the protocol itself answers (`initialize`,
+        `ping`, `server/discover`, `logging/setLevel`) has none around it.
+        """
+        if isinstance(around, str):
+            return partial(self._add_middleware, around)
+        return self._add_middleware(None, around)
+
+    def _add_middleware(self, method: str | None, around: F) -> F:
+        self._features.middleware.add(method, around)
+        self._declare()
+        return around
+
+    def extend(self, extension: Extension) -> None:
+        """Add an extension, as the constructor's `extensions` does.
+
+        Raises:
+            ValueError: It cannot be added to this server.
+        """
+        self._features.extend(extension, self)
+        if extension.id == TASKS:
+            self._take_tasks(extension)
+
+    def _take_tasks(self, tasks: Any) -> None:
+        """Let calls become tasks; those that run end with the server."""
+        self._features.tools.tasks = tasks
+        self._features.subscriptions.tasks = tasks
+        self.lifespan.add(partial(aclosing, tasks))
+
+    # Serving...
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """What transports serve: it routes requests to what is registered."""
+        if self._built is None:
+            self._built = Dispatcher(
+                self._info,
+                capabilities=self._features.capabilities(),
+                methods=self._features.handlers(self.revisions),
+                instructions=self._instructions,
+                revisions=self.revisions,
+                limits=self._limits,
+                auth=self.auth,
+                lifespan=self.lifespan,
+                headers_of=self._features.tools.param_headers,
+                hub=self._features.hub,
+                ask_timeout=self._ask_timeout,
+            )
+            self._features.tools.warn()
+        return self._built
+
+    def _declare(self) -> None:
+        if self._built is not None:
+            offering = self._features
+            self._built.declare(
+                offering.capabilities(), offering.handlers(self.revisions)
+            )
+
+    def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
+        """Serve one client in this process; `Client(server)` does."""
+        return self.dispatcher.open_in_memory(client, limits)
+
+    async def serve_stdio(self) -> None:
+        """Serve one client on stdin and stdout until the input ends.
+
+        Both belong to the protocol meanwhile: what handlers and their children print
+        goes to stderr. Cancelling it ends it within a second.
+        """
+        from mcpwire.server.stdio import serve_stdio
+
+        await serve_stdio(self.dispatcher)
+
+    async def serve_stream(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Serve one client over a byte stream; fits `asyncio.start_server`.
+
+        See `mcpwire.server.connection.serve_stream`.
+        """
+        from mcpwire.server.connection import serve_stream
+
+        await serve_stream(self.dispatcher, reader, writer)
+
+    async def serve_messages(
+        self, send: SendFn, receive: ReceiveFn, **options: Any
+    ) -> None:
+        """Serve one client over single messages, such as those of a WebSocket.
+
+        See `mcpwire.server.connection.serve_messages` for what it takes.
+        """
+        from mcpwire.server.connection import serve_messages
+
+        await serve_messages(self.dispatcher, send, receive, **options)
+
+    def asgi(self, path: str = "/mcp", **options: Any) -> AsgiApp:
+        """Return the server as an ASGI application; see `AsgiApp` for the options.
+
+        It runs under any ASGI server and can be mounted in any framework; it needs no
+        lifespan of theirs.
+        """
+        from mcpwire.server.http.app import AsgiApp
+
+        options.setdefault("ask_timeout", self._ask_timeout)
+        return AsgiApp(self.dispatcher, path=path, **options)
+
+    def run(self, *, http: str | None = None, **options: Any) -> None:
+        """Serve as this process's whole work: on stdio, or over HTTP.
+
+        Args:
+            http: ``"HOST:PORT"`` to serve HTTP there; port 0 takes a free one.
+            options: Those of `asgi`, for HTTP, and ``quiet=True``: write to stderr
+                neither where it listens nor a line for each request.
+
+        Raises:
+            SystemExit: It was ended by a signal, with the code of that.
+        """
+        if http is not None:
+            from mcpwire.server.http.serving import run_http
+
+            run_http(self, http, **options)
+            return
+        if options:
+            raise TypeError(f"stdio has no option {next(iter(options))!r}")
+        from mcpwire.server.stdio import run_stdio
+
+        code = run_stdio(self.dispatcher)
+        if code:
+            raise SystemExit(code)
+
+    @staticmethod
+    def _register(
+        kind: str, add: Callable[..., Any], function: Any, options: Mapping[str, Any]
+    ) -> Any:
+        """Do what a decorator does, with parentheses or without."""
+        if isinstance(function, str):
+            raise TypeError(f"name the {kind} by name=, got {function!r}")
+
+        def register(function: F) -> F:
+            add(function, **options)
+            return function
+
+        return register if function is None else register(function)
+
+
+def _checked(auth: object) -> ResourceServer | None:
+    """Refuse what protects nothing, such as the token that a client would give."""
+    if auth is None:
+        return None
+    from mcpwire.server.auth.resource import ResourceServer
+
+    if not isinstance(auth, ResourceServer):
+        raise TypeError(f"auth takes a ResourceServer, got a {type(auth).__name__}")
+    return auth

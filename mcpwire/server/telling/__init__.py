@@ -1,1 +1,0 @@
-"""Telling clients that something changed: who hears of it, and by which request."""

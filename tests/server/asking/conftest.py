@@ -1,8 +1,0 @@
-"""Lets the tests of asking find the helper module beside them."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,201 @@
+"""A client and a server's shell around one handler, in either era, without a wire.
+
+`Session` answers what it is asked in between; `Alone` calls again with the answers, as
+2026-07-28 has it, and keeps every request and result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+
+from mcpwire.server.context import Context, Services, entered
+from mcpwire.server.input_rounds import (
+    InputNeeded,
+    StateSealer,
+    begin,
+    deciding,
+    finish,
+)
+from mcpwire.server.request import RequestContext, RequestInfo
+from mcpwire.server.request import Session as SessionFacts
+from mcpwire.versions import LATEST, REVISIONS
+from mcpwire.wire.json import encode
+
+ALL = {
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {"tools": {}, "context": {}},
+    "roots": {},
+}
+"""What a client declares that can be asked for everything."""
+
+CALL = {"name": "tool", "arguments": {"n": 1}}
+
+KEYS = (b"k" * 32,)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as it arrives at the other end."""
+    return json.loads(encode(value))
+
+
+async def run(handler, context):
+    """Run a handler as the server does; return its result, or the one that asks."""
+    request = context.request
+    try:
+        with entered(context):
+            if inspect.iscoroutinefunction(handler):
+                return {"value": await handler(context)}
+            return {
+                "value": await anyio.to_thread.run_sync(
+                    partial(handler, context), abandon_on_cancel=True
+                )
+            }
+    except InputNeeded:
+        return plain(finish(request))
+    except BaseExceptionGroup as group:
+        error = deciding(group)
+        if isinstance(error, InputNeeded):
+            return plain(finish(request))
+        raise error from group
+    finally:
+        request.close()
+
+
+class Told:
+    """What was told beside the answers."""
+
+    def __init__(self):
+        self.all = []
+
+    def __call__(self, method, params):
+        self.all.append((method, plain(params)))
+
+    def of(self, method, member):
+        return [p[member] for m, p in self.all if m == f"notifications/{method}"]
+
+
+class Session:
+    """A client of the session era; `answer` gets method and params."""
+
+    def __init__(
+        self, answer=None, *, revision=REVISIONS[3], capabilities=ALL, services=None
+    ):
+        self.info = SessionFacts(revision, {"name": "c"}, capabilities)
+        self.answer = answer
+        self.asked = []
+        self.told = Told()
+        self.services = services or Services(keeper=StateSealer(KEYS))
+
+    async def _ask(self, method, params):
+        self.asked.append((method, plain(params)))
+        outcome = self.answer(method, params)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    def context(self, method="tools/call", meta=None, **more):
+        more = {"ask": None if self.answer is None else self._ask, **more}
+        request = RequestContext(
+            1,
+            method,
+            meta or {},
+            self.info.revision,
+            session=self.info,
+            client_capabilities=self.info.client_capabilities,
+            notify=self.told,
+            can_log=True,
+            params=CALL,
+            **more,
+        )
+        return Context(request, self.services)
+
+    async def call(self, handler, **more):
+        return (await run(handler, self.context(**more)))["value"]
+
+
+class Alone:
+    """A client of 2026-07-28; `answer` gets method and params and returns an answer."""
+
+    def __init__(
+        self,
+        answer=None,
+        *,
+        capabilities=ALL,
+        keeper=None,
+        principal=None,
+        method="tools/call",
+        params=CALL,
+    ):
+        self.answer = answer
+        self.capabilities = capabilities
+        self.services = Services(keeper=keeper or StateSealer(KEYS))
+        self.info = RequestInfo(principal=principal)
+        self.method = method
+        self.params = params
+        self.told = Told()
+        self.asked = []
+        self.results = []
+
+    def context(self, meta=None, ask=None, **members):
+        request = RequestContext(
+            len(self.results) + 1,
+            self.method,
+            meta or {},
+            LATEST,
+            session=None,
+            client_capabilities=self.capabilities,
+            notify=self.told,
+            can_log=True,
+            params={**self.params, **members},
+            info=self.info,
+            ask=ask,
+        )
+        return Context(request, self.services)
+
+    async def send(self, handler, meta=None, **members):
+        """Make one request; return its result."""
+        context = self.context(meta, **members)
+        if members:
+            begin(context.request, self.services.keeper)
+        result = await run(handler, context)
+        self.results.append(result)
+        return result
+
+    async def call(self, handler, **more):
+        """Call until there is a result that asks nothing; return its value."""
+        result = await self.send(handler, **more)
+        while result.get("resultType") == "input_required":
+            responses = {}
+            for key, question in result["inputRequests"].items():
+                self.asked.append((question["method"], question["params"]))
+                responses[key] = self.answer(question["method"], question["params"])
+            result = await self.send(
+                handler,
+                **more,
+                inputResponses=responses,
+                requestState=result["requestState"],
+            )
+        return result["value"]
+
+
+def person(method, params):
+    """Answer as a user, a model and a list of roots."""
+    if method == "roots/list":
+        return {"roots": [{"uri": "file:///work"}]}
+    if method == "sampling/createMessage":
+        text = params["messages"][-1]["content"]["text"]
+        content = {"type": "text", "text": f"re: {text}"}
+        return {"role": "assistant", "content": content, "model": "m"}
+    if params.get("mode") == "url":
+        return {"action": "accept"}
+    return {"action": "accept", "content": {"text": params["message"]}}
+
+
+async def turn(times=3):
+    """Let the loop go on."""
+    for _ in range(times):
+        await asyncio.sleep(0)

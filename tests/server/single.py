@@ -1,0 +1,84 @@
+"""One request to a server, in either era, and what the server says to it."""
+
+import attrs
+from by_hand import META, Hand, modern, request
+
+from mcpwire.server.context import Context
+from mcpwire.server.request import RequestInfo
+from mcpwire.server.server import Server
+
+
+async def answer(server, method, **params):
+    """Return the answer to one request that stands alone."""
+    hand = Hand(server.dispatcher)
+    [found] = await hand.ask(modern(1, method, params))
+    return found
+
+
+async def result(server, method, **params):
+    """Return the result of one request that stands alone, without the server's name."""
+    found = dict((await answer(server, method, **params))["result"])
+    del found["_meta"], found["resultType"]
+    return found
+
+
+async def error(server, method, **params):
+    """Return the error of one request that stands alone."""
+    return (await answer(server, method, **params))["error"]
+
+
+async def code(server, method, **params):
+    return (await error(server, method, **params))["code"]
+
+
+async def in_session(server, version, method, **params):
+    """Return the answer to one request in a session of that revision."""
+    hand = Hand(server.dispatcher, version)
+    [found] = await hand.ask(request(1, method, params))
+    return found
+
+
+@attrs.frozen
+class Somebody:
+    """A principal with some scopes."""
+
+    scopes: frozenset
+    realm: object = None
+    key: tuple = (None, None, "somebody")
+
+
+async def over_http(server, method, *, scopes=None, **params):
+    """Return the result of a request over HTTP; ``None`` for scopes: by nobody."""
+    principal = None if scopes is None else Somebody(frozenset(scopes))
+    dispatcher = server.dispatcher
+    sent = {**params, "_meta": META}
+    admitted = dispatcher.admit(
+        1,
+        method,
+        sent,
+        None,
+        lambda *_: None,
+        info=RequestInfo(transport="http", principal=principal),
+    )
+    return await dispatcher.perform(admitted, sent)
+
+
+def reading(value, **options):
+    """Return a server whose one resource is made by a function that returns that."""
+    server = Server("s")
+    server.add_resource("a://b", lambda: value, name="b", **options)
+    return server
+
+
+async def contents(server, uri="a://b"):
+    """Return what reading a resource gives."""
+    return (await result(server, "resources/read", uri=uri))["contents"]
+
+
+def sees(*names):
+    """Return a predicate: who calls itself so sees the component."""
+
+    def visible(context: Context, component):
+        return context.client_info["name"] in names
+
+    return visible

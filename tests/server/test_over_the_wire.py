@@ -1,0 +1,233 @@
+"""Handlers of a real server ask a real client: in memory, through the same bytes."""
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+
+from mcpwire import (
+    Client,
+    Elicitation,
+    InternalError,
+    InvalidParams,
+    Limits,
+    MissingCapability,
+)
+from mcpwire.server.authoring.injection import Depends
+from mcpwire.server.context import Context, current_context
+from mcpwire.server.server import Server
+from mcpwire.types import CreateMessageResult, TextContent
+
+pytestmark = pytest.mark.anyio
+
+MODES = pytest.mark.parametrize("mode", ["auto", "session"])
+
+
+@dataclass
+class Order:
+    """What a guest wants."""
+
+    drink: Literal["tea", "coffee"]
+    cups: int = 1
+
+
+server = Server("asking", "1.0", state_keys=[b"k" * 32])
+served = []
+
+
+@server.tool
+async def order(ctx: Context) -> str:
+    """Ask for an order, and confirm it."""
+    wish = await ctx.elicit("What may we bring you?", Order)
+    if wish.value is None:
+        return wish.action
+    number = await ctx.once("number", lambda: served.append(1) or len(served))
+    sure = await ctx.elicit(f"{wish.value.cups} x {wish.value.drink}?", bool)
+    return f"{number}: {wish.value.cups} x {wish.value.drink}: {sure.value}"
+
+
+@server.tool
+def order_in_thread() -> str:
+    """Do the same in a worker thread."""
+    wish = current_context().sync.elicit("What may we bring you?", Order)
+    return f"{wish.value.cups} x {wish.value.drink}, {threading.current_thread().name}"
+
+
+@server.tool
+async def everything(ctx: Context) -> list[str]:
+    """Ask for everything at once."""
+    ctx.progress(1, 2)
+    wish, visit, poem, roots = await asyncio.gather(
+        ctx.elicit("What may we bring you?", Order),
+        ctx.elicit_url("Pay", "https://example.com/pay"),
+        ctx.sample("A haiku", max_tokens=17),
+        ctx.roots(),
+    )
+    return [wish.action, visit.action, poem.text, *(root.uri for root in roots)]
+
+
+@server.tool
+async def waiter(ctx: Context) -> str:
+    """Have another tool ask."""
+    return (await ctx.call_tool("order")).text
+
+
+async def guest(ctx: Context) -> str:
+    """Ask who is there, before the tool runs."""
+    return (await ctx.elicit("Who are you?", str)).value or "nobody"
+
+
+@server.tool
+async def welcome(name: str = Depends(guest)) -> str:
+    """Greet whoever is there."""
+    return f"Welcome, {name}"
+
+
+@server.prompt
+async def menu(ctx: Context) -> str:
+    """Ask what the prompt is about."""
+    return f"Describe {(await ctx.elicit('What?', Order)).value}"
+
+
+@server.resource("bill://now")
+async def bill(ctx: Context) -> str:
+    """Ask whose it is."""
+    return f"for {(await ctx.elicit('Whose?', str)).value}"
+
+
+def fill_in(form):
+    """Fill in a form as a user does."""
+    if form.message == "What may we bring you?":
+        return {"drink": "tea"}
+    answer = True if "x tea" in form.message else "Ada"
+    return dict.fromkeys(form.requested_schema.properties, answer)
+
+
+def think(request):
+    """Answer as a model does."""
+    return CreateMessageResult(
+        "assistant", TextContent(f"{request.max_tokens} syllables"), "m"
+    )
+
+
+def client(mode, **more):
+    options = {
+        "elicitation": Elicitation(form=fill_in, url=lambda _: "accept"),
+        "sampling": think,
+        "roots": ["file:///work"],
+    }
+    return Client(server, mode=mode, **{**options, **more})
+
+
+@MODES
+async def test_a_tool_asks_twice_and_acts_once(mode):
+    before = len(served)
+    async with client(mode) as peer:
+        text = (await peer.call_tool("order")).text
+    assert text == f"{before + 1}: 1 x tea: True"
+    assert len(served) == before + 1
+
+
+@MODES
+async def test_a_plain_tool_asks_from_its_thread(mode):
+    async with client(mode) as peer:
+        text = (await peer.call_tool("order_in_thread")).text
+    assert text.startswith("1 x tea, ")
+    assert "MainThread" not in text
+
+
+@MODES
+async def test_everything_is_asked_at_once(mode):
+    async with client(mode) as peer:
+        result = await peer.call_tool("everything")
+    assert result.structured_content == {
+        "result": ["accept", "accept", "17 syllables", "file:///work"]
+    }
+
+
+@MODES
+async def test_a_tool_that_another_tool_calls_asks_the_same_client(mode):
+    async with client(mode) as peer:
+        text = (await peer.call_tool("waiter")).text
+    assert text.endswith(": 1 x tea: True")
+
+
+@MODES
+async def test_a_dependency_asks_before_the_tool_runs(mode):
+    async with client(mode) as peer:
+        assert (await peer.call_tool("welcome")).text == "Welcome, Ada"
+
+
+async def test_prompts_and_resources_ask_where_they_may():
+    def fill(form):
+        return {"drink": "coffee"} if form.message == "What?" else {"value": "Ada"}
+
+    for mode in ("auto", "session"):
+        async with client(mode, elicitation=fill) as peer:
+            [message] = (await peer.get_prompt("menu")).messages
+            assert "coffee" in message.content.text
+            assert await peer.read_text("bill://now") == "for Ada"
+
+
+@MODES
+async def test_a_user_who_declines_is_no_failure(mode):
+    async with client(mode, elicitation=lambda _: "decline") as peer:
+        assert (await peer.call_tool("order")).text == "decline"
+
+
+async def test_a_client_that_cannot_be_asked_is_told_what_it_lacks():
+    async with Client(server) as peer:
+        with pytest.raises(MissingCapability) as caught:
+            await peer.call_tool("order")
+        assert caught.value.data == {
+            "requiredCapabilities": {"elicitation": {"form": {}}}
+        }
+    async with Client(server, mode="session") as peer:
+        result = await peer.call_tool("order")
+        assert result.is_error
+        assert "'elicitation.form'" in result.text
+
+
+@pytest.mark.unchecked_wire("a client that sends what the schema refuses")
+@pytest.mark.rule("MRTR-08", "MRTR-17")
+async def test_tampered_states_and_malformed_responses_are_errors_on_the_wire():
+    params = {"name": "order", "arguments": {}}
+    async with client("auto") as peer:
+        for member in (
+            {"requestState": "mcpwire1.e30.AAAA"},
+            {"requestState": 7},
+            {"inputResponses": None},
+            {"inputResponses": []},
+        ):
+            with pytest.raises(InvalidParams):
+                await peer.request("tools/call", {**params, **member})
+
+
+@pytest.mark.rule("MRTR-02")
+async def test_lists_answer_as_always_whatever_state_comes_with_them():
+    async with client("auto") as peer:
+        result = await peer.request(
+            "tools/list", {"requestState": "x", "inputResponses": None}
+        )
+    assert result["resultType"] == "complete"
+
+
+@pytest.mark.rule("MRTR-21")
+async def test_a_call_that_asks_for_ever_ends():
+    endless = Server("endless")
+
+    @endless.tool
+    async def ask(ctx: Context) -> str:
+        while True:
+            await ctx.elicit("Again?", bool)
+
+    peer = Client(
+        endless,
+        elicitation=lambda _: {"value": True},
+        limits=Limits(input_rounds=99),
+    )
+    async with peer:
+        with pytest.raises(InternalError, match="asked for input 10 times"):
+            await peer.call_tool("ask")

@@ -1,0 +1,165 @@
+"""Resources: what can be registered, listed, replaced and mounted."""
+
+import pytest
+from single import answer, code, contents, result
+
+from mcpwire.server.context import Context
+from mcpwire.server.server import Server
+
+pytestmark = pytest.mark.anyio
+
+# Registering...
+
+
+async def test_handles_change_what_is_there():
+    server = Server("s")
+    handle = server.add_resource("a://b", "old", title="T")
+    template = server.add_resource("t://{x}", lambda x: f"old {x}", name="t")
+    handle.replace("new")
+    template.replace(lambda x: f"new {x}", description="D")
+    assert [(await contents(server, uri))[0]["text"] for uri in ("a://b", "t://1")] == [
+        "new",
+        "new 1",
+    ]
+    [listed] = (await result(server, "resources/list"))["resources"]
+    assert listed["title"] == "T"
+    assert server.resources["t://{x}"].component.definition["description"] == "D"
+    server.resources["a://b"].remove()
+    assert await code(server, "resources/read", uri="a://b") == -32602
+    assert "a://b" not in server.resources
+    assert "t://{x}" in server.resources
+    assert len(server.resources) == 1
+    with pytest.raises(KeyError, match="there is no resource 'a://b'"):
+        server.resources["a://b"]
+
+
+async def test_the_list_shows_all_that_was_said():
+    server = Server("s")
+
+    @server.resource(
+        "a://b",
+        name="n",
+        title="T",
+        description="D",
+        mime_type="text/csv",
+        size=3,
+        annotations={"audience": ["user"], "priority": 0.5},
+        icons=["https://example.com/i.png"],
+        meta={"k": "v"},
+    )
+    def function() -> str:
+        """Say something else."""
+        return "x"
+
+    assert (await result(server, "resources/list"))["resources"] == [
+        {
+            "uri": "a://b",
+            "name": "n",
+            "title": "T",
+            "description": "D",
+            "mimeType": "text/csv",
+            "size": 3,
+            "annotations": {"audience": ["user"], "priority": 0.5},
+            "icons": [{"src": "https://example.com/i.png"}],
+            "_meta": {"k": "v"},
+        }
+    ]
+
+
+async def test_a_value_says_by_itself_what_it_is():
+    server = Server("s")
+    server.add_resource("a://b/c.bin", b"\x00")
+    server.add_resource("urn:x", {"a": 1})
+    listed = (await result(server, "resources/list"))["resources"]
+    assert [(each["name"], each["mimeType"]) for each in listed] == [
+        ("c.bin", "application/octet-stream"),
+        ("urn:x", "application/json"),
+    ]
+
+
+def one(x: str) -> str:
+    return x
+
+
+def two(x: str, y: str) -> str:
+    return x + y
+
+
+def none() -> str:
+    return "x"
+
+
+REFUSED = {
+    "no scheme": ("b", none, {}, ValueError, "'b' is no URI: it needs a scheme"),
+    "letters of other alphabets": ("a://é", none, {}, ValueError, "is no URI"),
+    "a brace too many": ("a://}", none, {}, ValueError, "'}' must be percent-encoded"),
+    "variables side by side": ("a://{x}{y}", two, {}, ValueError, "a sign must stand"),
+    "no such variable": ("a://{x}", one, {"unchecked": ["y"]}, ValueError, "'y'"),
+    "a parameter without a variable": ("a://b", one, {}, TypeError, "has no variables"),
+    "a variable without a parameter": (
+        "a://{y}",
+        one,
+        {},
+        TypeError,
+        "no parameter 'y'",
+    ),
+    "one without a value": ("a://{x}", two, {}, TypeError, "needs a default for 'y'"),
+    "one that may be left out": ("a://{x}{?y}", two, {}, TypeError, "default for 'y'"),
+    "a template of a value": ("a://{x}", "text", {}, TypeError, "needs a function"),
+    "a template with a size": ("a://{x}", one, {"size": 3}, ValueError, "has no size"),
+    "a value of no form": ("a://b", object(), {}, TypeError, "JSON"),
+    "a function without a name": ("a://b", lambda: "x", {}, ValueError, "a name"),
+    "a time before now": ("a://b", "x", {"ttl_ms": -1}, ValueError, "ttl_ms"),
+    "no time": ("a://b", "x", {"ttl_ms": 0.5}, ValueError, "ttl_ms"),
+    "an unknown scope": (
+        "a://b",
+        "x",
+        {"cache_scope": "all"},
+        ValueError,
+        "cache_scope",
+    ),
+    "public and not": (
+        "a://b",
+        "x",
+        {"cache_scope": "public", "scopes": ["s"]},
+        ValueError,
+        "cannot be cached as public",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_served_is_refused_when_it_is_registered(case):
+    uri, target, options, kind, problem = REFUSED[case]
+    server = Server("s")
+    with pytest.raises(kind) as caught:
+        server.add_resource(uri, target, **options)
+    assert problem in str(caught.value)
+    assert len(server.resources) == 0
+
+
+async def test_a_mounted_servers_resources_keep_their_uris():
+    inner, outer = Server("inner"), Server("outer")
+    inner.add_resource("a://b", "inner")
+
+    @inner.resource("t://{x}")
+    async def read(x: str, context: Context) -> str:
+        return f"{context.server.name} {x}"
+
+    outer.mount(inner, prefix="in")
+    assert (await contents(outer, "a://b"))[0]["text"] == "inner"
+    assert (await contents(outer, "t://1"))[0]["text"] == "inner 1"
+
+
+@pytest.mark.rule("RES-01")
+async def test_the_capability_is_there_once_there_is_a_resource():
+    server = Server("s")
+    before = await answer(server, "resources/list")
+    assert before["error"]["code"] == -32601
+    server.add_resource("a://{x}", lambda x: x, name="t")
+    described = await result(server, "server/discover")
+    assert described["capabilities"]["resources"] == {
+        "subscribe": True,
+        "listChanged": True,
+    }
+    assert (await result(server, "resources/list"))["resources"] == []

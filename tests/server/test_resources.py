@@ -1,0 +1,287 @@
+"""Resources and templates: what reading them gives, and what is not there."""
+
+import base64
+import threading
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+from single import code, contents, error, in_session, reading, result
+
+import mcpwire
+from mcpwire import types
+from mcpwire.server.authoring.injection import Depends
+from mcpwire.server.authoring.results import File
+from mcpwire.server.context import Context
+from mcpwire.server.server import Server
+
+pytestmark = pytest.mark.anyio
+
+BLOB = base64.b64encode(b"\x00\xff").decode()
+
+
+@dataclass
+class Point:
+    x: int
+
+
+# What reading gives...
+
+VALUES = {
+    "a text": ("x", {"mimeType": "text/plain", "text": "x"}),
+    "an empty text": ("", {"mimeType": "text/plain", "text": ""}),
+    "bytes": (b"\x00\xff", {"mimeType": "application/octet-stream", "blob": BLOB}),
+    "an object": ({"x": 1}, {"mimeType": "application/json", "text": '{"x":1}'}),
+    "a list": ([1, 2], {"mimeType": "application/json", "text": "[1,2]"}),
+    "an empty list": ([], {"mimeType": "application/json", "text": "[]"}),
+    "a dataclass": (Point(1), {"mimeType": "application/json", "text": '{"x":1}'}),
+    "a file": (
+        File(b"# x", mime_type="text/markdown"),
+        {"mimeType": "text/markdown", "text": "# x"},
+    ),
+}
+
+
+@pytest.mark.rule("RES-08")
+@pytest.mark.parametrize("case", VALUES)
+async def test_any_value_becomes_contents(case):
+    value, members = VALUES[case]
+    assert await contents(reading(value)) == [{"uri": "a://b", **members}]
+    server = Server("s")
+    server.add_resource("a://b", value)
+    assert await contents(server) == [{"uri": "a://b", **members}]
+
+
+async def test_contents_may_be_several_with_uris_of_their_own():
+    text = types.TextResourceContents(uri="a://b/1", text="x")
+    blob = types.BlobResourceContents(uri="a://b/2", blob=BLOB, mime_type="image/png")
+    assert await contents(reading([text, blob])) == [
+        {"uri": "a://b/1", "mimeType": "text/plain", "text": "x"},
+        {"uri": "a://b/2", "mimeType": "image/png", "blob": BLOB},
+    ]
+
+
+async def test_a_media_type_may_be_given():
+    server = reading("<p>", mime_type="text/html")
+    assert (await contents(server))[0]["mimeType"] == "text/html"
+    [listed] = (await result(server, "resources/list"))["resources"]
+    assert listed == {"uri": "a://b", "name": "b", "mimeType": "text/html"}
+
+
+async def test_a_plain_function_runs_in_a_thread_unless_told_otherwise():
+    server, threads = Server("s"), {}
+
+    def note(name):
+        threads[name] = threading.current_thread()
+        return "x"
+
+    server.add_resource("a://plain", lambda: note("plain"), name="plain")
+    server.add_resource("a://here", lambda: note("here"), name="here", thread=False)
+
+    @server.resource("a://async")
+    async def _async() -> str:
+        return note("async")
+
+    for uri in ("a://plain", "a://here", "a://async"):
+        await contents(server, uri)
+    here = threading.current_thread()
+    assert [threads[n] is here for n in ("plain", "here", "async")] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_an_async_function_needs_no_thread():
+    async def function():
+        """Do nothing."""
+
+    with pytest.raises(ValueError, match="thread=True is for plain functions"):
+        Server("s").add_resource("a://b", function, thread=True)
+
+
+async def test_a_function_may_take_the_context_and_dependencies():
+    server = Server("s")
+
+    def prefix():
+        return "hello "
+
+    @server.resource("greet://{name}")
+    async def greet(name: str, context: Context, before: str = Depends(prefix)) -> str:
+        return f"{before}{name} from {context.client_info['name']}"
+
+    assert (await contents(server, "greet://Ada"))[0]["text"] == "hello Ada from hand"
+
+
+async def test_a_question_of_a_resource_makes_a_round():
+    server = Server("s")
+
+    @server.resource("a://b")
+    async def read(context: Context) -> str:
+        answered = await context.elicit("Who?", {"type": "object", "properties": {}})
+        return answered.action
+
+    client = mcpwire.Client(
+        server, elicitation=lambda _: mcpwire.types.ElicitResult("decline")
+    )
+    async with client:
+        assert (await client.read_resource("a://b")).text == "decline"
+
+
+# Templates...
+
+
+async def test_values_of_a_template_are_what_the_function_asks_for():
+    server = Server("s")
+
+    @server.resource("item://{shelf}/{id}{?deep,limit}")
+    def item(
+        shelf: Literal["a", "b"], id: int, *, deep: bool = False, limit: int = 9
+    ) -> dict:
+        return {"shelf": shelf, "id": id, "deep": deep, "limit": limit}
+
+    [found] = await contents(server, "item://a/7?deep=true")
+    assert found["text"] == '{"shelf":"a","id":7,"deep":true,"limit":9}'
+    assert found["uri"] == "item://a/7?deep=true"
+
+
+@pytest.mark.rule("RES-06")
+@pytest.mark.parametrize("uri", ["item://c/7", "item://a/x", "item://a/7?deep=maybe"])
+async def test_a_value_of_another_type_is_that_of_no_resource(uri):
+    server = Server("s")
+
+    @server.resource("item://{shelf}/{id}{?deep}")
+    def item(shelf: Literal["a", "b"], id: int, *, deep: bool = False) -> str:
+        return "x"
+
+    found = await error(server, "resources/read", uri=uri)
+    assert (found["code"], found["data"]) == (-32602, {"uri": uri})
+
+
+async def test_what_was_registered_by_its_uri_goes_before_templates_in_their_order():
+    server = Server("s")
+    server.add_resource("a://{x}", lambda x: f"first {x}", name="first")
+    server.add_resource("a://{y}", lambda y: f"second {y}", name="second")
+    server.add_resource("a://b", "itself")
+    assert [(await contents(server, uri))[0]["text"] for uri in ("a://b", "a://c")] == [
+        "itself",
+        "first c",
+    ]
+
+
+async def test_a_template_that_does_not_take_a_value_leaves_it_to_the_next():
+    server = Server("s")
+
+    @server.resource("a://{number}")
+    def by_number(number: int) -> str:
+        return f"number {number}"
+
+    @server.resource("a://{name}")
+    def by_name(name: str) -> str:
+        return f"name {name}"
+
+    assert (await contents(server, "a://7"))[0]["text"] == "number 7"
+    assert (await contents(server, "a://x"))[0]["text"] == "name x"
+
+
+@pytest.mark.rule("RES-14")
+async def test_templates_are_listed_under_their_own_name():
+    server = Server("s")
+
+    @server.resource("a://{x}", title="T", mime_type="text/csv", meta={"k": 1})
+    def table(x: str) -> str:
+        """Return a table."""
+        return x
+
+    listed = await result(server, "resources/templates/list")
+    assert listed["resourceTemplates"] == [
+        {
+            "uriTemplate": "a://{x}",
+            "name": "table",
+            "title": "T",
+            "description": "Return a table.",
+            "mimeType": "text/csv",
+            "_meta": {"k": 1},
+        }
+    ]
+    assert (await result(server, "resources/list"))["resources"] == []
+    old = await in_session(server, "2024-11-05", "resources/templates/list")
+    [shown] = old["result"]["resourceTemplates"]
+    assert "title" not in shown
+
+
+@pytest.mark.rule("RES-08", "RES-09")
+@pytest.mark.attack("S19")
+async def test_values_lead_nowhere_unless_that_is_wanted():
+    server = Server("s")
+    server.add_resource("file:///{path*}", lambda path: path, name="safe")
+    server.add_resource(
+        "any:///{path*}", lambda path: path, name="any", unchecked=["path"]
+    )
+    assert await code(server, "resources/read", uri="file:///a/../../etc") == -32602
+    assert await code(server, "resources/read", uri="file:///a%2F..%2Fb") == -32602
+    assert (await contents(server, "any:///a/../b"))[0]["text"] == "a/../b"
+
+
+# What is not there...
+
+UNKNOWN = "a://nothing/at%20all"
+
+
+@pytest.mark.rule("RES-04", "RES-05", "RES-06")
+async def test_what_is_not_there_is_an_error_of_its_era():
+    server = reading("x")
+    now = await error(server, "resources/read", uri=UNKNOWN)
+    then = (await in_session(server, "2025-11-25", "resources/read", uri=UNKNOWN))[
+        "error"
+    ]
+    assert (now["code"], then["code"]) == (-32602, -32002)
+    assert now["data"] == then["data"] == {"uri": UNKNOWN}
+
+
+@pytest.mark.rule("RES-06")
+async def test_a_function_says_with_none_that_there_is_nothing():
+    server = Server("s")
+    server.add_resource("a://{x}", lambda x: None, name="none")
+    found = await error(server, "resources/read", uri="a://b")
+    assert (found["code"], found["data"]) == (-32602, {"uri": "a://b"})
+
+
+@pytest.mark.rule("RES-06")
+async def test_no_contents_at_all_are_none():
+    found = reading(types.ReadResourceResult(contents=[]))
+    assert await code(found, "resources/read", uri="a://b") == -32602
+
+
+async def test_a_long_uri_is_not_sent_back():
+    found = await error(reading("x"), "resources/read", uri="a://" + "x" * 5_000)
+    assert "data" not in found
+    assert len(found["message"]) < 200
+
+
+@pytest.mark.rule("RES-08")
+@pytest.mark.parametrize("uri", ["nothing", "", "a b", "/etc/passwd"])
+async def test_what_is_no_uri_is_refused_as_such(uri):
+    found = await error(reading("x"), "resources/read", uri=uri)
+    assert (found["code"], found["message"]) == (
+        -32602,
+        f"params.uri is no URI: {uri!r}",
+    )
+
+
+@pytest.mark.rule("RES-08")
+@pytest.mark.parametrize("uri", [None, 7, ["a://b"]])
+async def test_a_uri_is_a_text(uri):
+    found = await error(reading("x"), "resources/read", uri=uri)
+    assert (found["code"], found["message"]) == (-32602, "params.uri must be a string")
+
+
+@pytest.mark.rule("RES-04")
+async def test_what_a_function_raises_stays_with_us():
+    def fail():
+        raise ValueError("the password")
+
+    server = Server("s")
+    server.add_resource("a://b", fail)
+    found = await error(server, "resources/read", uri="a://b")
+    assert (found["code"], found["message"]) == (-32603, "the handler failed")

@@ -1,0 +1,430 @@
+"""What a handler knows, and tells its client: in order, in measure, from any thread."""
+
+import asyncio
+import threading
+from functools import partial
+
+import pytest
+from asking_rig import ALL, Alone, Session, person, run, turn
+from clocks import on_a_virtual_clock
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.server import notifications as outbox_module
+from mcpwire.server.context import Context, current_context, entered
+from mcpwire.server.notifications import RateLimit, Throttle, call_soon
+from mcpwire.server.request import RequestInfo
+from mcpwire.types.meta import LOG_LEVEL
+
+pytestmark = pytest.mark.anyio
+
+PROGRESS = {"progressToken": "t"}
+
+SECONDS = 30
+"""Longer than anything here takes; only a defect waits so long."""
+
+
+# --- what is known
+
+
+async def test_a_context_knows_its_request():
+    peer = Session(person)
+    info = RequestInfo(transport="http", headers={"x-user": "ada"})
+    peer.services.server, peer.services.lifespan = "server", "pool"
+    context = peer.context(meta={"a": 1}, info=info)
+    context.session["seen"] = True
+    assert peer.info.state == {"seen": True}
+    assert (context.request_id, context.method, context.meta) == (
+        1,
+        "tools/call",
+        {"a": 1},
+    )
+    assert (context.headers, context.principal) == ({"x-user": "ada"}, None)
+    assert (context.client_info, context.client_capabilities) == ({"name": "c"}, ALL)
+    assert (context.protocol_version, context.server, context.lifespan) == (
+        "2025-11-25",
+        "server",
+        "pool",
+    )
+    assert repr(context) == "<Context tools/call 1, 2025-11-25>"
+
+
+async def test_requests_that_stand_alone_share_nothing():
+    peer = Alone()
+    peer.context().session["seen"] = True
+    assert peer.context().session == {}
+
+
+async def test_the_current_context_is_that_of_the_handler_that_runs():
+    with pytest.raises(LocalProtocolError, match="while a handler runs"):
+        current_context()
+    peer = Session(person)
+
+    async def handler(ctx):
+        inner = peer.context()
+        with entered(inner):
+            assert current_context() is inner
+        assert await asyncio.create_task(asyncio.sleep(0, current_context())) is ctx
+        return current_context() is ctx
+
+    def in_thread(ctx):
+        return current_context() is ctx
+
+    assert await peer.call(handler)
+    assert await peer.call(in_thread)
+    with pytest.raises(LocalProtocolError):
+        current_context()
+
+
+async def test_other_components_of_the_server_are_reached_through_it():
+    peer = Session(person)
+
+    async def read(uri, request):
+        return {"contents": [{"uri": uri, "text": request.method}]}
+
+    async def call(name, arguments, request):
+        return {"content": [{"type": "text", "text": f"{name} {arguments}"}]}
+
+    peer.services.read_resource, peer.services.call_tool = read, call
+
+    async def handler(ctx):
+        contents = (await ctx.read_resource("a://b")).contents
+        texts = [contents[0].text]
+        texts.append((await ctx.call_tool("add", {"a": 1})).text)
+        texts.append((await ctx.call_tool("add")).text)
+        return texts
+
+    def in_thread(ctx):
+        return [
+            ctx.sync.read_resource("a://b").contents[0].text,
+            ctx.sync.call_tool("add", {"a": 1}).text,
+            ctx.sync.call_tool("add").text,
+        ]
+
+    for each in (handler, in_thread):
+        assert await peer.call(each) == ["tools/call", "add {'a': 1}", "add {}"]
+
+
+@pytest.mark.parametrize("from_thread", [False, True])
+async def test_the_stream_of_a_call_is_closed_where_one_can_be(from_thread):
+    closed = []
+    info = RequestInfo(
+        close_stream=lambda retry: closed.append((retry, threading.get_ident()))
+    )
+    peer = Session(person)
+
+    async def handler(ctx):
+        ctx.close_stream(1.5)
+
+    def in_thread(ctx):
+        ctx.close_stream(1.5)
+
+    await run(in_thread if from_thread else handler, peer.context(info=info))
+    assert closed == [(1.5, threading.get_ident())]
+    await peer.call(handler)
+
+
+# --- progress
+
+
+def reporting(*values):
+    async def handler(ctx):
+        for value in values:
+            ctx.progress(value, 100, f"at {value}")
+
+    return handler
+
+
+@pytest.mark.rule("PROG-02", "PROG-08")
+@pytest.mark.case("F03")
+@pytest.mark.parametrize("client", [Session, Alone])
+async def test_progress_goes_out_in_order_and_only_upwards(client):
+    peer = client(person)
+    await peer.call(reporting(0, 50, 50, 10, 99.5, 100), meta=PROGRESS)
+    assert peer.told.of("progress", "progress") == [0, 50, 99.5, 100]
+    assert set(peer.told.of("progress", "progressToken")) == {"t"}
+    assert peer.told.of("progress", "message")[0] == "at 0"
+
+
+async def test_what_is_sent_may_be_awaited():
+    peer = Session(person)
+
+    async def handler(ctx):
+        await ctx.report_progress(1, 2, "half")
+        await ctx.progress(2)
+        for tell in (ctx.debug, ctx.info, ctx.warning, ctx.error):
+            await tell("hi")
+        await ctx.log("notice", "there")
+
+    await peer.call(handler, meta=PROGRESS)
+    assert peer.told.of("progress", "progress") == [1, 2]
+    heard = peer.told.of("message", "level")
+    assert heard == ["info", "warning", "error", "notice"]
+    peer.told.all.clear()
+    await peer.call(handler)
+    assert peer.told.of("progress", "progress") == []
+
+
+async def test_who_asked_for_no_progress_gets_none():
+    peer = Session(person)
+    await peer.call(reporting(1, 2))
+    assert peer.told.all == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", True, None])
+async def test_progress_is_a_finite_number(value):
+    context = Session(person).context(meta=PROGRESS)
+    with pytest.raises(LocalProtocolError, match="finite number"):
+        context.progress(1, "x" if value is None else value)
+
+
+@pytest.mark.rule("PROG-06")
+@pytest.mark.case("F03")
+@pytest.mark.parametrize("from_thread", [False, True])
+async def test_of_a_flood_of_progress_the_first_and_the_last_arrive(
+    from_thread, monkeypatch
+):
+    # However long the flood takes, no more of it may go out meanwhile.
+    monkeypatch.setattr(outbox_module, "_PROGRESS_PER_SECOND", 1e-6)
+
+    def report(ctx):
+        for value in range(10_000):
+            ctx.progress(value)
+
+    async def handler(ctx):
+        report(ctx)
+
+    peer = Session(person)
+    await peer.call(report if from_thread else handler, meta=PROGRESS)
+    told = peer.told.of("progress", "progress")
+    assert told == sorted(told)
+    assert told[-1] == 9_999
+    assert len(told) == 51
+
+
+@pytest.mark.rule("PROG-06")
+async def test_progress_that_came_too_fast_goes_out_a_little_later(monkeypatch):
+    peer = Session(person)
+    heard = asyncio.Event()
+
+    async def handler(ctx):
+        loop = asyncio.get_running_loop()
+        with monkeypatch.context() as patch:
+            # However long these take, they come at one time.
+            patch.setattr(loop, "time", partial(float, loop.time()))
+            for value in range(60):
+                ctx.progress(value)
+        before = len(peer.told.all)
+        ctx.request._notify = lambda *told: (peer.told(*told), heard.set())
+        await asyncio.wait_for(heard.wait(), SECONDS)
+        return before
+
+    assert await peer.call(handler, meta=PROGRESS) == 50
+    assert peer.told.of("progress", "progress")[-1] == 59
+
+
+@pytest.mark.rule("PROG-04", "LOG-03", "MRTR-20")
+@pytest.mark.parametrize("client", [Session, Alone])
+async def test_nothing_goes_out_behind_the_answer(client):
+    """Neither on the loop nor from a thread that did not hear that it is over."""
+    peer = client(person)
+    context = peer.context(meta={**PROGRESS, LOG_LEVEL: "debug"})
+    await run(reporting(1), context)
+    told = list(peer.told.all)
+    context.progress(2)
+    context.info("late")
+
+    def late():
+        context.progress(3)
+        context.info("late")
+
+    await asyncio.to_thread(late)
+    await turn()
+    assert peer.told.all == told
+
+
+class Loop:
+    """A loop whose time stands until a test sets it."""
+
+    now = 0.0
+    timers = ()
+
+    def time(self):
+        return self.now
+
+    def call_later(self, pause, function):
+        self.timers = (*self.timers, function)
+
+    def call_soon_threadsafe(self, function, *args):
+        function(*args)
+
+
+async def test_behind_the_answer_no_timer_is_started():
+    peer, loop = Session(person), Loop()
+    request = peer.context(meta=PROGRESS).request
+    request.close()
+    outbox = Throttle(request, loop)
+    for value in range(100):
+        outbox.put(value, None, None, is_log=False)
+    assert loop.timers == ()
+
+
+async def test_progress_that_waits_is_overtaken_by_newer_progress():
+    peer, loop = Session(person), Loop()
+    request = peer.context(meta=PROGRESS).request
+    outbox = Throttle(request, loop)
+    for value in range(52):
+        outbox.put(value, None, None, is_log=False)
+    loop.now = 1.0
+    outbox.put(100, None, None, is_log=False)
+    for timer in loop.timers:
+        timer()
+    assert peer.told.of("progress", "progress") == [*range(50), 100]
+
+
+def test_pace_lets_so_many_pass_at_once_and_then_so_many_a_second():
+    pace = RateLimit(2, 10.0)
+    assert [pace.take(0.0), pace.take(0.0), pace.take(0.0)] == [True, True, False]
+    assert pace.pause == pytest.approx(0.1)
+    assert [pace.take(0.05), pace.take(0.15), pace.take(0.15)] == [False, True, False]
+    # Nothing is saved up beyond the first.
+    assert [pace.take(99.0) for _ in range(3)] == [True, True, False]
+
+
+@given(st.floats(0.0, 1e6), st.lists(st.floats(0.0, 0.049), max_size=5))
+def test_who_has_waited_for_the_pause_passes(now, early):
+    pace = RateLimit(1, 20.0)
+    assert pace.take(now)
+    for moment in sorted(early):
+        pace.take(now + moment)
+    last = now + max(early, default=0.0)
+    if not pace.take(last):
+        later = last + pace.pause
+        assert later > last
+        assert pace.take(later)
+
+
+# --- logs
+
+
+@pytest.mark.rule("LOG-02")
+@pytest.mark.case("F07")
+async def test_a_request_hears_of_the_severity_it_asked_for():
+    async def handler(ctx):
+        ctx.debug("d")
+        ctx.info("i")
+        ctx.warning({"w": 1})
+        ctx.error(["e"])
+        ctx.log("alert", None, "mine")
+
+    peer = Alone()
+    await peer.call(handler)
+    assert peer.told.all == []
+    await peer.call(handler, meta={LOG_LEVEL: "warning"})
+    assert peer.told.of("message", "level") == ["warning", "error", "alert"]
+    assert peer.told.of("message", "data") == [{"w": 1}, ["e"], None]
+    assert peer.told.all[-1][1]["logger"] == "mine"
+
+
+@pytest.mark.case("F07")
+async def test_a_session_hears_of_the_severity_it_set():
+    async def handler(ctx):
+        ctx.debug("d")
+        ctx.info("i")
+
+    peer = Session(person)
+    await peer.call(handler)
+    peer.info.log_level = "debug"
+    await peer.call(handler)
+    assert peer.told.of("message", "data") == ["i", "d", "i"]
+
+
+@pytest.mark.parametrize("from_thread", [False, True])
+async def test_whoever_logs_what_is_none_hears_of_it(from_thread):
+    async def handler(ctx):
+        bad(ctx)
+
+    def bad(ctx):
+        with pytest.raises(LocalProtocolError, match="one of debug, info"):
+            ctx.log("loud", "x")
+        with pytest.raises(LocalProtocolError):
+            ctx.info({1, 2})
+
+    await Session(person).call(bad if from_thread else handler)
+
+
+async def test_what_was_logged_is_as_it_was_then():
+    def handler(ctx):
+        data = [1]
+        ctx.info(data)
+        data.append(2)
+
+    peer = Session(person)
+    await peer.call(handler)
+    assert peer.told.of("message", "data") == [[1]]
+
+
+@pytest.mark.rule("LOG-07")
+@pytest.mark.case("F07")
+@on_a_virtual_clock
+async def test_of_a_flood_of_logs_the_rest_is_counted():
+    async def handler(ctx):
+        for number in range(1_000):
+            ctx.info(number)
+            ctx.debug("unwanted, and counted nowhere")
+
+    peer = Session(person)
+    await peer.call(handler)
+    *sent, last = peer.told.of("message", "data")
+    assert sent == list(range(200))
+    assert last == "800 log messages came too fast and were dropped"
+
+
+async def test_a_thread_tells_in_order_with_what_it_tells_between():
+    def handler(ctx):
+        ctx.progress(1)
+        ctx.info("a")
+        ctx.progress(2)
+        ctx.info("b")
+
+    peer = Session(person)
+    await peer.call(handler, meta=PROGRESS)
+    assert [method.rpartition("/")[2] for method, _ in peer.told.all] == [
+        "progress",
+        "message",
+        "progress",
+        "message",
+    ]
+
+
+def test_a_thread_that_outlives_its_loop_tells_nobody():
+    loop = asyncio.new_event_loop()
+    loop.close()
+    call_soon(loop, print)
+
+
+async def test_what_goes_wrong_on_a_live_loop_is_not_hidden():
+    class Broken:
+        def call_soon_threadsafe(self, *_):
+            raise RuntimeError("broken")
+
+        def is_closed(self):
+            return False
+
+    with pytest.raises(RuntimeError, match="broken"):
+        call_soon(Broken(), print)
+
+
+async def test_a_context_belongs_to_a_loop():
+    peer = Session(person)
+    request = peer.context().request
+    with pytest.raises(RuntimeError):
+        await asyncio.to_thread(Context, request, peer.services)
+
+
+def test_a_server_that_is_served_by_one_loop_after_the_other_tells_each():
+    peer = Session(person)
+    for value in (1, 2):
+        asyncio.run(peer.call(lambda ctx: ctx.progress(1), meta=PROGRESS))
+        assert peer.told.of("progress", "progress") == [1] * value

@@ -1,0 +1,78 @@
+"""URLs that a user is to visit: asked for, required, and told when that is done."""
+
+import pytest
+from asking_rig import Alone, Session, person
+
+from mcpwire.errors import ToolError, UrlElicitationRequired
+from mcpwire.versions import REVISIONS
+
+pytestmark = pytest.mark.anyio
+
+JUN_2025 = REVISIONS[2]
+
+
+@pytest.mark.rule("ELIC-22")
+async def test_that_a_user_is_done_at_a_url_is_told_the_client_that_asked():
+    sent = []
+    peer = Session(person)
+    peer.info.send = lambda method, params: sent.append((method, params))
+    ids = []
+
+    async def handler(ctx):
+        ids.append((await ctx.elicit_url("Pay", "https://example.com")).elicitation_id)
+        ctx.elicitation_complete(ids[0])
+        ctx.elicitation_complete(None)
+
+    await peer.call(handler)
+    assert peer.asked[0][1]["elicitationId"] == ids[0]
+    assert sent == [("notifications/elicitation/complete", {"elicitationId": ids[0]})]
+
+
+async def test_a_session_without_ids_of_elicitations_is_told_nothing():
+    peer = Session(person, revision=JUN_2025)
+    peer.info.send = lambda *told: pytest.fail("told")
+    peer.context().elicitation_complete("made-up")
+
+
+async def test_where_elicitations_have_no_ids_nothing_is_told():
+    async def handler(ctx):
+        answer = await ctx.elicit_url("Pay", "https://example.com")
+        ctx.elicitation_complete("made-up")
+        return answer.elicitation_id
+
+    peer = Alone(person)
+    assert await peer.call(handler) is None
+    assert peer.told.all == []
+
+
+@pytest.mark.rule("ELIC-24")
+@pytest.mark.parametrize("from_thread", [False, True])
+async def test_a_call_that_cannot_be_made_yet_names_the_url_to_visit(from_thread):
+    async def handler(ctx):
+        await ctx.require_url("Connect", "https://example.com/connect")
+
+    def in_thread(ctx):
+        ctx.sync.require_url("Connect", "https://example.com/connect")
+
+    peer = Session(person)
+    with pytest.raises(UrlElicitationRequired) as caught:
+        await peer.call(in_thread if from_thread else handler)
+    [elicitation] = caught.value.data["elicitations"]
+    assert elicitation.pop("elicitationId")
+    assert elicitation == {
+        "mode": "url",
+        "message": "Connect",
+        "url": "https://example.com/connect",
+    }
+    assert peer.asked == []
+
+
+@pytest.mark.rule("ELIC-24")
+async def test_where_that_error_does_not_exist_the_url_is_asked_for():
+    async def handler(ctx):
+        return (await ctx.require_url("Connect", "https://example.com")).accepted
+
+    assert await Alone(person).call(handler) is True
+    undeclared = Session(person, capabilities={"elicitation": {}})
+    with pytest.raises(ToolError, match=r"'elicitation\.url'"):
+        await undeclared.call(handler)
