@@ -29,12 +29,11 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.http_headers import (
     Heads,
     resolve_endpoint,
 )
-from mcpwire.protocol.http_reply import NoticeReply, Reply, Request
+from mcpwire.protocol.http_reply import Reply, Request, is_success
 from mcpwire.transports.duplex import Duplex
 from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.credentials import describe_request, missing_scope
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future, TimerHandle
     from collections.abc import Mapping
 
+    from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.target import Http
@@ -505,7 +505,7 @@ class Stream(Reply):
         self._channel.take_event("message", bytes(data))
 
 
-class Post(NoticeReply):
+class Post(Reply):
     """One message of ours and what the server says to its POST.
 
     Attributes:
@@ -526,8 +526,7 @@ class Post(NoticeReply):
         if type(message) is not dict:
             message = {}  # the answers to a batch
         self.method: str | None = message.get("method")
-        what = self.method or "an answer"
-        super().__init__(channel, what, Deadline(loop.time(), None))
+        super().__init__(channel, self.method or "an answer")
         id = message.get("id")
         self.line = line
         self.size = len(line) + 1
@@ -541,3 +540,9 @@ class Post(NoticeReply):
         self.begun: float | None = None
         self.acceptance: TimerHandle | None = None
         self.is_through: Future[None] = loop.create_future()
+
+    def _opened(self) -> None:
+        self.is_over = True  # accepted; whatever the stream says is no message
+
+    def _judge_head(self) -> None:
+        self.is_over = is_success(self.status)

@@ -651,7 +651,7 @@ class HttpChannel(Sender):
         )
 
     def _closed_by(self, why: str, cause: BaseException | None) -> ConnectionClosed:
-        """Build the error for a call that was sent and whose answer does not come."""
+        """Build the error for a call that was sent and gets no answer."""
         error = ConnectionClosed(why, target=self.target, sent=True)
         error.__cause__ = cause
         return error
