@@ -153,6 +153,7 @@ class HttpChannel(Sender):
         self._tasks: set[asyncio.Task[Any]] = set()
         self._quiet: asyncio.Future[None] | None = None
         self._heads = Heads(target.parsed, dict(target.static_headers))
+        self._asks_for_headers = callable(target.headers)
         self._mirror = Mirror(self._dropped_tool)
         self._notices = count(1)
         self._era: Era | None = None
@@ -242,7 +243,7 @@ class HttpChannel(Sender):
             self._timeouts.arm(deadline.at)
         try:
             own: Fields = ()
-            if headers is not None or not self._http.has_static_headers:
+            if headers is not None or self._asks_for_headers:
                 own = await self._own_fields(reply)
             request.start = self._start(method, params, own)
             broken = None
@@ -257,16 +258,16 @@ class HttpChannel(Sender):
             self._note_failure(reply, request, error)
             raise
         finally:
-            self._waiting.pop(reply.id, None)
-            self._end(reply)
+            self._end(reply.id, reply)
+            if reply.holds:
+                self._timeouts.release(reply)
         return self._learn(reply, result) if method in LEARNED_FROM else result
 
-    def _end(self, reply: Reply) -> None:
+    def _end(self, key: int, reply: Reply) -> None:
         """Let go of what may be left of an exchange that is over, however it ended."""
+        self._waiting.pop(key, None)
         if reply.timer is not None:
             reply.timer.cancel()
-        if isinstance(reply, CallReply) and reply.holds:
-            self._timeouts.release(reply)
         if self._quiet is not None and not self._waiting and not self._quiet.done():
             self._quiet.set_result(None)
 
@@ -282,10 +283,13 @@ class HttpChannel(Sender):
         self, method: str, params: Mapping[str, Any] | None, extra: Fields
     ) -> bytes:
         """Return request line and fields of the POST of a request."""
+        era = self._era
+        if era is Era.SESSION:
+            return self._heads.post(extra)
         # 2025-11-25: `initialize` names no version in its head.
-        version = _version_in(params) if self._era is None else None
+        version = _version_in(params) if era is None else None
         start = self._heads.post(extra, version=version)
-        if self._era is Era.STATELESS or version is not None:
+        if era is not None or version is not None:
             start += self._mirror.lines(method, params)
         return start
 
@@ -400,8 +404,7 @@ class HttpChannel(Sender):
                 start += self._mirror.lines(what, None)
             await self._exchange(reply, Request(start, body))
         finally:
-            self._waiting.pop(key, None)
-            self._end(reply)
+            self._end(key, reply)
         return None if reply.error is None else self._judged(reply, reply.error)
 
     def _post_later(
