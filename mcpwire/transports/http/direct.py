@@ -278,12 +278,14 @@ class DirectEngine:
                 connection.fail(self.closed_error("closed by this side", sent=True))
             else:
                 connection.transport.close()
-        if self.open:
-            if self._emptied is None:
-                self._emptied = asyncio.get_running_loop().create_future()
-            await asyncio.wait([self._emptied], timeout=CLOSE_S)
-        for connection in list(self.open):
-            connection.abort()
+        try:
+            if self.open:
+                if self._emptied is None:
+                    self._emptied = asyncio.get_running_loop().create_future()
+                await asyncio.wait([self._emptied], timeout=CLOSE_S)
+        finally:
+            for connection in list(self.open):
+                connection.abort()
 
     def _stop(self) -> None:
         """Begin nothing any more, and end what waits for a connection."""

@@ -41,7 +41,7 @@ from mcpwire.transports.http.sender import Sender
 from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop, Future, TimerHandle
+    from asyncio import TimerHandle
     from collections.abc import Mapping
 
     from mcpwire.protocol.deadline import Deadline
@@ -117,7 +117,7 @@ class LegacyChannel(Sender, Duplex):
         self._is_settled = asyncio.Event()
         self._is_over = False
         self._room = asyncio.Semaphore(REQUESTS_AT_ONCE)
-        self._posts: dict[Post, asyncio.Task[None]] = {}
+        self._posts: set[Post] = set()
         self._requests: dict[int, Post] = {}
         self._gate: Post | None = None
         self._refused: Exception | None = None
@@ -205,7 +205,7 @@ class LegacyChannel(Sender, Duplex):
         self._taken += len(data)
         for line in data.split(b"\n"):
             if line and not self._is_over:
-                self._post(Post(self, line, self._loop))
+                self._post(Post(self, line))
 
     def _left(self, size: int) -> None:
         """Count bytes that do not wait any more."""
@@ -311,7 +311,7 @@ class LegacyChannel(Sender, Duplex):
         if named is not None and post.method == CANCELLED:
             if named.begun is None:
                 # The server need not hear of either.
-                self._posts[named].cancel()
+                named.task.cancel()
                 self._end(named)  # its task may not even have begun
                 self._left(named.size + post.size)
                 return
@@ -326,11 +326,12 @@ class LegacyChannel(Sender, Duplex):
         if fields is None and post.names is not None:
             fields = self._call_fields.get(post.names)
         post.own_fields = fields or ()
-        self._posts[post] = self._loop.create_task(
-            self._deliver(post), name=f"mcpwire-sse-{post.what}"
-        )
+        self._posts.add(post)
+        # Not `create_task`, which may begin at once.
+        name = f"mcpwire-sse-{post.what}"
+        post.task = asyncio.Task(self._deliver(post), loop=self._loop, name=name)
         if post.id is None:
-            stay_for(self._posts[post])
+            stay_for(post.task)
 
     async def _deliver(self, post: Post) -> None:
         try:
@@ -355,7 +356,7 @@ class LegacyChannel(Sender, Duplex):
         if other.begun is not None:
             left += other.begun - self._loop.time()
         if left > 0:
-            await asyncio.wait([other.is_through], timeout=left)
+            await asyncio.wait([other.task], timeout=left)
 
     async def _perform(self, post: Post) -> None:
         fields = (*await self._own_fields(post), *post.own_fields)
@@ -374,9 +375,7 @@ class LegacyChannel(Sender, Duplex):
             self._requests.pop(post.id, None)
         if self._gate is post:
             self._gate = None
-        self._posts.pop(post, None)
-        if not post.is_through.done():
-            post.is_through.set_result(None)
+        self._posts.discard(post)
 
     def _look_after(self, post: Post) -> None:
         """End a POST that no caller waits for: the server keeps it open for nothing."""
@@ -442,15 +441,16 @@ class LegacyChannel(Sender, Duplex):
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
-        for task in (self._listening, *self._posts.values()):
+        for task in self._tasks():
             task.cancel()
+
+    def _tasks(self) -> set[asyncio.Task[None]]:
+        return {self._listening, *(post.task for post in self._posts)}
 
     async def _close(self) -> None:
         """Wait for the end of every exchange; bounded in time."""
         try:
-            await asyncio.wait(
-                {self._listening, *self._posts.values()}, timeout=CLOSE_S
-            )
+            await asyncio.wait(self._tasks(), timeout=CLOSE_S)
             if self._owns_engine:
                 await self._engine.aclose()
         except asyncio.CancelledError:  # the loop ends
@@ -518,10 +518,12 @@ class Post(Reply):
         after: The POSTs that it must not overtake.
         begun: When it left; ``None`` while not a byte of it has.
         acceptance: Ends it if it is not accepted.
-        is_through: Done when it is over.
+        task: Done when it is over.
     """
 
-    def __init__(self, channel: Any, line: bytes, loop: AbstractEventLoop) -> None:
+    task: asyncio.Task[None]
+
+    def __init__(self, channel: Any, line: bytes) -> None:
         message = loads(line)
         if type(message) is not dict:
             message = {}  # the answers to a batch
@@ -539,7 +541,6 @@ class Post(Reply):
         self.after: list[Post] = []
         self.begun: float | None = None
         self.acceptance: TimerHandle | None = None
-        self.is_through: Future[None] = loop.create_future()
 
     def _opened(self) -> None:
         self.is_over = True  # accepted; whatever the stream says is no message

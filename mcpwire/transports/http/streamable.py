@@ -517,9 +517,11 @@ class HttpChannel(Sender):
             tasks = self._tasks - {asyncio.current_task()}
             for task in tasks:
                 task.cancel()
-            if tasks:
-                await asyncio.wait(tasks)
-            await self._engine.aclose()
+            try:
+                if tasks:
+                    await asyncio.wait(tasks)
+            finally:
+                await self._engine.aclose()
 
     # Work beside the calls, and waiting...
 
