@@ -30,10 +30,10 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.http_headers import (
-    Heads,
+    RequestHeaders,
     resolve_endpoint,
 )
-from mcpwire.protocol.http_reply import Reply, Request, is_success
+from mcpwire.protocol.http_reply import MAX_ERROR_BODY, Reply, Request
 from mcpwire.transports.duplex import Duplex
 from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.credentials import describe_request, missing_scope
@@ -105,7 +105,7 @@ class LegacyChannel(Sender, Duplex):
         self.limits = limits
         self._owns_engine = owns_engine
         self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
-        self._heads = Heads(target.parsed, dict(target.static_headers))
+        self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
         self._taken = 0
         # The fields of single messages: of calls by id, for they go with its
         # cancelling too; of notifications by their line.
@@ -227,11 +227,11 @@ class LegacyChannel(Sender, Duplex):
     def watch(self, trace: Trace) -> None:
         """Tell a hook from now on, and of the heads that came before it."""
         super().watch(trace)
-        self.is_watched = True
+        self.is_traced = True
         if self._asked is not None:
             trace("request", describe_request(self._asked))
         if self._stream.status:
-            self.heard_head(self._stream)
+            self.trace_head(self._stream)
 
     # The stream...
 
@@ -257,7 +257,7 @@ class LegacyChannel(Sender, Duplex):
         )
         self._timer = self._loop.call_later(seconds, self._stream_over, error)
 
-    def opened(self, stream: Reply) -> None:
+    def stream_opened(self, stream: Reply) -> None:
         """Expect the endpoint on the stream that is open now."""
         del stream
         self._expect_endpoint(ENDPOINT_S)
@@ -307,8 +307,8 @@ class LegacyChannel(Sender, Duplex):
     # Messages of ours...
 
     def _post(self, post: Post) -> None:
-        named = self._requests.get(post.names) if post.names is not None else None
-        if named is not None and post.method == CANCELLED:
+        named = self._requests.get(post.names)
+        if named is not None and post.what == CANCELLED:
             if named.begun is None:
                 # The server need not hear of either.
                 named.task.cancel()
@@ -318,19 +318,19 @@ class LegacyChannel(Sender, Duplex):
             post.after.append(named)
         if self._gate is not None:
             post.after.append(self._gate)
-        if post.method == INITIALIZED:
+        if post.what == INITIALIZED:
             self._gate = post
-        elif post.id is not None:
+        elif post.id:
             self._requests[post.id] = post
         fields = self._line_fields.pop(post.line, None)
-        if fields is None and post.names is not None:
+        if fields is None and post.names:
             fields = self._call_fields.get(post.names)
         post.own_fields = fields or ()
         self._posts.add(post)
         # Not `create_task`, which may begin at once.
         name = f"mcpwire-sse-{post.what}"
         post.task = asyncio.Task(self._deliver(post), loop=self._loop, name=name)
-        if post.id is None:
+        if not post.id:
             stay_for(post.task)
 
     async def _deliver(self, post: Post) -> None:
@@ -338,7 +338,7 @@ class LegacyChannel(Sender, Duplex):
             await self._is_known.wait()
             for other in post.after:
                 await self._wait_for(other)
-            if post.id is None:
+            if not post.id:
                 await self._perform(post)
             else:
                 async with self._room:
@@ -371,7 +371,7 @@ class LegacyChannel(Sender, Duplex):
         for timer in (post.acceptance, post.timer):
             if timer is not None:
                 timer.cancel()
-        if post.id is not None:
+        if post.id:
             self._requests.pop(post.id, None)
         if self._gate is post:
             self._gate = None
@@ -379,7 +379,7 @@ class LegacyChannel(Sender, Duplex):
 
     def _look_after(self, post: Post) -> None:
         """End a POST that no caller waits for: the server keeps it open for nothing."""
-        if post.id is not None and post.id in self._peer.outstanding:
+        if post.id and post.id in self._peer.outstanding:
             # It may answer its POST once the call is done.
             post.acceptance = self._loop.call_later(ACCEPT_S, self._look_after, post)
             return
@@ -387,7 +387,7 @@ class LegacyChannel(Sender, Duplex):
         self._engine.abort(post, TransportError(why, target=self.target))
 
     def _failed(self, post: Post, error: Exception) -> None:
-        if post.id is not None and not self._is_over:
+        if post.id and not self._is_over:
             self._fail(post.id, error)
         else:
             logger.debug("%s: %s", post.what, error)
@@ -486,17 +486,19 @@ class Stream(Reply):
     """The answer to the GET."""
 
     def __init__(self, channel: Any) -> None:
-        super().__init__(channel, "GET")
+        super().__init__(channel, "stream", "GET")
         self._channel: LegacyChannel = channel
 
-    def _opened(self) -> None:
-        self._channel.opened(self)
-
     def _judge_head(self) -> None:
-        """Wait for the body of what is not a stream."""
+        """Wait for the body of what is not a stream: it may say why."""
+        if 300 <= self.status < 400:
+            super()._judge_head()
+            return
+        self._room = MAX_ERROR_BODY
+        self._channel.error_body_began(self)
 
-    def broke(self) -> None:
-        """Keep no place: such a stream cannot be resumed."""
+    def save_position(self) -> None:
+        """Keep no position: such a stream cannot be resumed."""
 
     def _take_event(self, event: SSEEvent) -> None:
         self._channel.take_event(event.event, event.data)
@@ -511,9 +513,8 @@ class Post(Reply):
     Attributes:
         line: The message.
         size: How many bytes it counts for, newline included.
-        method: Its method; ``None``: it is an answer of ours.
-        id: Its id, where it is a request.
-        names: The request that it is, or cancels.
+        id: Its id, if it is a request; else 0.
+        names: The request that it is, or cancels; else 0.
         own_fields: What its head has beside what all have.
         after: The POSTs that it must not overtake.
         begun: When it left; ``None`` while not a byte of it has.
@@ -527,23 +528,17 @@ class Post(Reply):
         message = loads(line)
         if type(message) is not dict:
             message = {}  # the answers to a batch
-        self.method: str | None = message.get("method")
-        super().__init__(channel, self.method or "an answer")
-        id = message.get("id")
+        method: str | None = message.get("method")
+        id = message.get("id") if method is not None else None
+        super().__init__(channel, "notification", method or "an answer")
         self.line = line
         self.size = len(line) + 1
-        self.id = id if self.method is not None and type(id) is int else None
-        self.names: int | None = self.id
-        if self.method == CANCELLED:
+        self.id = id if type(id) is int else 0
+        self.names = self.id
+        if method == CANCELLED:
             named = (message.get("params") or {}).get("requestId")
-            self.names = named if type(named) is int else None
+            self.names = named if type(named) is int else 0
         self.own_fields: Fields = ()
         self.after: list[Post] = []
         self.begun: float | None = None
         self.acceptance: TimerHandle | None = None
-
-    def _opened(self) -> None:
-        self.is_over = True  # accepted; whatever the stream says is no message
-
-    def _judge_head(self) -> None:
-        self.is_over = is_success(self.status)

@@ -35,7 +35,7 @@ class Sender:
     """Sends the requests of one channel through its engine."""
 
     _error_body_s = ERROR_BODY_S
-    is_watched = False
+    is_traced = False
     _trace: Trace | None
 
     def __init__(
@@ -58,29 +58,22 @@ class Sender:
             except MCPError as error:
                 if error is not reply.error:
                     raise
-            if not 300 <= reply.status < 400:
-                return
-            there = self._redirect(reply)
-            if isinstance(there, str):
+            there = reply.redirect
+            if there is None:
                 return
             request = redirected(self._http, request, there.target)
             reply.url = there
             reply.restart()
         raise RemoteProtocolError(f"{reply.what}: more than {MAX_REDIRECTS} redirects")
 
-    def _redirect(self, reply: Reply) -> Url | str:
-        """Return where an answer leads, or why that is not followed."""
+    def redirect(self, reply: Reply) -> Url | str:
+        """Return where a redirect leads, or a clause that says why not there."""
         return resolve_redirect(
             reply.url or self._http.parsed,
             reply.status,
             field(reply, b"location"),
             allowed=self._http.follow_redirects,
         )
-
-    def why_not_followed(self, reply: Reply) -> str:
-        """Say why the redirect that came is not followed; empty: it is."""
-        verdict = self._redirect(reply)
-        return verdict if isinstance(verdict, str) else ""
 
     async def _own_fields(self, reply: Reply) -> Fields:
         """Return the user's fields for one request beside those that never change."""
@@ -144,7 +137,7 @@ class Sender:
 
     # The body of an error...
 
-    def doubted(self, reply: Reply) -> None:
+    def error_body_began(self, reply: Reply) -> None:
         """Give the rest of an answer that brings nothing a moment to say why."""
         seconds = self._error_body_s
         reply.timer = self._loop.call_later(seconds, self._cut_short, reply)
@@ -161,7 +154,7 @@ class Sender:
         if self._trace is not None:
             self._trace("request", describe_request(request))
 
-    def heard_head(self, reply: Reply) -> None:
+    def trace_head(self, reply: Reply) -> None:
         """Tell of the head of an answer."""
         if self._trace is not None:
             self._trace("response", describe_response(reply.status, reply.fields))
