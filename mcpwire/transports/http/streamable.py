@@ -153,7 +153,7 @@ class HttpChannel(Sender):
         self._tasks: set[asyncio.Task[Any]] = set()
         self._quiet: asyncio.Future[None] | None = None
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
-        self._asks_for_headers = callable(target.headers)
+        self._asks_for_headers = not target.has_static_headers
         self._mirror = MirroredHeaders(self._dropped_tool)
         self._notices = count(1)
         self._era: Era | None = None

@@ -194,6 +194,11 @@ class Http:
         object.__setattr__(self, "static_headers", _static_headers(self))
         object.__setattr__(self, "grant", _grant(self))
 
+    @property
+    def has_static_headers(self) -> bool:
+        """Whether the headers are the same for every request."""
+        return not callable(self.headers)
+
     def check(self, headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """Return headers as pairs with names in lower case, if they may be sent here.
 
