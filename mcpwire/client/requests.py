@@ -62,7 +62,7 @@ PROGRESS_EXTENDS_TIMES: Final = 10.0
 """How many timeouts a call may take that reports progress, unless told otherwise."""
 
 
-@attrs.frozen
+@attrs.define  # not frozen: that would make a raw request cost a tenth more
 class Options:
     """What one public call carries through all the requests that it makes."""
 
@@ -509,7 +509,7 @@ class Requests:
 
     def _last_word(self, error: TransportError) -> MCPError:
         """Return what the server said, where it speaks no other era after all."""
-        said = getattr(error, "said", None)
+        said = getattr(error, "rpc_error", None)
         if isinstance(said, RPCError):
             return said
         said = error.__cause__

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
 
     from mcpwire.protocol.http_reply import Reply, Request
+    from mcpwire.transports.base import Trace
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.target import Http
-    from mcpwire.transports.tracing import Trace
     from mcpwire.wire.urls import Url
 
     Fields = tuple[tuple[str, str], ...]
