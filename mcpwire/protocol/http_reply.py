@@ -456,6 +456,7 @@ class Reply:
         handle: Identifies a call for cancelling.
         on_notification: Gets a call's own notifications.
         headers: The user's headers for this request, and for what belongs to it.
+        url: What was asked, if it is not the target's own URL.
         status: The status; 0 before the head.
         fields: The head's fields, names in lower case.
         redirect: Where the request is to be sent instead.
@@ -475,6 +476,7 @@ class Reply:
 
     # Most replies never set these.
     headers: Mapping[str, str] | None = None
+    url: Url | None = None
     aborted: MCPError | None = None
     openings = messages = holds = questions = 0
     resumption: Resumption | None = None
