@@ -133,7 +133,7 @@ class Signals:
             self._instead = None
 
     def stay(self) -> None:
-        """A question was answered: whoever answers may leave the next one again."""
+        """Allow the next question to be interrupted: one was answered."""
         self._has_left = False
 
     def hurry(self) -> None:
