@@ -17,6 +17,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote
 
+from mcpwire.auth import steps
 from mcpwire.auth.errors import (
     AuthTemporarilyUnavailable,
     DiscoveryError,
@@ -25,16 +26,6 @@ from mcpwire.auth.errors import (
 )
 from mcpwire.auth.jwt import Prover, base64url, client_assertion, read_nonce
 from mcpwire.auth.records import Identity, ServerMetadata, Tokens
-from mcpwire.auth.steps import (
-    Fetch,
-    Now,
-    RandomBytes,
-    check_available,
-    describe,
-    read_code,
-    read_description,
-    read_object,
-)
 from mcpwire.auth.url_policy import UrlPolicy
 from mcpwire.wire.urls import mask_url, parse_url
 
@@ -211,7 +202,7 @@ def request_tokens(
             raise TokenError(f"the stored proof key cannot be used: {error}") from error
     nonce: str | None = None
     while True:
-        now = yield Now()
+        now = yield steps.Now()
         assertion = None
         if signing_key is not None:
             assertion = client_assertion(
@@ -219,14 +210,16 @@ def request_tokens(
                 client_id=identity.client_id,
                 audience=metadata.issuer,
                 now=now,
-                jti=base64url((yield RandomBytes(_JTI_BYTES))),
+                jti=base64url((yield steps.RandomBytes(_JTI_BYTES))),
             )
         pairs, headers = authenticate(identity, metadata, form, assertion=assertion)
         if prover is not None:
-            jti = base64url((yield RandomBytes(_JTI_BYTES)))
+            jti = base64url((yield steps.RandomBytes(_JTI_BYTES)))
             proof = prover.proof("POST", url, now=now, jti=jti, nonce=nonce)
             headers = [*headers, ("dpop", proof)]
-        answer = yield Fetch(_WHAT, url, form=tuple(pairs), headers=tuple(headers))
+        answer = yield steps.Fetch(
+            _WHAT, url, form=tuple(pairs), headers=tuple(headers)
+        )
         if prover is None or nonce is not None or not _wants_nonce(answer):
             break
         nonce = read_nonce(answer.fields.get("dpop-nonce"))
@@ -263,9 +256,9 @@ def exchange_token(
         resource=record.resource,
         scopes=record.asked_scopes,
     )
-    now = yield Now()
+    now = yield steps.Now()
     pairs, headers = authenticate(identity, metadata, form)
-    answer = yield Fetch(_WHAT, url, form=tuple(pairs), headers=tuple(headers))
+    answer = yield steps.Fetch(_WHAT, url, form=tuple(pairs), headers=tuple(headers))
     return read_exchange(answer, now=now, secrets=_secrets(identity, form))
 
 
@@ -273,7 +266,7 @@ def _wants_nonce(answer: Answer) -> bool:
     """Tell whether a nonce was missing (RFC 9449 section 8)."""
     return (
         answer.status in {400, 401}
-        and (read_object(answer.body) or {}).get("error") == "use_dpop_nonce"
+        and (steps.read_object(answer.body) or {}).get("error") == "use_dpop_nonce"
     )
 
 
@@ -307,7 +300,7 @@ def read_tokens(
         raise TokenError(
             f"{_WHAT} gave a token of no type"
             if kind is None
-            else f"{_WHAT} gave a token of an unknown type, {read_code(kind)!r}",
+            else f"{_WHAT} gave a token of an unknown type, {steps.read_code(kind)!r}",
             status=answer.status,
         )
     # RFC 9449 section 5: a token that should be bound and is not is discarded.
@@ -335,7 +328,7 @@ def read_exchange(answer: Answer, *, now: float, secrets: Iterable[str] = ()) ->
     issued = document.get("issued_token_type")
     if issued != ID_JAG:
         raise TokenError(
-            f"the identity provider gave a token of type {read_code(issued)!r} "
+            f"the identity provider gave a token of type {steps.read_code(issued)!r} "
             f"instead of {ID_JAG!r}",
             status=answer.status,
         )
@@ -343,27 +336,27 @@ def read_exchange(answer: Answer, *, now: float, secrets: Iterable[str] = ()) ->
 
 
 def _read(answer: Answer, now: float, secrets: Iterable[str]) -> dict[str, Any]:
-    check_available(answer, _WHAT, now)
-    document = read_object(answer.body)
+    steps.check_available(answer, _WHAT, now)
+    document = steps.read_object(answer.body)
     # Some servers refuse with status 200.
     error = document.get("error") if document is not None else None
     if 200 <= answer.status < 300 and error is None:
         if document is None:
             raise TokenError(
-                f"{_WHAT} answered with no JSON object: {describe(answer)}",
+                f"{_WHAT} answered with no JSON object: {steps.describe(answer)}",
                 status=answer.status,
             )
         return document
-    code = read_code(error)
+    code = steps.read_code(error)
     if code == "temporarily_unavailable":
         raise AuthTemporarilyUnavailable(
             f"{_WHAT} cannot answer now", status=answer.status
         )
     described = (document or {}).get("error_description")
     raise TokenError(
-        f"{_WHAT} refused: {code or describe(answer)}",
+        f"{_WHAT} refused: {code or steps.describe(answer)}",
         error=code,
-        description=read_description(described, secrets),
+        description=steps.read_description(described, secrets),
         status=answer.status,
     )
 
@@ -423,4 +416,6 @@ def revoke_tokens(record: Record, policy: UrlPolicy) -> Steps[None]:
         if token is not None:
             form = [("token", token), ("token_type_hint", hint)]
             pairs, headers = authenticate(record.identity, record.metadata, form)
-            yield Fetch(_REVOCATION, url, form=tuple(pairs), headers=tuple(headers))
+            yield steps.Fetch(
+                _REVOCATION, url, form=tuple(pairs), headers=tuple(headers)
+            )
