@@ -20,7 +20,6 @@ from urllib.parse import quote
 from mcpwire.auth import steps
 from mcpwire.auth.errors import (
     AuthTemporarilyUnavailable,
-    DiscoveryError,
     RegistrationError,
     TokenError,
 )
@@ -181,17 +180,11 @@ def request_tokens(
     Raises:
         TokenError: It refused, or its answer holds no usable token.
         RegistrationError: The client belongs to another issuer: nothing was sent.
-        DiscoveryError: The server has no token endpoint.
         UrlRefused: The token endpoint must not be asked.
         AuthTemporarilyUnavailable: It cannot answer now.
     """
     metadata, identity = record.metadata, record.identity
     url = metadata.token_endpoint
-    if url is None:
-        raise DiscoveryError(
-            f"the authorization server '{mask_url(metadata.issuer)}' names no token "
-            "endpoint"
-        )
     policy.check(url, _WHAT)
     check_bound(identity, metadata)
     prover = None
@@ -220,20 +213,12 @@ def request_tokens(
         answer = yield steps.Fetch(
             _WHAT, url, form=tuple(pairs), headers=tuple(headers)
         )
-        if prover is None or nonce is not None or not _wants_nonce(answer):
+        if prover is None or nonce is not None:
             break
-        nonce = read_nonce(answer.fields.get("dpop-nonce"))
+        nonce = _demanded_nonce(answer)
         if nonce is None:
             break
-    previous = record.tokens
-    return read_tokens(
-        answer,
-        now=now,
-        asked=(previous.scopes if previous else None) or record.asked_scopes,
-        previous=previous,
-        is_bound=prover is not None,
-        secrets=_secrets(identity, form),
-    )
+    return read_tokens(answer, record, now=now, secrets=_secrets(identity, form))
 
 
 def exchange_token(
@@ -262,12 +247,12 @@ def exchange_token(
     return read_exchange(answer, now=now, secrets=_secrets(identity, form))
 
 
-def _wants_nonce(answer: Answer) -> bool:
-    """Tell whether a nonce was missing (RFC 9449 section 8)."""
-    return (
-        answer.status in {400, 401}
-        and (steps.read_object(answer.body) or {}).get("error") == "use_dpop_nonce"
-    )
+def _demanded_nonce(answer: Answer) -> str | None:
+    """Return the nonce that the proof lacked (RFC 9449 section 8)."""
+    error = (steps.read_object(answer.body) or {}).get("error")
+    if answer.status not in {400, 401} or error != "use_dpop_nonce":
+        return None
+    return read_nonce(answer.fields.get("dpop-nonce"))
 
 
 def _secrets(identity: Identity, form: Form) -> list[str]:
@@ -279,18 +264,12 @@ def _secrets(identity: Identity, form: Form) -> list[str]:
 
 
 def read_tokens(
-    answer: Answer,
-    *,
-    now: float,
-    asked: Sequence[str] = (),
-    previous: Tokens | None = None,
-    is_bound: bool = False,
-    secrets: Iterable[str] = (),
+    answer: Answer, record: Record, *, now: float, secrets: Iterable[str] = ()
 ) -> Tokens:
     """Return the tokens of an answer; its own texts show none of the secrets.
 
-    Members that it leaves out stay as in `previous`. With `is_bound` the token must be
-    bound to a key.
+    Members that it leaves out stay as in the record. If that has a key, the token must
+    be bound to it.
     """
     document = _read(answer, now, secrets)
     kind = document.get("token_type")
@@ -304,12 +283,14 @@ def read_tokens(
             status=answer.status,
         )
     # RFC 9449 section 5: a token that should be bound and is not is discarded.
+    is_bound = record.dpop_key is not None
     if (token_type == "DPoP") != is_bound:  # noqa: S105 - a type of token
         raise TokenError(
             f"{_WHAT} gave a token of type {token_type!r}, and a proof of possession "
             f"{'went' if is_bound else 'did not go'} along",
             status=answer.status,
         )
+    previous = record.tokens
     refreshed = document.get("refresh_token")
     if not isinstance(refreshed, str) or not refreshed.strip():
         refreshed = previous.refresh_token if previous is not None else None
@@ -318,7 +299,11 @@ def read_tokens(
         token_type,
         _expiry(document.get("expires_in"), now),
         refreshed,
-        _granted(document.get("scope"), asked, previous),
+        _granted(document.get("scope"))
+        # RFC 6749 section 6: as before; 5.1: left out if it is what was asked for.
+        or (previous.scopes if previous is not None else None)
+        or record.asked_scopes
+        or None,
     )
 
 
@@ -379,18 +364,10 @@ def _expiry(value: object, now: float) -> float | None:
     return now + min(float(value), _LONGEST_S) if value > 0 else None
 
 
-def _granted(
-    value: object, asked: Sequence[str], previous: Tokens | None
-) -> tuple[str, ...] | None:
-    # RFC 6749 section 5.1: left out if it is what was asked for; section 6: and as
-    # before if nothing was asked for.
+def _granted(value: object) -> tuple[str, ...]:
     if isinstance(value, list):
         value = " ".join(item for item in value if isinstance(item, str))
-    if isinstance(value, str) and value.strip():
-        return tuple(dict.fromkeys(value.split()))
-    if asked:
-        return tuple(asked)
-    return previous.scopes if previous is not None else None
+    return tuple(dict.fromkeys(value.split())) if isinstance(value, str) else ()
 
 
 # Revocation (RFC 7009)...
