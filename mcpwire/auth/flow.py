@@ -570,12 +570,14 @@ def _ask(
         redirect_uri=redirect_uri,
         begun_at=(yield steps.Now()),
     )
-    if not grant.interactive:
+    # The user may come back to another place, from which `finish` is called.
+    waits = grant.interactive and (grant.listens or grant.ask is not None)
+    if not waits:
         # A user that follows an earlier URL must still be able to finish.
         pending = yield from _begun_before(pending)
     url = authorization_url(pending)
     check_authorization_url(url, server=request.server)
-    if not grant.interactive:
+    if not waits:
         yield steps.SavePending(pending)
         raise _required(request, url, record.asked_scopes)
     try:
