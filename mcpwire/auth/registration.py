@@ -223,9 +223,6 @@ def _settled_method(
 ) -> ClientAuth | None:
     """Return how to authenticate; ``None``: the server's metadata decides."""
     # RFC 7591 section 3.2.1: the server may settle on another than was asked for.
-    for source in (document, asked):
-        method = source.get("token_endpoint_auth_method")
-        for known in _WANTED_METHODS["web"]:
-            if method == known and (has_secret or known == "none"):
-                return known
-    return None
+    possible = _WANTED_METHODS["web"] if has_secret else ("none",)
+    settled = [each.get("token_endpoint_auth_method") for each in (document, asked)]
+    return next((method for method in settled if method in possible), None)
