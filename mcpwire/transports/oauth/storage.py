@@ -635,7 +635,9 @@ class CredentialStore:
             case steps.Save():
                 outcome = self._save(dump(step.record))
             case steps.Forget():
-                self._load_pending()  # it holds the credentials, too
+                # The pending login holds the credentials, too.
+                _, version = self._storage.load(self._pending)
+                self._storage.save(self._pending, None, version)
                 outcome = self._save(None)
             case steps.SavePending():
                 self._save_pending(dump(step.pending))
