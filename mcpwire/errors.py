@@ -290,7 +290,7 @@ class InvalidMessage(RemoteProtocolError):
         *,
         expected: str,
         got: str,
-        raw: bytes = b"",
+        raw: bytes | bytearray = b"",
         hint: str | None = None,
     ) -> None:
         super().__init__(f"{path}: expected {expected}, got {got}", hint=hint)

@@ -30,15 +30,15 @@ from mcpwire.gateway.merging import (
     merge_templates,
     read_alias,
 )
+from mcpwire.protocol.http_headers import find_param_headers
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.multistep import pages
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.server import Server
-from mcpwire.tools.extras import EXTRAS
+from mcpwire.tools.results import EXTRAS
 from mcpwire.transports.http.target import Http
 from mcpwire.types import encode
-from mcpwire.types.meta import TRACE_KEYS
-from mcpwire.wire.headers import find_param_headers
+from mcpwire.types._base import TRACE_KEYS
 from mcpwire.wire.json import encode as encode_json
 from mcpwire.wire.uri_template import (
     TemplateError,
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.plan import Plan
     from mcpwire.gateway.upstreams import Upstream, Upstreams
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.request import RequestContext
     from mcpwire.versions import Revision
-    from mcpwire.wire.headers import ParamHeader
 
     Json = dict[str, Any]
 

@@ -25,7 +25,7 @@ from mcpwire.protocol.methods import available, declared_extensions
 from mcpwire.protocol.request_state import ANONYMOUS
 from mcpwire.server.dispatcher import INITIALIZED, Dispatcher, capabilities_at
 from mcpwire.server.request import IN_MEMORY, RequestInfo, check_retained
-from mcpwire.types.meta import TRACE_KEYS
+from mcpwire.types._base import TRACE_KEYS
 from mcpwire.versions import LATEST
 from mcpwire.wire.json import encode
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from mcpwire.gateway.gateway import Gateway
     from mcpwire.gateway.routes import Answer
     from mcpwire.gateway.sessions import Keeping
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.auth.principal import PrincipalKey
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.versions import Revision
-    from mcpwire.wire.headers import ParamHeader
 
 __all__ = ["GatewayDispatcher"]
 

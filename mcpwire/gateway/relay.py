@@ -43,7 +43,7 @@ from mcpwire.protocol.methods import find
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.server.notifications import UPDATED
 from mcpwire.transports.base import CallHandle
-from mcpwire.types.meta import LOG_LEVEL
+from mcpwire.types._base import LOG_LEVEL
 from mcpwire.versions import LATEST_SESSION, REVISIONS, Era
 from mcpwire.wire.jsonrpc import is_request_id
 

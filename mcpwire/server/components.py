@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.authoring.signature import Signature
     from mcpwire.server.calling import Calling, Slots
     from mcpwire.server.context import Context
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from mcpwire.types import Annotations, Icon, PromptArgument
     from mcpwire.types.tools import ToolAnnotations
     from mcpwire.versions import Revision
-    from mcpwire.wire.headers import ParamHeader
 
     Visible = Callable[[Context, "Component"], bool]
 

@@ -78,7 +78,7 @@ from mcpwire.server.request import (
     check_retained,
 )
 from mcpwire.types import encode
-from mcpwire.types.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
+from mcpwire.types._base import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
 from mcpwire.versions import REVISIONS, Era, find_revision
 from mcpwire.wire.json import Fragment
 from mcpwire.wire.json import encode as encode_json
@@ -86,13 +86,13 @@ from mcpwire.wire.json import encode as encode_json
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.request import AskFn, NotifyFn
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.types.lifecycle import Implementation
     from mcpwire.versions import Revision
-    from mcpwire.wire.headers import ParamHeader
     from mcpwire.wire.jsonrpc import RequestId
 
     HeadersFn = Callable[[Mapping[str, Any], RequestContext], tuple[ParamHeader, ...]]

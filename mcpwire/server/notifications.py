@@ -32,7 +32,7 @@ from mcpwire.protocol.methods import TASKS, capability_declared, declared_extens
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.request import LEVELS, check_retained
 from mcpwire.transports.base import runs_here
-from mcpwire.types.meta import LOG_LEVEL
+from mcpwire.types._base import LOG_LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ import attrs
 
 from mcpwire.errors import InvalidParams, LocalProtocolError
 from mcpwire.protocol.methods import LEVELS
-from mcpwire.types.meta import CLIENT_INFO, LOG_LEVEL
+from mcpwire.types._base import CLIENT_INFO, LOG_LEVEL
 from mcpwire.versions import REVISIONS, Era
 from mcpwire.wire.json import encode
 from mcpwire.wire.jsonrpc import is_request_id

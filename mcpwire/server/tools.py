@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
 from mcpwire.limits import check_timeout
+from mcpwire.protocol.http_headers import find_param_headers
 from mcpwire.server.auth.challenges import check_scopes
 from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
@@ -23,18 +24,17 @@ from mcpwire.server.components import (
 )
 from mcpwire.server.dispatcher import tool_failure
 from mcpwire.versions import REVISIONS
-from mcpwire.wire.headers import find_param_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.authoring.signature import Signature
     from mcpwire.server.calling import Calling, Prepared
     from mcpwire.server.components import Table
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.server.request import RequestContext
-    from mcpwire.wire.headers import ParamHeader
 
 __all__ = ["TASK_SUPPORT", "ToolOptions", "Tools"]
 

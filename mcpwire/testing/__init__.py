@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         scripted_command,
         text,
     )
-    from mcpwire.testing.splits import at_random
+    from mcpwire.testing.wire import at_random
 
 _EXPORTS: Final = {
     "mcpwire.testing.asgi": ("AsgiTransport",),
@@ -77,7 +77,7 @@ _EXPORTS: Final = {
         "scripted_command",
         "text",
     ),
-    "mcpwire.testing.splits": ("at_random",),
+    "mcpwire.testing.wire": ("at_random",),
 }
 
 _MODULE_OF: Final = {

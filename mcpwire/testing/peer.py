@@ -24,13 +24,12 @@ from mcpwire.testing.messages import (
     plain,
     refusal_of,
 )
-from mcpwire.testing.splits import cut
+from mcpwire.testing.wire import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpwire.testing.splits import Split
-    from mcpwire.testing.wire import Wire
+    from mcpwire.testing.wire import Split, Wire
 
 __all__ = ["PATIENCE_S", "ScriptedPeer"]
 
@@ -45,7 +44,7 @@ class ScriptedPeer:
     own requests, and requests whose outcome is `SILENCE`.
 
     Args:
-        answers: Outcomes by method (see `mcpwire.testing.messages`).
+        answers: Outcomes by method (see `mcpwire.testing.scripted`).
         split: How every message is cut, unless `send` or `send_bytes` say otherwise.
         turns: Turns of the loop before each part, at least one.
 
@@ -88,7 +87,7 @@ class ScriptedPeer:
     def send_bytes(
         self, data: bytes, *, split: Split = None, turns: int | None = None
     ) -> None:
-        """Send exactly these bytes, in these parts (see `mcpwire.testing.splits`).
+        """Send exactly these bytes, in these parts (see `mcpwire.testing.wire`).
 
         Where `split` or `turns` is left out, the peer's own counts.
 

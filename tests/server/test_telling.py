@@ -15,7 +15,7 @@ from mcpwire.server import notifications as outbox_module
 from mcpwire.server.context import Context, current_context, entered
 from mcpwire.server.notifications import RateLimit, Throttle, call_soon
 from mcpwire.server.request import RequestInfo
-from mcpwire.types.meta import LOG_LEVEL
+from mcpwire.types._base import LOG_LEVEL
 
 pytestmark = pytest.mark.anyio
 
