@@ -261,7 +261,7 @@ class CallbackServer:
                     pass
 
     def close(self) -> None:
-        """Close the port of a login that nobody waits for."""
+        """Close the port."""
         self._listener.close()
 
     forked = close  # the copy of the listener in a child; the parent keeps its own

@@ -397,8 +397,8 @@ class FileStorage:
                         self.path.with_name(name + suffix)
                     )
         logger.warning(
-            "%r is no credential file any more (%s): it is kept as %r, and whatever "
-            "was in it has to be logged in for anew",
+            "%r is no credential file any more (%s): it is kept as %r, and its logins "
+            "are lost: log in anew",
             str(self.path),
             error,
             name,
