@@ -178,7 +178,7 @@ class Connection:
         self._target = opener.target
         self._trace = None
         if settings.trace is not None:
-            from mcpwire.transports.tracing import Trace
+            from mcpwire.transports.base import Trace
 
             self._trace = Trace(settings.trace)
             opener = self._trace.watching(opener)
