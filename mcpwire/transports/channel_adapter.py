@@ -19,7 +19,7 @@ from mcpwire.errors import (
     RemoteProtocolError,
     TransportError,
 )
-from mcpwire.protocol.peer import PeerStats, unasked
+from mcpwire.protocol.peer import PeerStats, too_many_questions
 from mcpwire.transports.base import BaseChannel, CallHandle, Pending
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class ChannelAdapter(BaseChannel):
 
         self.stats.messages += 1
         if method != "ping" and not self._admit():
-            answer(unasked())
+            answer(too_many_questions())
             return
         self._inbound.request(id, method, params, answer, call)
         if not is_answered:

@@ -27,7 +27,7 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.peer import Peer, unasked
+from mcpwire.protocol.peer import Peer, too_many_questions
 from mcpwire.transports.base import BaseChannel, Pending
 from mcpwire.wire.jsonrpc import LineDecoder
 
@@ -221,10 +221,10 @@ class Duplex(BaseChannel):
         """Hand a request of the peer's on, with the function that answers it."""
         is_client = self._peer.role == "client"
         if is_client and method != "ping" and not self._admit():
-            self._reply(id, unasked())
+            self._reply(id, too_many_questions())
             return
         self._inbound.request(id, method, params, partial(self._reply, id), None)
-        if is_client and self._peer.is_in_flight(id):
+        if is_client and id in self._peer.unanswered:
             # Nothing on the stream says which call the request belongs to.
             self._timeouts.hold(id, self._calls.values())
 

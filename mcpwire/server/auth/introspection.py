@@ -153,7 +153,7 @@ class IntrospectionVerifier:
         finally:
             pool.discard(evicted)
         check_available(answer, _WHAT, now)
-        said = read_object(answer)
+        said = read_object(answer.body)
         if answer.status != 200 or said is None:
             # Also where it does not believe us: nothing is known of the token.
             raise TokenError(f"{_WHAT}: HTTP {answer.status}", status=answer.status)

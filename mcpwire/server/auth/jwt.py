@@ -24,7 +24,7 @@ from mcpwire.auth.resource_server import (
     UnsoundToken,
     check_times,
     read_claims,
-    read_object,
+    read_part,
     read_signed,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
@@ -140,7 +140,7 @@ class JwtVerifier:
             raise UnsoundToken("it is signed in a way that is not taken")
         if not await self._is_signed(parts, now):
             raise UnsoundToken("its signature is of none of the issuer's keys")
-        return self._believe(read_object(parts.payload, "payload"), now)
+        return self._believe(read_part(parts.payload, "payload"), now)
 
     async def _is_signed(self, parts: SignedToken, now: float) -> bool:
         if await self._fits(parts, now):

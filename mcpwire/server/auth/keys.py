@@ -13,14 +13,14 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
-from mcpwire.auth.discovery import read_document, server_metadata_urls
+from mcpwire.auth.discovery import server_metadata_urls
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, DiscoveryError
 from mcpwire.auth.jwt import (
     CHECKED_ALGORITHMS,
     SHARED_ALGORITHMS,
     import_checking_jwk,
 )
-from mcpwire.auth.steps import Fetch, check_available
+from mcpwire.auth.steps import Fetch, check_available, read_object
 from mcpwire.errors import AuthError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 
@@ -263,7 +263,10 @@ class IssuerKeys:
         check_available(answer, what, now)
         if answer.status != 200:
             raise DiscoveryError(f"{what}: HTTP {answer.status}")
-        return read_document(answer.body, what)
+        document = read_object(answer.body)
+        if document is None:
+            raise DiscoveryError(f"{what}: no JSON object")
+        return document
 
     def _get_fetcher(self) -> Fetcher:
         if self._fetcher is None:
