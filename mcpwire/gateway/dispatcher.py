@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.routes import Answer
     from mcpwire.gateway.sessions import Keeping
     from mcpwire.protocol.http_headers import ParamHeader
-    from mcpwire.server.auth.principal import PrincipalKey
+    from mcpwire.server.auth.resource_server import PrincipalKey
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.versions import Revision

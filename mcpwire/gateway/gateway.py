@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.sessions import SessionIds
     from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
     from mcpwire.gateway.upstreams import Upstreams
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.request import RequestInfo
     from mcpwire.server.server import Server
     from mcpwire.transports.base import Inbound
@@ -668,7 +668,7 @@ class Gateway:
             http: ``"HOST:PORT"`` to serve HTTP there; port 0 takes a free one.
             watch: Whether the servers are others when the files of the configuration
                 are: then only those that changed are connected to anew.
-            options: Those of `asgi`, and of `mcpwire.server.http.serving.serve_http`.
+            options: Those of `asgi`, and of `mcpwire.server.http.uvicorn.serve_http`.
 
         Raises:
             SystemExit: It was ended by a signal, with the code of that.
@@ -678,7 +678,7 @@ class Gateway:
             raise ValueError("watch needs a gateway that is made of files")
         around = partial(_held, self, self.watched if watch else None)
         if http is not None:
-            from mcpwire.server.http.serving import run_http
+            from mcpwire.server.http.uvicorn import run_http
 
             run_http(self, http, around=around, **options)
             return

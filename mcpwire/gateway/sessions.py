@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.session_ids import Chosen, Kept, decode_kept, encode_kept
 from mcpwire.limits import DEFAULT_RECOVERY, check_timeout
-from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.auth.resource_server import HttpRefusal
 from mcpwire.server.fair_pool import FairPool, client_key, client_of
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import Session

@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from mcpwire.errors import InvalidParams
-from mcpwire.server.auth.challenges import check_scopes
+from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.types import encode
 from mcpwire.types._base import WireType
 from mcpwire.versions import LATEST_SESSION
@@ -323,6 +323,11 @@ class Component:
 
     completers: dict[str, Completer] = attrs.field(factory=dict, repr=False)
     """The functions that complete its arguments; see `completions`."""
+
+    suggestions: Mapping[str, Callable[[str], Sequence[str]]] = attrs.field(
+        factory=dict, repr=False
+    )
+    """For arguments that it completes itself: take what was typed, in a thread."""
 
     _shown: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
