@@ -21,7 +21,7 @@ WAIVERS: dict[tuple[str, str], str] = {
     ): "httpx, which is always there, brings it along",
     (
         "dynamic imports",
-        "mcpwire.cli.serve.loading",
+        "mcpwire.cli.serve",
     ): "the user names the module whose server is run",
     (
         "layers",

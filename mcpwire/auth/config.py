@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.auth.jwt import check_signing_key
+from mcpwire.auth.jwt import import_signing_key
 from mcpwire.auth.records import check_scope, masked
 from mcpwire.auth.registration import check_document_url
 from mcpwire.auth.url_policy import parse_identifier
@@ -31,7 +31,6 @@ __all__ = [
     "Grant",
     "OAuth",
     "WorkloadIdentity",
-    "is_grant",
 ]
 
 DISCOVERED: Final = "discovered"
@@ -287,7 +286,7 @@ class ClientCredentials(_Unattended):
         if (self.client_secret is None) == (self.private_key_pem is None):
             raise ValueError("give either client_secret or private_key_pem")
         if self.private_key_pem is not None:
-            check_signing_key(self.private_key_pem, self.signing_algorithm)
+            import_signing_key(self.private_key_pem, self.signing_algorithm)
 
 
 @attrs.frozen(kw_only=True)
@@ -349,8 +348,3 @@ class EnterpriseManaged(_Unattended):
 
 Grant: TypeAlias = OAuth | ClientCredentials | WorkloadIdentity | EnterpriseManaged
 """A value that `Http` takes as ``auth``, beside ``"oauth"`` and a token."""
-
-
-def is_grant(value: object) -> bool:
-    """Tell whether a value of ``auth`` says how to get tokens."""
-    return isinstance(value, Grant)

@@ -41,7 +41,6 @@ __all__ = [
     "discover",
     "parse_challenges",
     "read_denial",
-    "read_document",
     "read_resource_metadata",
     "read_server_metadata",
     "resource_metadata_urls",
@@ -249,9 +248,10 @@ def _check_challenged(text: str, server: Url) -> str:
     raise refused(f"{_RESOURCE}, as the challenge names it,", text, rule)
 
 
-def read_resource_metadata(body: bytes, server: Url) -> ResourceMetadata:
+def read_resource_metadata(
+    document: Mapping[str, Any], server: Url
+) -> ResourceMetadata:
     """Return the metadata of a resource that covers the server."""
-    document = read_document(body, _RESOURCE)
     resource = document.get("resource")
     if not isinstance(resource, str):
         raise DiscoveryError(f"{_RESOURCE} names no resource")
@@ -272,16 +272,7 @@ def read_resource_metadata(body: bytes, server: Url) -> ResourceMetadata:
     )
 
 
-class NotJson(DiscoveryError):
-    """Something else stands in place of a document, such as a web page."""
-
-
-def read_document(body: bytes, what: str) -> Mapping[str, Any]:
-    """Return the JSON object of a document; raise `NotJson`, or `DiscoveryError`."""
-    try:
-        document = loads(body)
-    except JSONDecodeError:
-        raise NotJson(f"{what} is not JSON") from None
+def _check_object(document: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise DiscoveryError(f"{what} must be a JSON object")
     return document
@@ -364,14 +355,13 @@ def check_pkce(metadata: ServerMetadata) -> None:
 
 
 def read_server_metadata(
-    body: bytes, issuer: str, *, relaxed: bool = False
+    document: Mapping[str, Any], issuer: str, *, relaxed: bool = False
 ) -> ServerMetadata:
     """Return the metadata of the authorization server of an issuer.
 
     With `relaxed` it may name another issuer at the same origin: for servers of
     2025-03-26 alone, where no issuer led here but the origin.
     """
-    document = read_document(body, _SERVER)
     found = document.get("issuer")
     if not isinstance(found, str):
         raise DiscoveryError(f"{_SERVER} names no issuer")
@@ -418,29 +408,38 @@ _SHOWN_MAX: Final = 4  # URLs in the message of an error
 
 def discover(
     policy: UrlPolicy, denial: Denial | None, known: str | None
-) -> Steps[tuple[ResourceMetadata | None, ServerMetadata]]:
+) -> Steps[tuple[ResourceMetadata, ServerMetadata]]:
     """Find the authorization server of an MCP server that has refused a request.
 
-    The resource is ``None`` with servers of 2025-03-26, which are their own
-    authorization servers. If the resource names the issuer of `known`, stored or
-    configured credentials, no other is asked.
+    Servers of 2025-03-26 are their own authorization servers. If the resource names the
+    issuer of `known`, stored or configured credentials, no other is asked.
 
     Raises:
         AuthTemporarilyUnavailable: One that must be asked cannot answer now.
         DiscoveryError: There is none, or it must not be believed; holds what was tried.
         UrlRefused: A named URL must not be asked.
     """
+    server = policy.server
     search = _Search(policy)
     try:
-        resource = yield from search.find_resource(denial)
+        challenged = None if denial is None else denial.resource_metadata
+        urls = resource_metadata_urls(server, challenged)
+        resource = yield from search.find(
+            urls, _RESOURCE, lambda found: read_resource_metadata(found, server)
+        )
         if resource is not None:
-            metadata = yield from search.choose_server(resource, known)
-        else:
-            metadata = yield from search.find_old_server()
+            return resource, (yield from search.choose_server(resource, known))
+        metadata = yield from search.find_server(server.origin, is_old=True)
+        if metadata is None:
+            if not search.is_empty:
+                raise search.failure(
+                    f"cannot find the authorization server of '{server}'"
+                )
+            metadata = assumed_metadata(server)
     except DiscoveryError as error:
         error.tried = tuple(search.tried)
         raise
-    return resource, metadata
+    return ResourceMetadata(canonical_uri(server), (metadata.issuer,)), metadata
 
 
 class _Search:
@@ -481,7 +480,7 @@ class _Search:
         self,
         urls: Sequence[str],
         what: str,
-        read: Callable[[bytes], T],
+        read: Callable[[Mapping[str, Any]], T],
         headers: tuple[tuple[str, str], ...] = _ACCEPT,
     ) -> Steps[T | None]:
         """Return the first document that is there, read; ``None``: there is none."""
@@ -490,8 +489,8 @@ class _Search:
             if body is None:
                 continue
             try:
-                found = read(body)
-            except NotJson:
+                found = read(_check_object(loads(body), what))
+            except JSONDecodeError:  # such as a web page
                 self.is_empty = False
                 self.note(url, "not JSON")
             except (DiscoveryError, UrlRefused) as error:
@@ -502,20 +501,11 @@ class _Search:
                 return found
         return None
 
-    def find_resource(self, denial: Denial | None) -> Steps[ResourceMetadata | None]:
-        challenged = None if denial is None else denial.resource_metadata
-        urls = resource_metadata_urls(self.server, challenged)
-        return (
-            yield from self.find(
-                urls, _RESOURCE, lambda body: read_resource_metadata(body, self.server)
-            )
-        )
-
     def find_server(
         self, issuer: str, *, is_old: bool = False
     ) -> Steps[ServerMetadata | None]:
-        def read(body: bytes) -> ServerMetadata:
-            metadata = read_server_metadata(body, issuer, relaxed=is_old)
+        def read(document: Mapping[str, Any]) -> ServerMetadata:
+            metadata = read_server_metadata(document, issuer, relaxed=is_old)
             for name, what in _ENDPOINTS.items():
                 url = getattr(metadata, name)
                 if url is not None:
@@ -550,14 +540,3 @@ class _Search:
         raise first or self.failure(
             f"no authorization server that '{self.server}' names describes itself"
         )
-
-    def find_old_server(self) -> Steps[ServerMetadata]:
-        """Return the metadata of a server of 2025-03-26, or its defaults."""
-        metadata = yield from self.find_server(self.server.origin, is_old=True)
-        if metadata is not None:
-            return metadata
-        if not self.is_empty:
-            raise self.failure(
-                f"cannot find the authorization server of '{self.server}'"
-            )
-        return assumed_metadata(self.server)

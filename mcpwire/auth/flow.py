@@ -33,7 +33,7 @@ import attrs
 
 from mcpwire.auth import steps
 from mcpwire.auth.config import DISCOVERED, ClientCredentials, OAuth, WorkloadIdentity
-from mcpwire.auth.discovery import canonical_uri, check_pkce, discover
+from mcpwire.auth.discovery import check_pkce, discover
 from mcpwire.auth.errors import (
     AuthRequired,
     AuthTemporarilyUnavailable,
@@ -142,6 +142,15 @@ class TokenRequest(NamedTuple):
         found = self.denial and (self.denial.status, self.denial.error)
         return found == (403, "insufficient_scope")
 
+    def accepts(self, tokens: Tokens) -> bool:
+        """Tell whether a token is another than the refused one, with the scopes."""
+        if tokens.access_token == self.used:
+            return False
+        required = {*self.required}
+        return not self.is_step_up or (
+            bool(required) and required <= {*(tokens.scopes or ())}
+        )
+
     @property
     def question(self) -> tuple[object, ...]:
         """What decides the result; it answers all requests with the same question."""
@@ -168,8 +177,7 @@ def obtain(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
     if (
         record is not None
         and fits(grant, record)
-        and _is_good(record.tokens, request.used, now)
-        and not (request.is_step_up and _lacks(record, request.required))
+        and _is_good(record.tokens, request, now)
     ):
         return TokenResult(record, "stored")
     if not isinstance(grant, OAuth):
@@ -194,21 +202,13 @@ def fits(grant: Grant, record: Record) -> bool:
     )
 
 
-def _is_good(tokens: Tokens | None, used: str | None, now: float) -> bool:
+def _is_good(tokens: Tokens | None, request: TokenRequest, now: float) -> bool:
     """Tell whether a stored token is worth a request."""
     return (
         tokens is not None
-        and tokens.access_token != used
+        and request.accepts(tokens)
         and (tokens.expires_at is None or tokens.expires_at > now)
     )
-
-
-def _lacks(record: Record, required: Sequence[str]) -> bool:
-    return not required or not {*required} <= {*(_granted(record) or ())}
-
-
-def _granted(record: Record) -> tuple[str, ...] | None:
-    return record.tokens.scopes if record.tokens is not None else None
 
 
 def _changing(of: object) -> AuthTemporarilyUnavailable:
@@ -245,7 +245,7 @@ def renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
         if record is None or record.tokens is None:
             return None, None
         now = yield steps.Now()
-        if fits(grant, record) and _is_good(record.tokens, request.used, now):
+        if fits(grant, record) and _is_good(record.tokens, request, now):
             return record, None  # the holder of the lease was quicker
     raise AuthTemporarilyUnavailable(
         f"{request.server}: others ask for tokens for it, and come to no end"
@@ -259,7 +259,7 @@ def _renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
         now = yield steps.Now()
         if record is None or record.tokens is None or not fits(grant, record):
             return None, None
-        if _is_good(record.tokens, request.used, now):
+        if _is_good(record.tokens, request, now):
             return record, None  # stored by another process
         token = record.tokens.refresh_token
         if token is None:
@@ -302,7 +302,7 @@ def _forgotten(identity: Identity, error: TokenError) -> Identity | None:
 
 def _discover(
     grant: Grant, request: TokenRequest, record: Record | None
-) -> Steps[tuple[ResourceMetadata | None, ServerMetadata]]:
+) -> Steps[tuple[ResourceMetadata, ServerMetadata]]:
     """Find the authorization server; refuse another one than is configured."""
     issuer = None if grant.issuer == DISCOVERED else grant.issuer
     known = record.issuer if record is not None else None
@@ -316,10 +316,6 @@ def _discover(
             "nothing is sent there"
         )
     return resource, metadata
-
-
-def _resource_of(request: TokenRequest, resource: ResourceMetadata | None) -> str:
-    return resource.resource if resource else canonical_uri(request.server)
 
 
 def _store(record: Record) -> Steps[Record]:
@@ -351,7 +347,7 @@ def log_in_unattended(
         )
     secret = None if isinstance(grant, WorkloadIdentity) else grant.client_secret
     fresh = Record(
-        _resource_of(request, resource),
+        resource.resource,
         metadata,
         # The issuer is the configured one, or any is trusted.
         Identity(grant.client_id, secret, metadata.issuer),
@@ -422,7 +418,7 @@ def log_in(
         policy=request.policy,
     )
     fresh = Record(
-        _resource_of(request, resource),
+        resource.resource,
         metadata,
         identity,
         asked_scopes=chosen,
@@ -473,13 +469,13 @@ def _chosen(
     grant: OAuth,
     request: TokenRequest,
     record: Record | None,
-    resource: ResourceMetadata | None,
+    resource: ResourceMetadata,
     metadata: ServerMetadata,
 ) -> tuple[str, ...]:
     """Return the scopes to ask for."""
     if record is not None and request.is_step_up:
-        asked = (*record.asked_scopes, *(_granted(record) or ()))
-        return step_up_scopes(asked, request.required)
+        granted = (record.tokens.scopes if record.tokens else None) or ()
+        return step_up_scopes((*record.asked_scopes, *granted), request.required)
     # With a browser no user wants to log in each hour.
     return initial_scopes(
         request.denial, resource, grant.scopes, metadata, wants_refresh=True
@@ -488,7 +484,7 @@ def _chosen(
 
 def initial_scopes(
     denial: Denial | None,
-    resource: ResourceMetadata | None,
+    resource: ResourceMetadata,
     configured: Sequence[str] | None,
     metadata: ServerMetadata,
     *,
@@ -499,12 +495,12 @@ def initial_scopes(
     They are those that the user configured, else those of the challenge, else all that
     the resource lists (2026-07-28 basic/authorization, "Scope Selection Strategy").
     """
-    named: Sequence[str] = ()
+    named: Sequence[str]
     if configured is not None:
         named = configured
     elif denial is not None and denial.scopes:
         named = denial.scopes
-    elif resource is not None:
+    else:
         named = resource.scopes_supported or ()
     base = [scope for scope in named if scope != OFFLINE_ACCESS]
     supported = metadata.scopes_supported
@@ -544,13 +540,13 @@ def _redirect_uri(grant: OAuth, stored: Identity | None) -> Steps[str]:
 def _binds(
     grant: OAuth,
     request: TokenRequest,
-    resource: ResourceMetadata | None,
+    resource: ResourceMetadata,
     metadata: ServerMetadata,
     *,
     has_key: bool,
 ) -> bool:
     """Tell whether the tokens are bound to a key (RFC 9449)."""
-    if resource is not None and resource.dpop_bound_access_tokens_required:
+    if resource.dpop_bound_access_tokens_required:
         return True
     denial = request.denial
     if denial is not None and denial.has_dpop and not denial.has_bearer:
@@ -577,15 +573,7 @@ def _ask(
     if not grant.interactive:
         # A user that follows an earlier URL must still be able to finish.
         pending = yield from _begun_before(pending)
-    url = authorization_url(
-        record.metadata,
-        record.identity,
-        redirect_uri=redirect_uri,
-        state=pending.state,
-        challenge=code_challenge(pending.verifier),
-        scopes=record.asked_scopes,
-        resource=record.resource,
-    )
+    url = authorization_url(pending)
     check_authorization_url(url, server=request.server)
     if not grant.interactive:
         yield steps.SavePending(pending)
@@ -619,35 +607,27 @@ def code_challenge(verifier: str) -> str:
     return base64url(sha256(verifier.encode("ascii")).digest())
 
 
-def authorization_url(
-    metadata: ServerMetadata,
-    identity: Identity,
-    *,
-    redirect_uri: str,
-    state: str,
-    challenge: str,
-    scopes: Sequence[str],
-    resource: str,
-) -> str:
+def authorization_url(pending: Pending) -> str:
     """Return the URL to send the user to."""
+    record, scopes = pending.record, pending.record.asked_scopes
     parameters = {
         "response_type": "code",
-        "client_id": identity.client_id,
-        "redirect_uri": redirect_uri,
-        "code_challenge": challenge,
+        "client_id": record.identity.client_id,
+        "redirect_uri": pending.redirect_uri,
+        "code_challenge": code_challenge(pending.verifier),
         "code_challenge_method": "S256",
-        "state": state,
+        "state": pending.state,
     }
     if scopes:
         parameters["scope"] = " ".join(scopes)
     if OFFLINE_ACCESS in scopes:
         # OpenID Connect Core section 11: without it offline_access is ignored.
         parameters["prompt"] = "consent"
-    parameters["resource"] = resource
-    endpoint = metadata.authorization_endpoint
+    parameters["resource"] = record.resource
+    endpoint = record.metadata.authorization_endpoint
     if endpoint is None:
         raise DiscoveryError(
-            f"the authorization server '{mask_url(metadata.issuer)}' names no "
+            f"the authorization server '{mask_url(record.issuer)}' names no "
             "authorization endpoint: no user can log in there"
         )
     url = parse_named(endpoint, "the authorization endpoint")

@@ -33,12 +33,12 @@ __all__ = [
     "SigningKey",
     "base64url",
     "check_crypto",
-    "check_signing_key",
     "client_assertion",
     "import_checking_jwk",
     "import_checking_pem",
     "import_sealing_key",
     "import_secret",
+    "import_signing_key",
     "is_signed",
     "new_key",
     "read_nonce",
@@ -105,11 +105,6 @@ class SigningKey:
     algorithm: str = "ES256"
 
 
-def check_signing_key(pem: str, algorithm: str) -> None:
-    """Raise `ValueError` if a key cannot sign with an algorithm; shows none of it."""
-    _import_pem(pem, algorithm)
-
-
 def client_assertion(
     key: SigningKey, *, client_id: str, audience: str, now: float, jti: str
 ) -> str:
@@ -123,7 +118,7 @@ def client_assertion(
         "exp": int(now) + LIFETIME_S,
     }
     header = {"typ": "JWT", "alg": key.algorithm}
-    return sign(header, claims, _import_pem(key.pem, key.algorithm))
+    return sign(header, claims, import_signing_key(key.pem, key.algorithm))
 
 
 def sign(header: Mapping[str, Any], claims: Mapping[str, Any], key: Any) -> str:
@@ -133,7 +128,8 @@ def sign(header: Mapping[str, Any], claims: Mapping[str, Any], key: Any) -> str:
     return jwt.encode(dict(header), dict(claims), key, algorithms=[header["alg"]])
 
 
-def _import_pem(pem: str, algorithm: str) -> ECKey | RSAKey:
+def import_signing_key(pem: str, algorithm: str) -> ECKey | RSAKey:
+    """Return a key that signs with an algorithm, or raise `ValueError`."""
     kind = ALGORITHMS.get(algorithm)
     if kind is None:
         raise ValueError(

@@ -113,14 +113,16 @@ def _given(
 ) -> Identity:
     issuer = metadata.issuer
     is_named = config.issuer == issuer
-    if config.issuer not in {None, "discovered", issuer}:
-        raise _of_another(config.issuer, issuer)
     # "Authorization Server Binding": the issuer of its first use stays the one.
     known = None
     if stored is not None and (stored.kind, stored.client_id) == ("given", client_id):
         known = stored.issuer
     if known not in {None, issuer} and not is_named:
-        raise _of_another(known, issuer)
+        raise RegistrationError(
+            f"the client_id is of the authorization server '{mask_url(str(known))}', "
+            f"and the MCP server names '{mask_url(issuer)}': nothing is sent there "
+            "unless issuer= names it"
+        )
     # Nothing says that there is an authorization server at the MCP server's origin.
     if config.client_secret is not None and metadata.is_assumed and not is_named:
         raise RegistrationError(
@@ -128,14 +130,6 @@ def _given(
             "client_secret goes there only with issuer= naming it"
         )
     return Identity(client_id, config.client_secret, issuer)
-
-
-def _of_another(known: str | None, named: str) -> RegistrationError:
-    return RegistrationError(
-        f"the client_id is of the authorization server '{mask_url(str(known))}', and "
-        f"the MCP server names '{mask_url(named)}': nothing is sent there unless "
-        "issuer= names it"
-    )
 
 
 def _is_usable(stored: Identity, issuer: str, redirect_uri: str, now: float) -> bool:
@@ -190,7 +184,7 @@ def read_registration(
 ) -> Identity:
     """Return the registered identity (RFC 7591 section 3.2); raises like `identify`."""
     check_available(answer, _WHAT, now)
-    document = read_object(answer)
+    document = read_object(answer.body)
     error = read_code((document or {}).get("error"))
     client_id = _text((document or {}).get("client_id"))
     shown = mask_url(issuer)

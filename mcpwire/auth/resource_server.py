@@ -16,7 +16,7 @@ import attrs
 
 from mcpwire.auth.jwt import import_checking_jwk, is_signed, token_hash
 from mcpwire.auth.records import OFFLINE_ACCESS, is_scope, masked
-from mcpwire.wire.json import JSONDecodeError, loads
+from mcpwire.auth.steps import read_object
 from mcpwire.wire.urls import parse_url
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ __all__ = [
     "close_scopes",
     "format_challenge",
     "read_claims",
-    "read_object",
+    "read_part",
     "read_signed",
     "resource_document",
     "well_known_paths",
@@ -108,12 +108,12 @@ def format_challenge(scheme: str, params: Mapping[str, str | None]) -> str:
 
     Characters that a quoted text cannot hold become question marks.
     """
-    written = [f'{name}="{_quote(value)}"' for name, value in params.items() if value]
+    written = []
+    for name, value in params.items():
+        if value:
+            quoted = _ESCAPED.sub(r"\\\1", _UNQUOTABLE.sub("?", value))
+            written.append(f'{name}="{quoted}"')
     return f"{scheme} {', '.join(written)}" if written else scheme
-
-
-def _quote(value: str) -> str:
-    return _ESCAPED.sub(r"\\\1", _UNQUOTABLE.sub("?", value))
 
 
 # Signed tokens (RFC 7515 section 7.1), read once and strictly: the checked bytes are
@@ -144,7 +144,7 @@ def read_signed(token: str) -> SignedToken:
     match = _COMPACT.fullmatch(token)
     if match is None:
         raise UnsoundToken("it is not a signed token")
-    header = read_object(_decode(match[1]), "header")
+    header = read_part(_decode(match[1]), "header")
     # RFC 7515, 4.1.11: an extension that is critical and unknown makes a token invalid,
     # and we know none.
     if "crit" in header or "b64" in header:
@@ -160,14 +160,11 @@ def read_signed(token: str) -> SignedToken:
     )
 
 
-def read_object(data: bytes, what: str) -> dict[str, Any]:
+def read_part(data: bytes, what: str) -> dict[str, Any]:
     """Return the JSON object of a part; raise `UnsoundToken` if it is none."""
-    try:
-        found = loads(data)
-    except JSONDecodeError:
-        raise UnsoundToken(f"its {what} is not JSON") from None
-    if type(found) is not dict:
-        raise UnsoundToken(f"its {what} is not an object")
+    found = read_object(data)
+    if found is None:
+        raise UnsoundToken(f"its {what} is no JSON object")
     return found
 
 
@@ -337,7 +334,7 @@ def check_proof(
         raise UnsoundToken("its signature is wrong")
     if key.key.thumbprint() != thumbprint:
         raise UnsoundToken("it is of another key")
-    claims = read_object(proof.payload, "payload")
+    claims = read_part(proof.payload, "payload")
     issued_at, id = claims.get("iat"), claims.get("jti")
     # RFC 9449, 4.3.
     if claims.get("htm") != verb or _target(claims.get("htu")) not in urls:

@@ -50,6 +50,10 @@ __all__ = [
 T = TypeVar("T")
 
 
+class Step:
+    """A step of an operation, which the shell performs."""
+
+
 @attrs.frozen(repr=False)
 class Answer:
     """The answer to a `Fetch`."""
@@ -63,7 +67,7 @@ class Answer:
 
 
 @attrs.frozen(repr=False)
-class Fetch:
+class Fetch(Step):
     """Send this HTTP request; the outcome is an `Answer`, of any status.
 
     The shell checks the address before it connects. It may throw `UrlRefused`, and
@@ -87,7 +91,7 @@ class Fetch:
 
 
 @attrs.frozen
-class Listen:
+class Listen(Step):
     """Listen for the browser until the operation ends; the outcome is the redirect URI.
 
     The port of the preferred redirect URI is taken if it is free.
@@ -97,7 +101,7 @@ class Listen:
 
 
 @attrs.frozen(repr=False)
-class Ask:
+class Ask(Step):
     """Send the user to this checked URL; the outcome is the response's parameters.
 
     A response without the state is ignored. The shell may throw `AuthRequired` if no
@@ -114,7 +118,7 @@ class Ask:
 
 
 @attrs.frozen
-class Supply:
+class Supply(Step):
     """Call a function of the user's; the outcome is the text that it returned."""
 
     function: Any
@@ -122,36 +126,36 @@ class Supply:
 
 
 @attrs.frozen
-class Now:
+class Now(Step):
     """The outcome is the wall clock's time, in seconds since 1970."""
 
 
 @attrs.frozen
-class RandomBytes:
+class RandomBytes(Step):
     """The outcome is this many bytes of the system's random generator."""
 
     count: int
 
 
 @attrs.frozen
-class NewKey:
+class NewKey(Step):
     """The outcome is a new private key for proofs of possession, as a JWK."""
 
 
 @attrs.frozen
-class Sleep:
+class Sleep(Step):
     """Let this many seconds pass."""
 
     seconds: float
 
 
 @attrs.frozen
-class Load:
+class Load(Step):
     """The outcome is the `Record` stored for this credential, or ``None``."""
 
 
 @attrs.frozen
-class Save:
+class Save(Step):
     """Store this in place of what was loaded last; the outcome is whether it was.
 
     False: the store has changed since. Load it, and decide anew.
@@ -161,12 +165,12 @@ class Save:
 
 
 @attrs.frozen
-class Forget:
+class Forget(Step):
     """Delete what was loaded last and the pending login; outcome: as for `Save`."""
 
 
 @attrs.frozen(repr=False)
-class SavePending:
+class SavePending(Step):
     """Store a login to be finished later, in place of an earlier one."""
 
     pending: Pending
@@ -176,12 +180,12 @@ class SavePending:
 
 
 @attrs.frozen
-class LoadPending:
+class LoadPending(Step):
     """Take the pending login out of the store; the outcome is it, or ``None``."""
 
 
 @attrs.frozen
-class Lease:
+class Lease(Step):
     """Become the only one of all that share the store to ask for tokens.
 
     The outcome is whether the lease is had; it ends by itself after these seconds.
@@ -191,27 +195,9 @@ class Lease:
 
 
 @attrs.frozen
-class Release:
+class Release(Step):
     """Give the lease back."""
 
-
-Step: TypeAlias = (
-    Fetch
-    | Listen
-    | Ask
-    | Supply
-    | Now
-    | RandomBytes
-    | NewKey
-    | Sleep
-    | Load
-    | Save
-    | Forget
-    | SavePending
-    | LoadPending
-    | Lease
-    | Release
-)
 
 Steps: TypeAlias = Generator[Step, Any, T]
 """An operation: yields steps, is sent their outcomes, and returns its own."""
@@ -240,10 +226,10 @@ def check_available(answer: Answer, what: str, now: float) -> None:
         )
 
 
-def read_object(answer: Answer) -> dict[str, Any] | None:
-    """Return the JSON object of an answer; ``None`` if its body is anything else."""
+def read_object(body: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a body; ``None`` if it is anything else."""
     try:
-        value = loads(answer.body)
+        value = loads(body)
     except JSONDecodeError:
         return None
     return value if isinstance(value, dict) else None

@@ -273,7 +273,7 @@ def _wants_nonce(answer: Answer) -> bool:
     """Tell whether a nonce was missing (RFC 9449 section 8)."""
     return (
         answer.status in {400, 401}
-        and (read_object(answer) or {}).get("error") == "use_dpop_nonce"
+        and (read_object(answer.body) or {}).get("error") == "use_dpop_nonce"
     )
 
 
@@ -344,7 +344,7 @@ def read_exchange(answer: Answer, *, now: float, secrets: Iterable[str] = ()) ->
 
 def _read(answer: Answer, now: float, secrets: Iterable[str]) -> dict[str, Any]:
     check_available(answer, _WHAT, now)
-    document = read_object(answer)
+    document = read_object(answer.body)
     # Some servers refuse with status 200.
     error = document.get("error") if document is not None else None
     if 200 <= answer.status < 300 and error is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcpwire._version import __version__
 from mcpwire.cli.failures import Exit, OutputError, exit_code
-from mcpwire.cli.streams import abandon_stdout, write_text
+from mcpwire.cli.output import abandon_stdout, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,12 +61,12 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _serve(verb: str, words: list[str]) -> int:
-    """Run a command whose target is no server to talk to, but one to be."""
+    """Run a command that serves instead of connecting to a server."""
     if verb == "serve":
-        from mcpwire.cli.serve.command import serve
+        from mcpwire.cli.serve import serve
 
         return serve(words)
-    from mcpwire.cli.serve.gateway import gateway
+    from mcpwire.cli.serve import gateway
 
     return gateway(words)
 
@@ -108,26 +108,26 @@ def _tell(argv: list[str], error: BaseException) -> int:
 
 def _perform(options: Options) -> int:
     if options.verb == "demo-server":
-        from mcpwire.cli.serve.demo import serve_demo
+        from mcpwire.cli.serve import serve_demo
 
         return serve_demo(options)
+    from mcpwire.cli.commands import prepare
     from mcpwire.cli.output import Output
     from mcpwire.cli.session import Session, run_interruptible
-    from mcpwire.cli.verbs import prepare
 
     output = Output(is_json=options.json, verbose=options.verbose > 0)
-    from mcpwire.cli.target.configured import tell_entry
+    from mcpwire.cli.targets import tell_entry
 
     tell_entry(options, output)
     if options.verb == "ls" and not options.command:
-        from mcpwire.cli.many.servers import list_servers
+        from mcpwire.cli.servers import list_servers
 
         with _logging_to(output):
             return run_interruptible(
                 lambda signals: list_servers(options, output, signals)
             )
     if options.verb.startswith("auth "):
-        from mcpwire.cli.ask.login import perform
+        from mcpwire.cli.login import perform
 
         with _logging_to(output):
             return run_interruptible(lambda _: perform(options, output))

@@ -12,9 +12,9 @@ import re
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from mcpwire.cli.escape import one_line, shorten
 from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
 from mcpwire.cli.schemas import SchemaReader, literal
-from mcpwire.cli.text.escape import one_line, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

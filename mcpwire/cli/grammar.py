@@ -11,23 +11,27 @@ import math
 import os
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from mcpwire.cli.auth import LOGIN_OPTIONS, add_login_options
 from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
 from mcpwire.cli.manual import AUTH, EPILOG, VERBS
-from mcpwire.cli.target.options import (
-    add_http_options,
-    add_process_options,
-    check_options,
-)
-from mcpwire.cli.target.tokens import add_login_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mcpwire.cli.ask.answers import Answer
+    from mcpwire.cli.interactive import Answer
     from mcpwire.config import ServerEntry
     from mcpwire.types import LoggingLevel
 
-__all__ = ["ASKED_VERBS", "Options", "parse"]
+
+__all__ = [
+    "ASKED_VERBS",
+    "Options",
+    "add_http_options",
+    "add_process_options",
+    "check_options",
+    "is_url",
+    "parse",
+]
 
 TARGET_HELP: Final = """\
 TARGET is a URL, https://host/mcp, or the server's command line as one word, quoted:
@@ -85,7 +89,7 @@ DEFAULTS: Final[dict[str, Any]] = {
 
 
 ASKED_VERBS: Final = frozenset({"ls", "call", "read", "prompt"})
-"""Commands whose server may ask, or shows what it has only where it may."""
+"""Commands with which a server may send requests, or lists more if it may."""
 
 
 class Options(argparse.Namespace):
@@ -468,3 +472,130 @@ def _add_server_options(parser: argparse.ArgumentParser, *, is_at_url: bool) -> 
         metavar="MODE",
         help="auto, session, stateless, or one protocol revision",
     )
+
+
+PROCESS_OPTIONS: Final = {
+    "given_env": "--env",
+    "inherit_env": "--inherit-env",
+    "cwd": "--cwd",
+}
+HTTP_OPTIONS: Final = {
+    "given_headers": "-H",
+    "header_env": "--header-env",
+    "ca": "--ca",
+    "cert": "--cert",
+    "proxy": "--proxy",
+    "allow_insecure": "--allow-insecure",
+    **LOGIN_OPTIONS,
+}
+
+
+def is_url(word: str) -> bool:
+    """Tell whether a target is a URL; if not, it is a command line."""
+    return "://" in word.strip().partition(" ")[0]
+
+
+def add_process_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is about a server that is started."""
+    group = parser.add_argument_group("the server's process")
+    group.add_argument(
+        "--env",
+        dest="given_env",
+        type=_variable,
+        action="append",
+        metavar="NAME[=VALUE]",
+        help="set a variable, or pass ours on; else it gets PATH, HOME and the like",
+    )
+    group.add_argument(
+        "--inherit-env", action="store_true", help="pass our whole environment on"
+    )
+    group.add_argument("--cwd", metavar="DIR", help="its working directory")
+
+
+def add_http_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is about a server at a URL."""
+    group = parser.add_argument_group("a server at a URL")
+    group.add_argument(
+        "-H",
+        "--header",
+        dest="given_headers",
+        action="append",
+        metavar="'NAME: VALUE'",
+        help="send a header with each request, or those in @FILE (@-: standard input)",
+    )
+    group.add_argument(
+        "--header-env",
+        action="append",
+        metavar="NAME=[TEXT ]VARIABLE",
+        help="send one whose value a variable holds, as secrets have to be: "
+        "'Authorization=Bearer TOKEN' sends the value of TOKEN",
+    )
+    group.add_argument(
+        "--ca", metavar="FILE", help="trust these authorities only (PEM)"
+    )
+    group.add_argument(
+        "--cert", metavar="FILE[,KEY]", help="our own certificate and its key (PEM)"
+    )
+    group.add_argument(
+        "--proxy", metavar="URL", help="a proxy; else HTTPS_PROXY and NO_PROXY say"
+    )
+    group.add_argument(
+        "--allow-insecure",
+        action="store_true",
+        help="send secrets to http URLs of other machines too",
+    )
+
+
+def _variable(text: str) -> str:
+    if not text.partition("=")[0]:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE or NAME, got {text!r}")
+    return text
+
+
+def check_options(options: Options) -> None:
+    """Check that the options are those of the target, and read the variables.
+
+    Raises:
+        UsageError: One makes no sense here.
+    """
+    is_named = len(options.command) == 1 and options.command[0].startswith("@")
+    if is_named:
+        from mcpwire.cli.targets import place_entry
+
+        place_entry(options)
+    elif options.config is not None and options.command:
+        raise UsageError("--config goes with @NAME as TARGET, or with ls alone")
+    entry = options.entry
+    at_url = (
+        entry.transport == "http"
+        if entry is not None
+        else len(options.command) == 1 and is_url(options.command[0])
+    )
+    if entry is None and options.command and is_url(options.command[0]) and not at_url:
+        raise UsageError(
+            f"a URL stands alone, {options.command[1]!r} behind it has no place"
+        )
+    options.is_at_url = at_url
+    if options.config is not None and not options.command:
+        for name, option in (PROCESS_OPTIONS | HTTP_OPTIONS).items():
+            if getattr(options, name):
+                raise UsageError(f"{option} is for one server, and this lists all")
+        return
+    for name, option in (PROCESS_OPTIONS if at_url else HTTP_OPTIONS).items():
+        if getattr(options, name):
+            raise UsageError(
+                f"{option} is for servers that are started, and this one is at a URL"
+                if at_url
+                else f"{option} is for servers at a URL, and this one is started"
+            )
+    _read_env(options)
+
+
+def _read_env(options: Options) -> None:
+    """Tell ``--env NAME=VALUE`` from ``--env NAME``, which passes ours on."""
+    pairs = [item.partition("=") for item in options.given_env]
+    options.env = {name: value for name, equals, value in pairs if equals}
+    options.passed_env = tuple(name for name, equals, _ in pairs if not equals)
+    for name in options.passed_env:
+        if name not in os.environ:
+            raise UsageError(f"--env {name}: {name} is not set")

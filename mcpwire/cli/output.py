@@ -7,20 +7,30 @@ stdout gets exactly one document, and stderr gets one line if there is an error.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from mcpwire.cli.failures import report, sentence
-from mcpwire.cli.streams import write_bytes, write_text
-from mcpwire.cli.text.escape import one_line, printable
+from mcpwire.cli.escape import one_line, printable
+from mcpwire.cli.failures import OutputError, UsageError, report, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Output", "ProgressLine", "progress_text"]
+
+__all__ = [
+    "Output",
+    "ProgressLine",
+    "abandon_stdout",
+    "check_writable",
+    "progress_text",
+    "read_file",
+    "read_input",
+    "save",
+    "write_bytes",
+    "write_text",
+]
 
 REDRAW_S: Final = 0.05
 """The progress line is rewritten no more often: a terminal is slower than a server."""
@@ -58,6 +68,8 @@ class Output:
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, JSON_DEPTH))
         try:
+            import json
+
             text = json.dumps(value, indent=2)
         finally:
             sys.setrecursionlimit(limit)
@@ -99,7 +111,11 @@ class Output:
 
     def tell(self, kind: str, value: Any, text: str) -> None:
         """Tell of something as one line: a text, or with ``--json`` an object."""
-        self.note(json.dumps({kind: value}) if self.is_json else text)
+        if self.is_json:
+            import json
+
+            text = json.dumps({kind: value})
+        self.note(text)
 
     def detail(self, text: str) -> None:
         """Tell something that only ``-v`` asks for."""
@@ -109,6 +125,8 @@ class Output:
     def fail(self, error: BaseException) -> None:
         """Say on stderr what went wrong: one sentence, or one line of JSON."""
         if self.is_json:
+            import json
+
             self.note(json.dumps(report(error)))
         else:
             self.note(f"mcpwire: {sentence(error)}")
@@ -136,7 +154,7 @@ class Output:
 
     @property
     def can_ask(self) -> bool:
-        """Whether somebody sits there who could be sent to a browser."""
+        """Whether a person at the terminal could use a browser."""
         return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
 
     @property
@@ -229,3 +247,106 @@ def _columns(stream: TextIO) -> int:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):
         return 80
+
+
+def write_text(text: str) -> None:
+    """Write a text to stdout, now; what its encoding cannot say is written out.
+
+    Raises:
+        BrokenPipeError: The reader has closed the pipe.
+        OutputError: It cannot be written.
+    """
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    write_bytes(text.encode(encoding, "backslashreplace"))
+
+
+def write_bytes(data: bytes) -> None:
+    """Write bytes to stdout as they are, now.
+
+    Raises:
+        BrokenPipeError: The reader has closed the pipe.
+        OutputError: It cannot be written.
+    """
+    left = memoryview(data)
+    try:
+        sys.stdout.flush()
+        while left:
+            # Unbuffered (PYTHONUNBUFFERED) it may take a part, and says how much.
+            left = left[sys.stdout.buffer.write(left) :]
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError, AttributeError) as error:
+        # Without a descriptor 1 Python's own stdout is None, hence AttributeError.
+        reason = (getattr(error, "strerror", None) or "it is closed").lower()
+        raise OutputError(f"cannot write to standard output: {reason}") from error
+
+
+def abandon_stdout() -> None:
+    """Let nobody write there any more, the interpreter included when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        sys.stdout = None
+    finally:
+        os.close(nowhere)
+
+
+def read_file(path: str) -> str:
+    """Return the text of a file.
+
+    Raises:
+        UsageError: It cannot be read, or is no text.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - no Path needed
+            return file.read()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path!r}: {_reason(error)}") from error
+
+
+def read_input() -> str:
+    """Return the text that comes by stdin.
+
+    Raises:
+        UsageError: It cannot be read, or is no text.
+    """
+    if sys.stdin is None:  # as Python has it without a descriptor 0
+        raise UsageError("cannot read standard input: it is closed")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read standard input: {_reason(error)}") from error
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is no UTF-8 text (byte {error.start})"
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def check_writable(path: str) -> None:
+    """Check that a file can be made there, before anything is done for it.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path needed
+    if os.path.isdir(path):  # noqa: PTH112 - as above
+        raise UsageError(f"cannot write {path!r}: it is a directory")
+    if not os.path.isdir(folder):  # noqa: PTH112 - as above
+        raise UsageError(f"cannot write {path!r}: there is no directory {folder!r}")
+
+
+def save(path: str, data: bytes) -> None:
+    """Write a file.
+
+    Raises:
+        UsageError: It cannot be written.
+    """
+    try:
+        with open(path, "wb") as file:  # noqa: PTH123 - no Path needed
+            file.write(data)
+    except OSError as error:
+        raise UsageError(f"cannot write {path!r}: {_reason(error)}") from error

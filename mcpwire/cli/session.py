@@ -10,36 +10,42 @@ import asyncio
 import codecs
 import contextlib
 import errno
+import json
 import re
 import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from mcpwire.cli.auth import advise_login
+from mcpwire.cli.escape import MARKS, head_lines, shorten
 from mcpwire.cli.failures import Exit, Interrupted, UsageError, exit_code
 from mcpwire.cli.output import progress_text
 from mcpwire.cli.schemas import literal
-from mcpwire.cli.target.making import target_of
-from mcpwire.cli.target.probes import ProbeCache
-from mcpwire.cli.target.tokens import advise_login
-from mcpwire.cli.text.escape import shorten
-from mcpwire.cli.text.heads import MARKS, head_lines
+from mcpwire.cli.targets import ProbeCache, target_of
 from mcpwire.errors import MCPError, MissingCapability, NegotiationError
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
-    from mcpwire.cli.ask.host import Host
     from mcpwire.cli.grammar import Options
+    from mcpwire.cli.interactive import Host
     from mcpwire.cli.output import Output
-    from mcpwire.cli.timing import Timing
     from mcpwire.client import Client
     from mcpwire.protocol.subscriptions import Notification
 
+
+__all__ = [
+    "Session",
+    "Signals",
+    "Timing",
+    "advice_at_url",
+    "run_interruptible",
+]
+
 T = TypeVar("T")
 
-__all__ = ["Session", "Signals", "advice_at_url", "run_interruptible"]
 
 CONNECT_TIMEOUT_S: Final = 60.0
 """What `npx` and `uvx` may take to install a server at its first start."""
@@ -127,7 +133,7 @@ class Signals:
             self._instead = None
 
     def stay(self) -> None:
-        """A question was answered: whoever answers may leave the next one again."""
+        """Allow the next question to be interrupted: one was answered."""
         self._has_left = False
 
     def hurry(self) -> None:
@@ -230,14 +236,14 @@ class Session:
 
         if not self.options.may_ask or self.options.verb not in ASKED_VERBS:
             return None
-        from mcpwire.cli.ask.host import Host
+        from mcpwire.cli.interactive import Host
 
         return Host(self.options, self.output, self._signals)
 
     def _make_timing(self) -> Timing | None:
         if not self.options.timing:
             return None
-        from mcpwire.cli.timing import Timing
+        from mcpwire.cli.session import Timing
 
         return Timing("tools/call")
 
@@ -411,3 +417,105 @@ class Session:
         if self._stderr:
             self._tell(f"server: {self._stderr}")
             self._stderr = ""
+
+
+POINTS: Final = ("queued", "written", "first byte", "complete", "decoded")
+"""In the order in which they come."""
+
+
+class Timing:
+    """Notes when what happened; whatever takes time is done afterwards."""
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+        self._started = self._ended = 0.0
+        self._is_on = False
+        self._total = 0
+        self._sent: list[tuple[float, int, bytes]] = []
+        self._written: list[tuple[float, int]] = []
+        self._answers: list[tuple[float, float, bytes]] = []
+        self._chunk_at = self._line_at = 0.0
+        self._is_torn = False
+
+    def trace(self, event: str, data: Any) -> None:
+        """Take one event of the connection (`mcpwire.transports.tracing`)."""
+        now = time.perf_counter()
+        if event == "open":
+            self._total = 0
+        elif event == "send":
+            self._total += len(data) + 1
+            if self._is_on:
+                self._sent.append((now, self._total, data))
+        elif event == "written":
+            if self._is_on:
+                self._written.append((now, data))
+        elif event == "response":  # over HTTP, where its body is told as a whole
+            self._chunk_at = self._line_at = now
+        elif event == "read":
+            self._note_read(now, data)
+        elif event == "receive":
+            if self._is_on and (b'"result"' in data or b'"error"' in data):
+                self._answers.append((self._line_at, now, data))
+            self._line_at = self._chunk_at
+
+    def _note_read(self, now: float, data: bytes) -> None:
+        self._chunk_at = now
+        if not self._is_torn:
+            self._line_at = now
+        self._is_torn = not data.endswith(b"\n")
+
+    def start(self) -> None:
+        """The call is made now."""
+        self._is_on = True
+        self._started = time.perf_counter()
+
+    def stop(self) -> None:
+        """The typed result is there."""
+        self._ended = time.perf_counter()
+
+    def report(self, output: Output) -> None:
+        """Say what was measured."""
+        self._is_on = False
+        found = self.rounds()
+        for number, points in enumerate(found, 1):
+            which = f" of round {number}" if len(found) > 1 else ""
+            said = ", ".join(
+                f"{name} {points[name]:.3f} ms" for name in POINTS if name in points
+            )
+            value = {"method": self._method, "milliseconds": points}
+            output.tell("timing", value, f"timing{which}: {said}")
+
+    def rounds(self) -> list[dict[str, float]]:
+        """Return what was measured of each request, in milliseconds."""
+        found: dict[int, dict[str, float]] = {}
+        for at, end, line in self._sent:
+            message = _message(line)
+            id = message.get("id")
+            if type(id) is not int or message.get("method") != self._method:
+                continue
+            found[id] = {"queued": self._since(at)}
+            written = next((at for at, count in self._written if count >= end), None)
+            if written is not None:
+                found[id]["written"] = self._since(written)
+        for begun, at, line in self._answers:
+            id = _message(line).get("id")
+            if type(id) is int and id in found:
+                found[id] |= {
+                    "first byte": self._since(begun),
+                    "complete": self._since(at),
+                }
+        rounds = list(found.values())
+        if self._ended and rounds and "complete" in rounds[-1]:
+            rounds[-1]["decoded"] = self._since(self._ended)
+        return rounds
+
+    def _since(self, at: float) -> float:
+        return round((at - self._started) * 1000, 3)
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}

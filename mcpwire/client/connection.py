@@ -849,9 +849,8 @@ class Reconnector:
         """It is gone."""
         # What a server says unasked does not prove that it works.
         counted = channel.stats
-        if channel.requests_sent - counted.unanswered > counted.before_open:
-            self._restarts.answered()
-        self._restarts.lost(self._connection.time())
+        answered = channel.requests_sent - counted.unanswered > counted.before_open
+        self._restarts.lost(self._connection.time(), answered=answered)
 
     def close(self) -> list[asyncio.Task[None]]:
         """Stop trying; return the task that has yet to end."""

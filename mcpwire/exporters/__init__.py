@@ -21,14 +21,19 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.exporters import anthropic, gemini, neutral, openai
-from mcpwire.exporters.names import NameRule, VendorNames, renamed_members
 from mcpwire.exporters.neutral import (
     Exportable,
     ModelCall,
     Outcome,
     plain,
 )
-from mcpwire.exporters.schemas import plain_root, without_nulls
+from mcpwire.exporters.schemas import (
+    NameRule,
+    VendorNames,
+    plain_root,
+    renamed_members,
+    without_nulls,
+)
 from mcpwire.tools.results import cut_text
 
 if TYPE_CHECKING:

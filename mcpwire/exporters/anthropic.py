@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.exporters.names import NameRule
 from mcpwire.exporters.neutral import (
     Media,
     made_call,
     members_of,
     parts_of,
 )
-from mcpwire.exporters.schemas import plain_root
+from mcpwire.exporters.schemas import NameRule, plain_root
 
 if TYPE_CHECKING:
     from mcpwire.exporters.neutral import ModelCall, Outcomes

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.exporters.names import NameRule
 from mcpwire.exporters.neutral import (
     Media,
     made_call,
@@ -16,7 +15,7 @@ from mcpwire.exporters.neutral import (
     parts_of,
     text_of,
 )
-from mcpwire.exporters.schemas import Inliner, plain_root
+from mcpwire.exporters.schemas import Inliner, NameRule, plain_root
 from mcpwire.protocol.json_schema import branches_of, properties_of, required_of
 from mcpwire.tools.results import json_text
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import attrs
 
-from mcpwire.exporters.names import NameRule
+from mcpwire.exporters.schemas import NameRule
 from mcpwire.tools.results import json_text, mark_of
 from mcpwire.types import UNSET, encode
 from mcpwire.types.content import (

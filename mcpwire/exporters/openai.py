@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.exporters.names import NameRule
 from mcpwire.exporters.neutral import (
     Media,
     made_call,
@@ -16,7 +15,7 @@ from mcpwire.exporters.neutral import (
     parts_of,
     text_of,
 )
-from mcpwire.exporters.schemas import plain_root
+from mcpwire.exporters.schemas import NameRule, plain_root
 from mcpwire.exporters.strict import strict_schema
 from mcpwire.protocol.json_schema import mapped
 

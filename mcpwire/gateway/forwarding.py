@@ -51,7 +51,7 @@ from mcpwire.protocol.multistep import (
     input_rounds,
 )
 from mcpwire.types import UNSET
-from mcpwire.types.meta import CLIENT_CAPABILITIES, LOG_LEVEL
+from mcpwire.types._base import CLIENT_CAPABILITIES, LOG_LEVEL
 from mcpwire.versions import LATEST, Era
 
 if TYPE_CHECKING:

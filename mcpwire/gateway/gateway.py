@@ -79,9 +79,9 @@ class Gateway:
 
     Args:
         source: The servers: targets by name, as `mcpwire.Group` takes them, or a
-            `Static` or another `Source` that says which ones there are for who asks.
-        name: Who it says it is.
-        version: Which one.
+            `Static`, or another `Source` that chooses them for each client.
+        name: Its name for clients and servers.
+        version: Its version.
         names: How tools and prompts are called.
         server_names: What ``{server}`` is in them: ``"ours"``, or ``"theirs"``, what
             each server says it is called, with its version and then a number where
@@ -100,8 +100,8 @@ class Gateway:
         forward_headers: Names of the header fields that go along to the servers.
         deny_urls: Hosts and URLs of servers that are never connected to.
         delegate: What adds to the results of tools.
-        local: A `Server` whose tools, prompts and resources are the gateway's own; they
-            keep their names.
+        local: A `Server` of the gateway itself; its tools, prompts and resources keep
+            their names.
         sessions: What makes session ids; by default random ones.
         share: ``"session"``: each session has connections of its own. ``"identity"``:
             those share them that ask for the same as the same principal.
@@ -109,7 +109,7 @@ class Gateway:
             the client with the most loses a set, an idle one first, with the session
             that has it.
         idle: How long a shared set is kept that nobody uses, in seconds.
-        auth: Who may ask over HTTP.
+        auth: The protection of the HTTP endpoint.
         limits: Bounds on what one client, or one server, may cost.
         page_size: How many items one page of a list has; ``None``: all of them.
         revisions: What it speaks to clients; all of them by default.
@@ -582,7 +582,7 @@ class Gateway:
     def drop(self, id: str) -> bool:
         """End a session by its id, for good; tell whether it was open here.
 
-        The id is never read again, also not by who is just being connected with it.
+        The id is never accepted again, also not for a session that is being opened.
         """
         self.sessions.withdraw(id)
         found = [
@@ -614,7 +614,7 @@ class Gateway:
             paths: Whether each server is also at a path of its own, ``path/NAME``,
                 where its tools and prompts have their own names. Where clients choose
                 their servers, it is one of the chosen.
-            status: The path that shows what `Gateway.status` returns, to whom may ask;
+            status: The path that shows `Gateway.status` to authorized clients;
                 ``None``: none.
             options: Those of `mcpwire.server.http.app.AsgiApp`.
 

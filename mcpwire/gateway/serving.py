@@ -4,7 +4,7 @@
 
     /mcp          all servers
     /mcp/NAME     one of them, with its own names; also of those that a client chooses
-    /status       how they are, as JSON, to whom may ask
+    /status       their state, as JSON, for authorized clients
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Mounts:
         return app
 
     async def _show(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Show how the servers are, to whom may use them."""
+        """Show the state of the servers to authorized clients."""
         exchange = Exchange(scope, receive, send, self.limits)
         try:
             await self._check(exchange)
@@ -145,10 +145,10 @@ class Mounts:
             await exchange.reply(problem.status, message, problem.headers)
 
     async def _check(self, exchange: Exchange) -> None:
-        """Let in who may use the servers, to look.
+        """Authorize a request for the status.
 
         Raises:
-            HttpProblem: Whoever asks may not.
+            HttpProblem: The client is not authorized.
         """
         exchange.check_framing()
         self._guard.check_origin(exchange)

@@ -26,7 +26,7 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol.input_requests import is_supported
 from mcpwire.protocol.methods import LEVELS, TASKS, available
-from mcpwire.types.meta import (
+from mcpwire.types._base import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
     LOG_LEVEL,

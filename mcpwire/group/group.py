@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from mcpwire.group.reports import GroupEvent, Report
     from mcpwire.tools import ToolSet
     from mcpwire.tools.options import ToolOptions
-    from mcpwire.tools.reading import OnChange
     from mcpwire.tools.rules import ServerRules
+    from mcpwire.tools.toolset import OnChange
     from mcpwire.types import (
         CallToolResult,
         CompleteResult,

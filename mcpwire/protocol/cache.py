@@ -9,7 +9,6 @@ Several threads may use one cache.
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -18,10 +17,10 @@ import attrs
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.methods import find
-from mcpwire.wire.json import encode, loads
+from mcpwire.wire.json import encode, encode_sorted, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 __all__ = ["ResponseCache"]
 
@@ -44,7 +43,7 @@ _UPDATED: Final = "notifications/resources/updated"
 
 _ROUNDS: Final = ("inputResponses", "requestState")
 
-_Key: TypeAlias = "tuple[str | None, str, str]"  # partition, method, question
+_Key: TypeAlias = "tuple[str | None, str, bytes]"  # partition, method, question
 
 
 @attrs.frozen(eq=False)
@@ -273,25 +272,24 @@ def _lifetime(result: Mapping[str, Any]) -> float:
     return min(ttl / 1000, LONGEST_TTL_S)
 
 
-def _text(value: Any) -> bytes | None:
+def _text(
+    value: Mapping[str, Any], write: Callable[[Any], bytes] = encode
+) -> bytes | None:
     """Return JSON text; ``None``: there is none, or it is nested too deeply."""
     try:
-        return encode(value)
+        return write(value)
     except LocalProtocolError:
         return None
 
 
-def _question(params: Mapping[str, Any]) -> str | None:
+def _question(params: Mapping[str, Any]) -> bytes | None:
     """Return the same text for the same request; ``None``: it cannot be cached."""
     # 2026-07-28 server/utilities/caching, "Cache Key": the answer to a later round is
     # no answer to the question, and `_meta` is no part of it.
     if any(name in params for name in _ROUNDS):
         return None
     asked = {name: value for name, value in params.items() if name != "_meta"}
-    try:
-        return json.dumps(asked, sort_keys=True, allow_nan=False)
-    except (RecursionError, TypeError, ValueError):  # is refused when it is sent
-        return None
+    return _text(asked, encode_sorted)
 
 
 def _uri(params: Mapping[str, Any] | None) -> str | None:

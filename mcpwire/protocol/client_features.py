@@ -50,9 +50,12 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
     T = TypeVar("T", bound=WireType)
+    Message = TypeVar("Message", SamplingMessage, CreateMessageResult)
 
 __all__ = [
-    "SAMPLING_CONTENT",
+    "ELICIT",
+    "ROOTS",
+    "SAMPLE",
     "USER_REJECTED",
     "ClientFeatures",
     "Elicitation",
@@ -71,13 +74,15 @@ __all__ = [
     "decode_params",
     "encode_answer",
     "finish_sampling",
+    "fit_content",
+    "kind_problem",
 ]
 
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, *_ = REVISIONS
 
-_SAMPLE: Final = "sampling/createMessage"
-_ELICIT: Final = "elicitation/create"
-_ROOTS: Final = "roots/list"
+SAMPLE: Final = "sampling/createMessage"
+ELICIT: Final = "elicitation/create"
+ROOTS: Final = "roots/list"
 
 
 # --- what handlers are given as
@@ -248,19 +253,15 @@ class ClientFeatures:
         self._elicitation = _as_elicitation(elicitation)
         self._roots = as_source(roots)
         self._extensions = _as_extensions(extensions)
-        self._experimental = _as_experimental(experimental)
+        self._experimental = _settings(experimental, "experimental")
         self.url_elicitations = UrlElicitations()
 
     def replace(self, given: Mapping[str, Any]) -> None:
         """Replace the handlers of these arguments, or raise `ValueError`."""
-        checks: Mapping[str, Callable[[Any], Any]] = {
-            "sampling": _as_sampling,
-            "elicitation": _as_elicitation,
-            "roots": as_source,
-        }
-        checked = {f"_{name}": checks[name](value) for name, value in given.items()}
-        for name, value in checked.items():
-            setattr(self, name, value)
+        sampling = _as_sampling(given.get("sampling", self._sampling))
+        elicitation = _as_elicitation(given.get("elicitation", self._elicitation))
+        self._roots = as_source(given.get("roots", self._roots))
+        self._sampling, self._elicitation = sampling, elicitation
 
     @property
     def extensions(self) -> frozenset[str]:
@@ -310,41 +311,33 @@ class ClientFeatures:
         spec = available(method, revision, "server")
         capabilities = self.capabilities(revision)
         if spec is not None and is_declared(spec, capabilities):
-            if method == _SAMPLE and self._sampling is not None:
+            if method == SAMPLE and self._sampling is not None:
                 request = check_sampling(params, capabilities)
                 finish = partial(finish_sampling, request, revision)
                 return ServerRequest(self._sampling.handler, request, finish)
-            if method == _ELICIT and self._elicitation is not None:
-                return self._prepare_elicitation(
-                    self._elicitation, params, revision, capabilities
+            if method == ELICIT and self._elicitation is not None:
+                # 2025-11-25 client/elicitation, "Elicitation Requests": no mode means
+                # form.
+                mode = (params or {}).get("mode")
+                mode = "form" if mode is None else mode
+                if mode not in _MODES or not capability_declared(
+                    capabilities, f"elicitation.{mode}"
+                ):
+                    raise InvalidParams(
+                        "this client did not declare the elicitation mode "
+                        f"{excerpt(mode)}",
+                        method=ELICIT,
+                    )
+                if mode == "form":
+                    return _prepare_form(self._elicitation, params, revision)
+                return _prepare_url(
+                    self._elicitation, self.url_elicitations, params, revision
                 )
-            if method == _ROOTS:
+            if method == ROOTS:
                 return _prepare_roots(self._roots, params, revision)
         raise MethodNotFound(
             f"this client does not answer {excerpt(method)}", method=method
         )
-
-    def _prepare_elicitation(
-        self,
-        handlers: Elicitation,
-        params: JsonObject | None,
-        revision: Revision,
-        capabilities: JsonObject,
-    ) -> ServerRequest:
-        mode = (params or {}).get("mode")
-        if mode is None:
-            # 2025-11-25 client/elicitation, "Elicitation Requests": no mode means form.
-            mode = "form"
-        if mode not in _MODES or not capability_declared(
-            capabilities, f"elicitation.{mode}"
-        ):
-            raise InvalidParams(
-                f"this client did not declare the elicitation mode {excerpt(mode)}",
-                method=_ELICIT,
-            )
-        if mode == "form":
-            return _prepare_form(handlers, params, revision)
-        return _prepare_page(handlers, self.url_elicitations, params, revision)
 
     def complete_elicitation(self, params: JsonObject | None) -> bool:
         """Tell whether a completion notification ends an open elicitation.
@@ -360,48 +353,41 @@ def _as_extensions(
 ) -> dict[str, JsonObject]:
     if given is None:
         return {}
+    from mcpwire.types._base import is_meta_key
+
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ValueError(
             "extensions must be ids, or a mapping from ids to settings, "
             f"got {excerpt(given)}"
         )
-    if not isinstance(given, Mapping):
-        return {_checked_id(id): {} for id in given}
-    return {_checked_id(id): _settings(id, given[id], "extensions") for id in given}
+    ids: list[Any] = list(given)
+    for id in ids:
+        # 2026-07-28 basic/versioning, "Extension Negotiation": the rules of `_meta`
+        # keys, and the prefix is mandatory.
+        if not isinstance(id, str) or "/" not in id or not is_meta_key(id):
+            raise ValueError(
+                f"extensions: {excerpt(id)} is not an extension's id, "
+                "which is spelled like 'com.example/name'"
+            )
+    settings = given if isinstance(given, Mapping) else dict.fromkeys(ids)
+    return _settings(settings, "extensions")
 
 
-def _checked_id(id: object) -> str:
-    from mcpwire.types.meta import is_meta_key
-
-    # 2026-07-28 basic/versioning, "Extension Negotiation": the rules of `_meta` keys,
-    # and the prefix is mandatory.
-    if not isinstance(id, str) or "/" not in id or not is_meta_key(id):
-        raise ValueError(
-            f"extensions: {excerpt(id)} is not an extension's id, "
-            "which is spelled like 'com.example/name'"
-        )
-    return id
-
-
-def _as_experimental(
-    given: Mapping[str, JsonObject | None] | None,
+def _settings(
+    given: Mapping[str, JsonObject | None] | None, argument: str
 ) -> dict[str, JsonObject]:
-    if given is not None and not isinstance(given, Mapping):
+    given = {} if given is None else given
+    if not isinstance(given, Mapping):
         raise ValueError(
-            "experimental must be a mapping from names to settings, "
-            f"got {excerpt(given)}"
+            f"{argument} must be a mapping from names to settings, got {excerpt(given)}"
         )
-    items = (given or {}).items()
-    return {name: _settings(name, value, "experimental") for name, value in items}
-
-
-def _settings(id: str, settings: Any, argument: str) -> JsonObject:
-    if settings is not None and not isinstance(settings, Mapping):
-        raise ValueError(
-            f"{argument}: the settings of {excerpt(id)} must be a mapping, "
-            f"got {excerpt(settings)}"
-        )
-    return dict(settings or {})
+    for name, settings in given.items():
+        if settings is not None and not isinstance(settings, Mapping):
+            raise ValueError(
+                f"{argument}: the settings of {excerpt(name)} must be a mapping, "
+                f"got {excerpt(settings)}"
+            )
+    return {name: dict(settings or {}) for name, settings in given.items()}
 
 
 def decode_params(cls: type[T], params: JsonObject | None, method: str) -> T:
@@ -544,7 +530,7 @@ def _prepare_roots(
         return encode_answer(ListRootsResult(roots), revision, "roots")
 
     request = decode_params(
-        ListRootsRequestParams, {} if params is None else params, _ROOTS
+        ListRootsRequestParams, {} if params is None else params, ROOTS
     )
     if callable(source):
         return ServerRequest(lambda _: source(), request, finish)
@@ -554,14 +540,14 @@ def _prepare_roots(
 # --- sampling: the rules for the conversation and for the handler's answer
 
 
-SAMPLING_CONTENT: Final[Mapping[object, Revision]] = {
+_CONTENT: Final[Mapping[object, Revision]] = {
     "text": _NOV_2024,
     "image": _NOV_2024,
     "audio": _MAR_2025,
     "tool_use": _NOV_2025,
     "tool_result": _NOV_2025,
 }
-"""The kinds of content in sampling, and the first revision of each."""
+"""The kinds of content, and the first revision of each."""
 
 
 def check_sampling(
@@ -573,16 +559,16 @@ def check_sampling(
     """
     from mcpwire.types import CreateMessageRequestParams
 
-    request = decode_params(CreateMessageRequestParams, params, _SAMPLE)
+    request = decode_params(CreateMessageRequestParams, params, SAMPLE)
     # 2025-11-25 schema, CreateMessageRequestParams: MUST return an error.
+    given = "tools" if request.tools is not None else "toolChoice"
     asks_for_tools = request.tools is not None or request.tool_choice is not None
     if asks_for_tools and not capability_declared(capabilities, "sampling.tools"):
-        given = "tools" if request.tools is not None else "toolChoice"
         problem: str | None = f"{given}: this client did not declare sampling.tools"
     else:
         problem = _find_imbalance(request.messages)
     if problem is not None:
-        raise InvalidParams(f"CreateMessageRequestParams.{problem}", method=_SAMPLE)
+        raise InvalidParams(f"CreateMessageRequestParams.{problem}", method=SAMPLE)
     return request
 
 
@@ -592,18 +578,31 @@ def _find_imbalance(messages: list[SamplingMessage]) -> str | None:
     2025-11-25 client/sampling, "Tool Use and Result Balance". A conversation of an
     earlier revision has neither.
     """
+    from mcpwire.types import ToolResultContent, ToolUseContent
+
     open_uses: list[str] = []
     for index, message in enumerate(messages):
-        uses, results = _tools_in(message)
-        unanswered = Counter(open_uses) - Counter(results)
-        unasked = Counter(results) - Counter(open_uses)
-        problem = _misplaced(message, uses, results)
-        if problem is None and unanswered:
-            problem = f"the tool use {_first(unanswered)} before it has no result here"
-        if problem is None and unasked:
+        blocks = message.blocks
+        uses = [item.id for item in blocks if type(item) is ToolUseContent]
+        results = [
+            item.tool_use_id for item in blocks if type(item) is ToolResultContent
+        ]
+        unanswered = list(Counter(open_uses) - Counter(results))
+        unasked = list(Counter(results) - Counter(open_uses))
+        problem = None
+        if results and len(results) < len(blocks):
+            problem = "a message with tool results must hold nothing else"
+        elif results and message.role != "user":
+            problem = "tool results stand in messages of the user"
+        elif uses and message.role != "assistant":
+            problem = "tool uses stand in messages of the assistant"
+        elif unanswered:
+            use = excerpt(unanswered[0])
+            problem = f"the tool use {use} before it has no result here"
+        elif unasked:
             problem = (
-                f"the tool result {_first(unasked)} answers no tool use of the message "
-                "before"
+                f"the tool result {excerpt(unasked[0])} answers no tool use of the "
+                "message before"
             )
         if problem is not None:
             return f"messages[{index}]: {problem}"
@@ -612,32 +611,6 @@ def _find_imbalance(messages: list[SamplingMessage]) -> str | None:
         last = len(messages) - 1
         return f"messages[{last}]: the tool use {excerpt(open_uses[0])} has no result"
     return None
-
-
-def _tools_in(message: SamplingMessage) -> tuple[list[str], list[str]]:
-    from mcpwire.types import ToolResultContent, ToolUseContent
-
-    blocks = message.blocks
-    return (
-        [block.id for block in blocks if type(block) is ToolUseContent],
-        [block.tool_use_id for block in blocks if type(block) is ToolResultContent],
-    )
-
-
-def _misplaced(
-    message: SamplingMessage, uses: list[str], results: list[str]
-) -> str | None:
-    if results and len(results) < len(message.blocks):
-        return "a message with tool results must hold nothing else"
-    if results and message.role != "user":
-        return "tool results stand in messages of the user"
-    if uses and message.role != "assistant":
-        return "tool uses stand in messages of the assistant"
-    return None
-
-
-def _first(ids: Counter[str]) -> str:
-    return excerpt(next(iter(ids)))
 
 
 def finish_sampling(
@@ -654,18 +627,7 @@ def finish_sampling(
         raise LocalProtocolError(
             f"{what}: expected CreateMessageResult, got {type(value).__name__}"
         )
-    if isinstance(value.content, (list, tuple)):
-        # SEP-1577: several blocks since 2025-11-25, exactly one before.
-        content: Any = list(value.content)
-        if revision < _NOV_2025:
-            if len(content) != 1:
-                raise LocalProtocolError(
-                    f"{what}: content must be one block at {revision}, "
-                    f"got {len(content)}"
-                )
-            content = content[0]
-        value = attrs.evolve(value, content=content)
-    answer = encode_answer(value, revision, what)
+    answer = encode_answer(fit_content(value, revision, what), revision, what)
     blocks = answer["content"]
     for block in blocks if type(blocks) is list else [blocks]:
         problem = _block_problem(block.get("type"), request, revision)
@@ -674,14 +636,40 @@ def finish_sampling(
     return answer
 
 
-def _block_problem(
-    kind: object, request: CreateMessageRequestParams, revision: Revision
-) -> str | None:
-    since = SAMPLING_CONTENT.get(kind)
+def fit_content(holder: Message, revision: Revision, what: str) -> Message:
+    """Return a message with as many blocks as the revision has it.
+
+    SEP-1577: several blocks since 2025-11-25, exactly one before.
+
+    Raises `LocalProtocolError`.
+    """
+    content = holder.content
+    if not isinstance(content, (list, tuple)):
+        return holder
+    if revision >= _NOV_2025:
+        return attrs.evolve(holder, content=list(content))
+    if len(content) != 1:
+        raise LocalProtocolError(
+            f"{what}: content must be one block at {revision}, got {len(content)}"
+        )
+    return attrs.evolve(holder, content=content[0])
+
+
+def kind_problem(kind: object, revision: Revision) -> str | None:
+    """Say why sampling has no content of a kind at a revision; ``None``: it has."""
+    since = _CONTENT.get(kind)
     if since is None:
         return f"sampling has no content of type {excerpt(kind)}"
     if revision < since:
         return f"content of type {kind!r} exists since {since}, not at {revision}"
+    return None
+
+
+def _block_problem(
+    kind: object, request: CreateMessageRequestParams, revision: Revision
+) -> str | None:
+    if (problem := kind_problem(kind, revision)) is not None:
+        return problem
     if kind == "tool_use":
         if not request.tools:
             return "a tool use where the server offers no tools"
@@ -747,7 +735,7 @@ def _prepare_form(
     from mcpwire.protocol.elicitation import fill_form
     from mcpwire.types import ElicitRequestFormParams, ElicitResult
 
-    request = decode_params(ElicitRequestFormParams, params, _ELICIT)
+    request = decode_params(ElicitRequestFormParams, params, ELICIT)
 
     def finish(value: Any) -> JsonObject:
         if isinstance(value, Mapping):
@@ -762,7 +750,7 @@ def _prepare_form(
     return ServerRequest(handlers.form, request, finish)
 
 
-def _prepare_page(
+def _prepare_url(
     handlers: Elicitation,
     open_urls: UrlElicitations,
     params: JsonObject | None,
@@ -771,7 +759,7 @@ def _prepare_page(
     from mcpwire.protocol.elicitation import url_problem
     from mcpwire.types import ElicitRequestURLParams
 
-    request = decode_params(ElicitRequestURLParams, params, _ELICIT)
+    request = decode_params(ElicitRequestURLParams, params, ELICIT)
     id = request.elicitation_id
     # An elicitation has an id only where its completion is notified.
     notice = available("notifications/elicitation/complete", revision, "server")
@@ -779,7 +767,7 @@ def _prepare_page(
     if problem is None and id is None and notice is not None:
         problem = "elicitationId: expected str, got nothing"
     if problem is not None:
-        raise InvalidParams(f"ElicitRequestURLParams.{problem}", method=_ELICIT)
+        raise InvalidParams(f"ElicitRequestURLParams.{problem}", method=ELICIT)
     if id is not None and notice is not None:
         open_urls.add(id)
 

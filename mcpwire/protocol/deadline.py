@@ -2,8 +2,7 @@
 
 A `Deadline` holds no clock; each method is given the time, of any one monotonic clock.
 ``at`` is infinite where nothing limits the call and while the deadline is paused, so a
-shell only compares it. When it has passed, `transports.timeouts` ends the call with
-`RequestTimeout`, and the channel tells the server (`notifications/cancelled`).
+timer only compares it.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ class Deadline:
     )
 
     # Set by the first pause.
-    _held_at: float
+    _held_at: float  # what `at` was
     _paused_at: float
-    _spare: float  # for how long this pause stops the clock
+    _spare: float  # seconds after which the clock runs again
     _most: float
 
     def __init__(
@@ -78,11 +77,11 @@ class Deadline:
 
     def remaining(self, now: float) -> float | None:
         """Return the seconds left, never below zero; ``None`` for no limit."""
-        left = self._held_at - self._read(now) if self._pauses else self.at - now
+        left = self._held_at - self._clock(now) if self._pauses else self.at - now
         return None if left == inf else max(left, 0.0)
 
-    def _read(self, now: float) -> float:
-        """Return what the paused clock shows: it runs again after `_spare` seconds."""
+    def _clock(self, now: float) -> float:
+        """Return what the paused clock shows; it runs again after `_spare` seconds."""
         return max(self._paused_at, now - self._spare)
 
     def elapsed(self, now: float) -> float:
@@ -90,11 +89,11 @@ class Deadline:
         return now - self.started
 
     def extend(self, now: float) -> None:
-        """Start the timeout again, as far as the maximum allows: progress was made."""
+        """Start the timeout again, up to the maximum, as progress was made."""
         if self._timeout is None:
             return
         if self._pauses:
-            self.at, now = self._held_at, self._read(now)
+            self.at, now = self._held_at, self._clock(now)
         self.at = max(self.at, now + self._timeout)
         self._clamp()
         if self._pauses:
@@ -104,10 +103,8 @@ class Deadline:
     def pause(self, now: float, most: float = inf) -> None:
         """Stop the clock: the time that follows is not the peer's.
 
-        Args:
-            now: The time it stops.
-            most: Seconds that all pauses with a bound stop it for together; a longer
-                pause lets it run again.
+        All pauses with a bound stop it for `most` seconds together; a longer pause lets
+        it run again.
         """
         self._pauses += 1
         if self._pauses == 1:

@@ -34,7 +34,7 @@ import re
 from collections.abc import Mapping
 from datetime import date
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from unicodedata import category
 from unicodedata import name as name_of_character
 
@@ -57,7 +57,7 @@ from mcpwire.versions import REVISIONS
 from mcpwire.wire.urls import address_class, is_loopback, parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from mcpwire.types import PrimitiveSchemaDefinition, RequestedSchema
     from mcpwire.versions import Revision
@@ -150,7 +150,25 @@ def check_value(field: PrimitiveSchemaDefinition, value: object) -> Value:
 
     Raises `ValueError`.
     """
-    return _CHECKS[type(field)](field, value)
+    match field:
+        case StringSchema():
+            return _string(field, value)
+        case NumberSchema():
+            return _number(field, value)
+        case BooleanSchema():
+            if not isinstance(value, bool):
+                raise ValueError(f"expected True or False, got {excerpt(value)}")
+            return value
+        case UntitledMultiSelectEnumSchema() | TitledMultiSelectEnumSchema():
+            chosen = _texts(value)
+            _check_choices(chosen, choices_of(field))
+            _check_count(len(chosen), "chosen", field.min_items, field.max_items)
+            return chosen
+        case UnknownSchema():
+            return _anything(value)
+    text = _text(value)
+    _check_choices([text], choices_of(field))
+    return text
 
 
 def choices_of(field: PrimitiveSchemaDefinition) -> dict[str, str]:
@@ -250,7 +268,7 @@ def _text(value: object) -> str:
     return str.__str__(value)
 
 
-def _string(field: Any, value: object) -> str:
+def _string(field: StringSchema, value: object) -> str:
     text = _text(value)
     _check_count(len(text), "characters", field.min_length, field.max_length)
     expected = format_problem(text, field.format)
@@ -266,7 +284,7 @@ def _check_count(count: int, what: str, low: int | None, high: int | None) -> No
         raise ValueError(f"{count} {what}, the maximum is {high}")
 
 
-def _number(field: Any, value: object) -> int | float:
+def _number(field: NumberSchema, value: object) -> int | float:
     number = _finite(value)
     if field.type == "integer" and type(number) is float:
         if not number.is_integer():
@@ -290,43 +308,21 @@ def _finite(value: object) -> int | float:
     return float(value)
 
 
-def _truth(_: Any, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"expected True or False, got {excerpt(value)}")
-    return value
-
-
-def _one(field: Any, value: object) -> str:
-    text = _text(value)
-    _check_choice(text, choices_of(field))
-    return text
-
-
-def _several(field: Any, value: object) -> list[str]:
-    chosen = _texts(value)
-    choices = choices_of(field)
-    for text in chosen:
-        _check_choice(text, choices)
-    _check_count(len(chosen), "chosen", field.min_items, field.max_items)
-    return chosen
-
-
 def _texts(value: object) -> list[str]:
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"expected a list of texts, got {excerpt(value)}")
     return [_text(item) for item in value]
 
 
-def _check_choice(text: str, choices: Iterable[str]) -> None:
-    if text not in choices:
-        shown = [excerpt(choice) for choice in choices]
-        more = ", ..." if len(shown) > _CHOICES_SHOWN else ""
-        raise ValueError(
-            f"{excerpt(text)} is not one of {', '.join(shown[:_CHOICES_SHOWN])}{more}"
-        )
+def _check_choices(chosen: list[str], choices: Mapping[str, str]) -> None:
+    for text in chosen:
+        if text not in choices:
+            shown = ", ".join(excerpt(each) for each in [*choices][:_CHOICES_SHOWN])
+            more = ", ..." if len(choices) > _CHOICES_SHOWN else ""
+            raise ValueError(f"{excerpt(text)} is not one of {shown}{more}")
 
 
-def _anything(_: Any, value: object) -> Value:
+def _anything(value: object) -> Value:
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -335,18 +331,6 @@ def _anything(_: Any, value: object) -> Value:
 
 
 _ANYTHING: Final = UnknownSchema({})
-
-_CHECKS: Final[Mapping[type, Callable[[Any, object], Value]]] = {
-    StringSchema: _string,
-    NumberSchema: _number,
-    BooleanSchema: _truth,
-    UntitledSingleSelectEnumSchema: _one,
-    TitledSingleSelectEnumSchema: _one,
-    LegacyTitledEnumSchema: _one,
-    UntitledMultiSelectEnumSchema: _several,
-    TitledMultiSelectEnumSchema: _several,
-    UnknownSchema: _anything,
-}
 
 
 # --- URLs to visit

@@ -1,9 +1,10 @@
-"""The heads of our HTTP requests: request line and fields, as bytes.
+"""The headers of our HTTP requests: request line and fields, as bytes.
 
-`Heads` composes them for one target and session. `Mirror` adds what a request of the
-stateless era repeats from its body (2026-07-28 streamable-http, "Standard Request
-Headers" and "Custom Headers from Tool Parameters"), so that intermediaries can route
-without reading it. No control character leaves here but the CRLFs that end the lines.
+`RequestHeaders` composes them for one target and session. `MirroredHeaders` adds what a
+request of the stateless era repeats from its body (2026-07-28 streamable-http,
+"Standard Request Headers" and "Custom Headers from Tool Parameters"), so that
+intermediaries can route without parsing it. No control character leaves here but the
+CRLFs that end the lines.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from mcpwire._text import excerpt
 from mcpwire._version import __version__
 from mcpwire.errors import InvalidMessage, LocalProtocolError, RemoteProtocolError
+from mcpwire.protocol.json_schema import MAX_DEPTH, children
 from mcpwire.protocol.methods import METHODS
 from mcpwire.protocol.retry import can_resume_from
 from mcpwire.wire.headers import (
@@ -26,25 +29,26 @@ from mcpwire.wire.headers import (
     PROTOCOL_VERSION,
     SESSION_ID,
     encode_value,
-    find_param_headers,
     is_token,
-    mirror_params,
 )
 from mcpwire.wire.urls import mask_url, resolve_url, same_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from mcpwire.versions import Revision
-    from mcpwire.wire.headers import ParamHeader
+    from mcpwire.wire.json import Json
     from mcpwire.wire.urls import Url
 
 __all__ = [
-    "LONGEST_ENDPOINT",
-    "Heads",
-    "Mirror",
+    "MAX_ENDPOINT_BYTES",
+    "MirroredHeaders",
+    "ParamHeader",
+    "RequestHeaders",
     "check_headers",
     "field_line",
+    "find_param_headers",
+    "mirror_params",
     "resolve_endpoint",
 ]
 
@@ -57,31 +61,13 @@ _TARGET: Final = re.compile(r"/[!\"$-~]*")  # a fragment is no part of a request
 _VERSION: Final = PROTOCOL_VERSION.lower()
 _SESSION: Final = SESSION_ID.lower()
 _METHOD: Final = METHOD.lower()
-_MIRRORED: Final = PARAM_PREFIX.lower()
 
-# What a user's own header would break: the framing, or what MCP says in the head.
-_OURS: Final = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "content-type",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        LAST_EVENT_ID.lower(),
-        _METHOD,
-        NAME.lower(),
-        _SESSION,
-        _VERSION,
-    }
+# Set by a user, they would break the framing, or what MCP says in the headers.
+_RESERVED: Final = frozenset(
+    {"accept", "accept-encoding", "connection", "content-encoding", "content-length"}
+    | {"content-type", "expect", "host", "keep-alive", "proxy-connection", "te"}
+    | {"trailer", "transfer-encoding", "upgrade", LAST_EVENT_ID.lower()}
+    | {_METHOD, NAME.lower(), _SESSION, _VERSION}
 )
 
 
@@ -110,35 +96,35 @@ def check_headers(
                 shown = repr(name.partition(":")[0][:40])
             raise LocalProtocolError(f"{what}: {shown} cannot be a header's name")
         lower = name.lower()
-        if lower in _OURS or lower.startswith(_MIRRORED):
+        if lower in _RESERVED or lower.startswith(PARAM_PREFIX.lower()):
             raise LocalProtocolError(f"{what}: {name!r} is for mcpwire to write")
         if not isinstance(value, str):
             raise LocalProtocolError(
                 f"{what}: the value of {name!r} must be str, got {type(value).__name__}"
             )
-        if _VALUE.fullmatch(value) is None:
-            raise _bad_value(name, what)
+        _check_value(name, value, what)
         checked[lower] = value
     return tuple(checked.items())
 
 
-def _bad_value(name: str, what: str) -> LocalProtocolError:
-    return LocalProtocolError(
-        f"{what}: the value of {name!r} must be visible ASCII, with spaces only inside"
-    )
+def _check_value(name: str, value: str, what: str) -> None:
+    if _VALUE.fullmatch(value) is None:
+        raise LocalProtocolError(
+            f"{what}: the value of {name!r} must be visible ASCII, "
+            "with spaces only inside"
+        )
 
 
 def field_line(name: str, value: str) -> bytes:
     """Return one field line; the name is in lower case."""
     if not is_token(name):
         raise LocalProtocolError(f"{name[:40]!r} cannot be a header's name")
-    if _VALUE.fullmatch(value) is None:
-        raise _bad_value(name, "headers")
+    _check_value(name, value, "headers")
     return f"{name}: {value}\r\n".encode("ascii")
 
 
-class Heads:
-    """The heads of the requests to one target and session.
+class RequestHeaders:
+    """The headers of the requests to one target and session.
 
     `own` are the user's headers for all requests, `extra` are further fields of one
     request. A later field takes the place of an earlier one of the same name, in
@@ -155,22 +141,21 @@ class Heads:
         self._post = b""
         self._post_of: tuple[str | None, Revision | None] | None = None
 
-    def with_target(self, target: str) -> Heads:
-        """Return the same heads for another path and query of the same origin."""
+    def with_target(self, target: str) -> RequestHeaders:
+        """Return the same headers for another path and query of the same origin."""
         path, mark, query = target.partition("?")
         url = attrs.evolve(self._url, path=path, query=query if mark else None)
-        heads = Heads(url, self._own)
-        heads.session_id = self.session_id
-        heads.revision = self.revision
-        return heads
+        headers = RequestHeaders(url, self._own)
+        headers.session_id = self.session_id
+        headers.revision = self.revision
+        return headers
 
     def post(
         self, extra: Iterable[tuple[str, str]] = (), *, version: str | None = None
     ) -> bytes:
-        """Return the head of a POST that carries one message.
+        """Return the headers of a POST that carries one message.
 
-        `version` is for a request before the agreement that names its revision all the
-        same, as each one of the stateless era does.
+        `version` is for a request of the stateless era before the agreement.
         """
         if version is not None:
             extra = (*extra, (PROTOCOL_VERSION, version))
@@ -187,7 +172,7 @@ class Heads:
     def get(
         self, last_event_id: str | None = None, extra: Iterable[tuple[str, str]] = ()
     ) -> bytes:
-        """Return the head of a GET that opens an event stream, or resumes one."""
+        """Return the headers of a GET that opens an event stream, or resumes one."""
         start = self._compose("GET", {"accept": "text/event-stream"}, extra)
         if not last_event_id:
             return start
@@ -197,7 +182,7 @@ class Heads:
         return b"%slast-event-id: %s\r\n" % (start, last_event_id.strip(" ").encode())
 
     def delete(self, extra: Iterable[tuple[str, str]] = ()) -> bytes:
-        """Return the head of the DELETE that ends the session."""
+        """Return the headers of the DELETE that ends the session."""
         return self._compose("DELETE", {}, extra)
 
     def _compose(
@@ -220,6 +205,120 @@ class Heads:
         return f"{verb} {self._url.target} HTTP/1.1\r\n".encode("ascii") + lines
 
 
+# Arguments of tools that are mirrored...
+
+_ANNOTATION: Final = "x-mcp-header"
+_MIRRORED_TYPES: Final = ("string", "integer", "boolean")
+_MAX_PER_TOOL: Final = 256  # servers refuse headers long before that
+_MAX_OF_ALL_TOOLS: Final = 16_384
+_SAFE_INTEGER: Final = 2**53 - 1  # the largest integer that JavaScript counts to
+
+
+@attrs.frozen
+class ParamHeader:
+    """A tool's argument that is mirrored into a header."""
+
+    name: str
+    """The header's whole name."""
+
+    path: tuple[str, ...]
+    """Where the argument stands: one property name per level."""
+
+    def value_in(self, arguments: Json) -> Json:
+        """Return the argument; ``None``: it is absent or null."""
+        for name in self.path:
+            arguments = arguments.get(name) if isinstance(arguments, dict) else None
+        return arguments
+
+
+def find_param_headers(input_schema: Json) -> tuple[ParamHeader, ...]:
+    """Return which arguments of a tool are mirrored, in the schema's order.
+
+    Only properties that are reached through nothing but ``properties`` can be; their
+    type must be string, integer or boolean, or a list of those and null (our reading).
+    Nothing is looked for deeper than `MAX_DEPTH` schemas.
+
+    Raises:
+        InvalidMessage: An annotation is invalid, and so is the tool; names its place.
+    """
+    found: dict[str, ParamHeader] = {}
+    if isinstance(input_schema, dict):
+        for schema, place, path in _annotated(input_schema, ("inputSchema",), ()):
+            header = _read_annotation(schema, place, path)
+            if header.name.lower() in found:
+                raise _invalid(place, "unique name", schema[_ANNOTATION])
+            if len(found) == _MAX_PER_TOOL:
+                raise _invalid(place, f"at most {_MAX_PER_TOOL} of them", "more")
+            found[header.name.lower()] = header
+    return tuple(found.values())
+
+
+def _annotated(
+    schema: dict[str, Any], place: tuple[str, ...], path: tuple[str, ...] | None
+) -> Iterator[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...] | None]]:
+    """Yield each annotated schema, its place, and its path through ``properties``."""
+    if _ANNOTATION in schema:
+        yield schema, place, path
+    if len(place) > MAX_DEPTH:
+        return
+    for keyword, name, inner in children(schema):
+        if isinstance(inner, dict):
+            step = keyword if name is None else f"{keyword}.{str(name)[:40]}"
+            chain = None if path is None or keyword != "properties" else path
+            inner_path = None if chain is None else (*chain, str(name))
+            yield from _annotated(inner, (*place, step), inner_path)
+
+
+def _read_annotation(
+    schema: dict[str, Any], place: tuple[str, ...], path: tuple[str, ...] | None
+) -> ParamHeader:
+    name, kinds = schema[_ANNOTATION], schema.get("type")
+    if not isinstance(name, str) or not is_token(name):
+        raise _invalid(place, "RFC 9110 token", name)
+    if not path:
+        raise _invalid(place, "no annotation outside a chain of properties", name)
+    named = kinds if type(kinds) is list else [kinds]
+    named = [kind for kind in named if kind != "null"] or [None]
+    if any(kind not in _MIRRORED_TYPES for kind in named):
+        raise _invalid(place, "type string, integer or boolean", kinds)
+    return ParamHeader(PARAM_PREFIX + name, path)
+
+
+def _invalid(place: tuple[str, ...], expected: str, got: Json) -> InvalidMessage:
+    where = f"{'.'.join(place)[:400]}.{_ANNOTATION}"
+    return InvalidMessage(where, expected=expected, got=excerpt(got))
+
+
+def mirror_params(
+    headers: Iterable[ParamHeader], arguments: Mapping[str, Json]
+) -> list[tuple[str, str]]:
+    """Return the names and encoded values that go with a call's arguments."""
+    mirrored = []
+    for header in headers:
+        value = header.value_in(arguments)
+        if value is not None:
+            mirrored.append((header.name, encode_value(_as_text(value, header))))
+    return mirrored
+
+
+def _as_text(value: Json, header: ParamHeader) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    # To JSON Schema, 42.0 is an integer.
+    is_integer = isinstance(value, int) or (
+        isinstance(value, float) and value.is_integer()
+    )
+    if is_integer and -_SAFE_INTEGER <= value <= _SAFE_INTEGER:
+        return str(int(value))
+    raise LocalProtocolError(
+        f"argument {'.'.join(header.path)} is mirrored into {header.name}: it must be "
+        "a string, a boolean or an integer within 2**53 - 1, "
+        f"got {type(value).__name__}"
+    )
+
+
 # What the stateless era mirrors...
 
 _MEMBERS: Final = {spec.name: spec.mirrored for spec in METHODS if spec.mirrored}
@@ -227,14 +326,11 @@ _MEMBERS: Final = {spec.name: spec.mirrored for spec in METHODS if spec.mirrored
 
 _METHOD_LINES: Final = {spec.name: field_line(_METHOD, spec.name) for spec in METHODS}
 
-_HEADERS_MAX: Final = 16_384  # of all tools together
 
-
-class Mirror:
+class MirroredHeaders:
     """The fields that requests to one server repeat from their bodies.
 
-    `learn` takes lists of tools; the newest list counts. `on_dropped` is called with
-    the name of each tool that a list loses, and why.
+    `on_dropped` is called with the name of each tool that a list loses, and why.
     """
 
     def __init__(self, on_dropped: Callable[[str, str], object]) -> None:
@@ -243,21 +339,19 @@ class Mirror:
         self._count = 0
 
     def lines(self, method: str, params: Mapping[str, Any] | None) -> bytes:
-        """Return the mirrored fields of a message, as lines to put behind its head.
+        """Return the mirrored fields of a message, as lines to append to the others.
 
-        A name that is missing or is no text has no field: what is wrong with such a
-        request is for the server to say. Of a tool that no list has shown, no argument
-        is mirrored: the server refuses the call, and the list is asked for.
+        A name that is missing or no text has no field: the server reports what is
+        wrong with it. No argument of an unlisted tool is mirrored: the server refuses
+        the call, and the tools are listed.
 
         Raises:
             LocalProtocolError: The method, the name or an argument has no header form.
         """
         lines = _METHOD_LINES.get(method) or field_line(_METHOD, method)
         member = _MEMBERS.get(method)
-        if member is None or not params:
-            return lines
-        name = params.get(member)
-        if not isinstance(name, str):
+        name = params.get(member) if member is not None and params else None
+        if params is None or not isinstance(name, str):
             return lines
         # Only names have the encoded form (2026-07-28, "Value Encoding").
         lines += f"mcp-name: {encode_value(name)}\r\n".encode("ascii")
@@ -268,10 +362,10 @@ class Mirror:
                 lines += field_line(header.lower(), value)
         return lines
 
-    def learn(self, result: dict[str, Any]) -> dict[str, Any]:
+    def learn_tools(self, result: dict[str, Any]) -> dict[str, Any]:
         """Return a `tools/list` result without the tools with invalid annotations.
 
-        What is no tool at all stays: the decoder says better what is wrong with it.
+        What is not a tool at all stays: the decoder reports it better.
         """
         tools = result.get("tools")
         if not isinstance(tools, list):
@@ -293,16 +387,15 @@ class Mirror:
         if headers:
             self._known[name] = headers
             self._count += len(headers)
-        while self._count > _HEADERS_MAX:  # those that were learnt first go
+        while self._count > _MAX_OF_ALL_TOOLS:  # the oldest go
             self._count -= len(self._known.pop(next(iter(self._known))))
         return True
 
 
 # The endpoint of HTTP+SSE...
 
-LONGEST_ENDPOINT: Final = 8_000
-"""As much as any server must take in a request line (RFC 9110, 4.1), and no more: it is
-sent with every message."""
+MAX_ENDPOINT_BYTES: Final = 8_000
+"""As much as any server must take in a request line (RFC 9110, 4.1)."""
 
 
 def resolve_endpoint(stream: Url, data: bytes) -> Url:
@@ -314,22 +407,21 @@ def resolve_endpoint(stream: Url, data: bytes) -> Url:
     Raises:
         RemoteProtocolError: It is refused; says why, without its secrets.
     """
-    text = data[: LONGEST_ENDPOINT + 1].decode("utf-8", "replace")
-    if not text or len(data) > LONGEST_ENDPOINT:
-        raise _refused(text, f"it must be 1 to {LONGEST_ENDPOINT} bytes long")
-    if text.startswith("//"):
-        raise _refused(text, "it must not begin with the name of a host")
-    try:
-        url = resolve_url(stream, text)
-    except ValueError as error:
-        # The reason stands behind the masked text, which is shown already.
-        raise _refused(text, str(error).rpartition("': ")[2]) from error
-    if not same_origin(stream, url):
-        raise _refused(text, f"it must be of the same origin, {stream.origin}")
-    return url
-
-
-def _refused(text: str, reason: str) -> RemoteProtocolError:
-    return RemoteProtocolError(
+    text = data[: MAX_ENDPOINT_BYTES + 1].decode("utf-8", "replace")
+    reason, url = "", None
+    if not text or len(data) > MAX_ENDPOINT_BYTES:
+        reason = f"it must be 1 to {MAX_ENDPOINT_BYTES} bytes long"
+    elif text.startswith("//"):
+        reason = "it must not begin with the name of a host"
+    else:
+        try:
+            url = resolve_url(stream, text)
+        except ValueError as error:
+            # The reason stands behind the masked text, which is shown already.
+            reason = str(error).rpartition("': ")[2]
+    if url is not None and same_origin(stream, url):
+        return url
+    reason = reason or f"it must be of the same origin, {stream.origin}"
+    raise RemoteProtocolError(
         f"the server's endpoint '{mask_url(text)}' is refused: {reason}"
     )

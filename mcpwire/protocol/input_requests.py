@@ -13,6 +13,15 @@ import attrs
 
 from mcpwire._text import excerpt
 from mcpwire.errors import InvalidMessage, InvalidParams, LocalProtocolError
+from mcpwire.protocol.client_features import (
+    ELICIT,
+    ROOTS,
+    SAMPLE,
+    check_sampling,
+    finish_sampling,
+    fit_content,
+    kind_problem,
+)
 from mcpwire.protocol.methods import available, capability_declared
 from mcpwire.versions import REVISIONS
 
@@ -25,7 +34,6 @@ if TYPE_CHECKING:
         ElicitResult,
         JsonObject,
         Root,
-        SamplingMessage,
     )
     from mcpwire.versions import Revision
 
@@ -41,14 +49,10 @@ __all__ = [
 
 _NOV_2025: Final = REVISIONS[3]
 
-ELICIT: Final = "elicitation/create"
-SAMPLE: Final = "sampling/createMessage"
-ROOTS: Final = "roots/list"
-
 _METHODS: Final = {"elicitation": ELICIT, "sampling": SAMPLE, "roots": ROOTS}
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class InputRequest:
     """One request for input, ready to be sent."""
 
@@ -104,7 +108,7 @@ def elicit_form(message: str, schema: JsonObject) -> InputRequest:
     """Ask the user to fill in a form, with a schema of the revision."""
     # 2025-11-25 client/elicitation: no mode means form, and before there are no modes.
     params = {"message": message, "requestedSchema": schema}
-    return _elicit("elicitation.form", params)
+    return InputRequest("elicit", ELICIT, "elicitation.form", params, _decode_elicited)
 
 
 def elicit_url(
@@ -120,22 +124,13 @@ def elicit_url(
     params = {"mode": "url", "message": message, "url": url}
     if revision == _NOV_2025:
         params["elicitationId"] = elicitation_id
-    return _elicit("elicitation.url", params)
+    return InputRequest("elicit", ELICIT, "elicitation.url", params, _decode_elicited)
 
 
-def _elicit(capability: str, params: dict[str, Any]) -> InputRequest:
-    def decode_answer(answer: dict[str, Any]) -> ElicitResult:
-        from mcpwire.types import ElicitResult, decode
+def _decode_elicited(answer: dict[str, Any]) -> ElicitResult:
+    from mcpwire.types import ElicitResult, decode
 
-        return decode(ElicitResult, answer)
-
-    return InputRequest(
-        key_prefix="elicit",
-        method=ELICIT,
-        capability=capability,
-        params=params,
-        decode=decode_answer,
-    )
+    return decode(ElicitResult, answer)
 
 
 # --- the client's roots
@@ -143,13 +138,7 @@ def _elicit(capability: str, params: dict[str, Any]) -> InputRequest:
 
 def list_roots() -> InputRequest:
     """Ask for the folders and files that the client lets the server work in."""
-    return InputRequest(
-        key_prefix="roots",
-        method=ROOTS,
-        capability="roots",
-        params={},
-        decode=_decode_roots,
-    )
+    return InputRequest("roots", ROOTS, "roots", {}, _decode_roots)
 
 
 def _decode_roots(answer: dict[str, Any]) -> list[Root]:
@@ -176,7 +165,6 @@ def create_message(
     declared: Mapping[str, Any],
 ) -> InputRequest:
     """Ask for an answer of the client's model, or raise `LocalProtocolError`."""
-    from mcpwire.protocol.client_features import check_sampling, finish_sampling
     from mcpwire.types import encode
 
     uses_tools = request.tools is not None or request.tool_choice is not None
@@ -186,7 +174,13 @@ def create_message(
         # 2025-11-25 client/sampling, "Capabilities": SHOULD NOT be used undeclared, and
         # a client may always ignore it.
         request = attrs.evolve(request, include_context=None)
-    messages = [_as_of(revision, message) for message in request.messages]
+    messages = []
+    for message in request.messages:
+        for block in message.blocks:
+            problem = kind_problem(getattr(block, "type", None), revision)
+            if problem is not None:
+                raise LocalProtocolError(f"sampling: {problem}")
+        messages.append(fit_content(message, revision, "sampling"))
     params = encode(attrs.evolve(request, messages=messages), revision)
     try:
         # The client's own rules: a request that they refuse is not sent.
@@ -201,34 +195,5 @@ def create_message(
         finish_sampling(checked, revision, result)
         return result
 
-    return InputRequest(
-        key_prefix="sample",
-        method=SAMPLE,
-        capability="sampling.tools" if uses_tools else "sampling",
-        params=params,
-        decode=decode_answer,
-    )
-
-
-def _as_of(revision: Revision, message: SamplingMessage) -> SamplingMessage:
-    """Return a message as the revision has it: before 2025-11-25 with one block.
-
-    Raises `LocalProtocolError`.
-    """
-    from mcpwire.protocol.client_features import SAMPLING_CONTENT
-
-    for block in message.blocks:
-        kind = getattr(block, "type", None)
-        since = SAMPLING_CONTENT.get(kind)
-        if since is None or revision < since:
-            raise LocalProtocolError(
-                f"sampling: content of type {kind!r} does not exist at {revision}"
-            )
-    if revision >= _NOV_2025 or not isinstance(message.content, list):
-        return message
-    if len(message.content) != 1:
-        raise LocalProtocolError(
-            f"sampling: a message must have one block of content at {revision}, "
-            f"got {len(message.content)}"
-        )
-    return attrs.evolve(message, content=message.content[0])
+    capability = "sampling.tools" if uses_tools else "sampling"
+    return InputRequest("sample", SAMPLE, capability, params, decode_answer)

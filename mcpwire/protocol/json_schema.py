@@ -8,6 +8,7 @@ and refuses a schema that is too large, in an unknown dialect, or refers out of 
 
 from __future__ import annotations
 
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -226,8 +227,8 @@ class Subschema:
     in_place: list[Subschema] = attrs.field(factory=list)
     """Those it applies to the same value."""
 
-    named: list[tuple[str | int, Subschema]] = attrs.field(factory=list)
-    """Those it applies to one member, with its name or index."""
+    named: list[Subschema] = attrs.field(factory=list)
+    """Those it applies to one member each."""
 
     members: list[Subschema] = attrs.field(factory=list)
     """Those it applies to any member."""
@@ -259,10 +260,8 @@ def read_schema(schema: object) -> SchemaIndex:
         raise unusable(f"it is not an object but {quoted(schema)}")
     _check_bounds(schema)
     linked = _Linked(schema)
-    chains = _chains(linked.found)
-    for number, subschema in enumerate(chains):
-        subschema.number = number
-    return SchemaIndex(linked.root, list(chains), max(chains.values()))
+    found = _inner_first(linked.found)
+    return SchemaIndex(linked.root, found, _longest_chain(found))
 
 
 def _check_bounds(schema: dict[str, Any]) -> None:
@@ -313,16 +312,12 @@ class _Linked:
         self._new: list[Subschema] = []
         self.root = self._add(schema, "")
         self._resources.setdefault("", self.root)
-        referring: list[Subschema] = []
+        self._descend()
         # A reference may lead to where no keyword looks for a schema, so what is
         # found there is searched in its turn.
-        while self._new or referring:
-            if self._new:
-                subschema = self._new.pop()
-                self._descend(subschema)
-                referring.append(subschema)
-            else:
-                self._refer(referring.pop())
+        for subschema in self.found:
+            self._refer(subschema)
+            self._descend()
 
     def _add(self, raw: Any, base: str) -> Subschema:
         known = self._by_identity.get(id(raw)) if isinstance(raw, dict) else None
@@ -362,21 +357,24 @@ class _Linked:
             self._dynamic[name] = self._add({}, "")
         return self._dynamic[name]
 
-    def _descend(self, outer: Subschema) -> None:
-        for keyword, place, raw in children(outer.raw):
-            inner = self._add(raw, outer.base)
-            if keyword in _SAME_VALUE:
-                outer.in_place.append(inner)
-            elif keyword in _DEFINITIONS:
-                continue
-            elif place is None or keyword == "patternProperties":
-                outer.members.append(inner)
-            else:
-                outer.named.append((place, inner))
+    def _descend(self) -> None:
+        while self._new:
+            outer = self._new.pop()
+            for keyword, place, raw in children(outer.raw):
+                inner = self._add(raw, outer.base)
+                if keyword in _SAME_VALUE:
+                    outer.in_place.append(inner)
+                elif keyword in _DEFINITIONS:
+                    continue
+                elif place is None or keyword == "patternProperties":
+                    outer.members.append(inner)
+                else:
+                    outer.named.append(inner)
 
     def _refer(self, subschema: Subschema) -> None:
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
-            reference = subschema.raw.get(keyword)
+            raw = subschema.raw
+            reference = raw.get(keyword) if isinstance(raw, dict) else None
             if not isinstance(reference, str):
                 continue
             target = self._target(subschema.base, reference)
@@ -427,31 +425,30 @@ def _resolved(base: str, reference: str) -> tuple[str, str]:
     return uri, fragment
 
 
-def _chains(found: list[Subschema]) -> dict[Subschema, int]:
-    """Return how many subschemas each one brings to the same value behind one another.
+def _inner_first(found: list[Subschema]) -> list[Subschema]:
+    """Return subschemas, each after those that it applies to the same value."""
+    graph = {each: each.in_place for each in found}
+    try:
+        return list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        inner = error.args[1][0]
+        raise unusable(
+            "it refers to itself without going into the value",
+            f"look at {quoted(inner.raw)}",
+        ) from error
 
-    The innermost come first.
-    """
-    chains: dict[Subschema, int] = {}
-    for start in found:
-        entered = {start: iter(start.in_place)} if start not in chains else {}
-        while entered:
-            subschema, inners = next(reversed(entered.items()))
-            inner = next((inner for inner in inners if inner not in chains), None)
-            if inner is None:
-                behind = (chains[inner] for inner in subschema.in_place)
-                chains[subschema] = 1 + max(behind, default=0)
-                del entered[subschema]
-            elif inner in entered:
-                raise unusable(
-                    "it refers to itself without going into the value",
-                    f"look at {quoted(inner.raw)}",
-                )
-            else:
-                entered[inner] = iter(inner.in_place)
-    if max(chains.values()) > MAX_CHAIN:
+
+def _longest_chain(found: list[Subschema]) -> int:
+    """Return how many subschemas apply to one value, each because of the one before."""
+    chains: list[int] = []
+    for number, each in enumerate(found):
+        each.number = number
+        behind = (chains[inner.number] for inner in each.in_place)
+        chains.append(1 + max(behind, default=0))
+    longest = max(chains)
+    if longest > MAX_CHAIN:
         raise unusable(
             f"more than {MAX_CHAIN} of its subschemas lie behind one another for one "
             "value"
         )
-    return chains
+    return longest

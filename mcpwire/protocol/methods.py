@@ -1,8 +1,7 @@
 """The one table of methods: every fact about a request or notification is in its row.
 
-Client, server, gateway, command line and the mirrored headers read it. A
-method with facts that changed between revisions has one row for each span of revisions,
-and the spans of one method never overlap. Types are named, not imported.
+A method with facts that changed between revisions has one row for each span of
+revisions, and the spans of one method never overlap. Types are named, not imported.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ LEVELS: Final = (
     *("debug", "info", "notice", "warning"),
     *("error", "critical", "alert", "emergency"),
 )
-"""The severities of `logging/setLevel` and `notifications/message`, the lowest first
-(RFC 5424)."""
+"""The severities of log messages, the lowest first (RFC 5424)."""
 
 TASKS: Final = "io.modelcontextprotocol/tasks"
 """The tasks extension of the stateless era; 2025-11-25 has tasks of its own."""
@@ -54,11 +52,8 @@ class Kind(Enum):
     """What a method is on the wire."""
 
     REQUEST = "request"
-
     NOTIFICATION = "notification"
-
-    INPUT = "input"
-    """Asked for inside an input-required result, never as a message of its own."""
+    INPUT = "input"  # stands inside an input-required result
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -66,62 +61,32 @@ class MethodSpec:
     """The facts about one method in one span of revisions; each row is itself only."""
 
     name: str
-
     kind: Kind
-
     senders: frozenset[Sender]
-
     since: Revision
-    """The first revision of this span."""
+    until: Revision | None = None  # the last revision of this span, if there is one
 
-    until: Revision | None = None
-    """The last revision of this span; ``None``: it is still there."""
+    params: str | None = None  # the type of its params; None: nothing but `_meta`
+    result: str | None = None  # the type of its complete result
 
-    params: str | None = None
-    """The type of its params; ``None``: nothing but `_meta`."""
-
-    result: str | None = None
-    """The type of its complete result; ``None`` for a notification."""
-
+    # The path of the capability that switches it on, such as `resources.subscribe`. A
+    # request needs it from its receiver, a notification from its sender. With an
+    # `extension` it is a path in that extension's settings.
     capability: str | None = None
-    """The path of the capability that switches it on, such as ``resources.subscribe``.
+    extension: str | None = None  # it exists only where both sides named that
 
-    A request needs it from its receiver, a notification from its sender. With an
-    `extension` it is a path in that extension's settings.
-    """
-
-    extension: str | None = None
-    """The extension that defines it; it exists only where both sides named that."""
-
-    list_key: str | None = None
-    """Where one page of its result has its items; ``None``: it has no pages."""
-
-    repeatable: bool = False
-    """Whether sending it twice does no more than sending it once."""
-
+    list_key: str | None = None  # where one page of its result has its items
+    repeatable: bool = False  # sending it twice does no more than sending it once
     cancellable: bool = True
-    """Whether the sender may take the request back."""
+    long_lived: bool = False  # its result comes only when the peer ends it
+    task_capable: bool = False  # its receiver may answer with a task
 
-    long_lived: bool = False
-    """Whether its result comes only when the peer ends it."""
-
-    task_capable: bool = False
-    """Whether its receiver may answer with a task instead of the result."""
-
-    # The columns below are facts of the stateless era; earlier revisions know neither
-    # mirrored headers nor cache hints nor input-required results.
-
-    mirrored: str | None = None
-    """The member of its params that HTTP repeats in the header `Mcp-Name`."""
-
-    cacheable: bool = False
-    """Whether its complete result carries `ttlMs` and `cacheScope`."""
-
-    may_need_input: bool = False
-    """Whether its receiver may answer with an input-required result."""
-
-    listen_filter: str | None = None
-    """The field of a `subscriptions/listen` filter that asks for this notification."""
+    # Facts of the stateless era: earlier revisions know neither mirrored headers nor
+    # cache hints nor input-required results.
+    mirrored: str | None = None  # the member of its params that `Mcp-Name` repeats
+    cacheable: bool = False  # its complete result carries `ttlMs` and `cacheScope`
+    may_need_input: bool = False  # its receiver may answer with "input required"
+    listen_filter: str | None = None  # the field of a listen filter that asks for it
 
 
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, _JUL_2026, *_ = REVISIONS
@@ -312,9 +277,9 @@ def available(
     sender: Sender,
     extensions: AbstractSet[str] = frozenset(),
 ) -> MethodSpec | None:
-    """Return the row that governs a method there and then, or ``None`` if none does.
+    """Return the row of a method at a revision, or ``None`` if it is not there.
 
-    Whether its receiver also switched it on is `is_declared`'s question.
+    `is_declared` tells whether its receiver also switched it on.
     """
     for spec in _ROWS.get(name, ()):
         if sender in spec.senders and _exists(spec, revision, extensions):

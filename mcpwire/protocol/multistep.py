@@ -77,7 +77,6 @@ class Call:
     """Send this request; the outcome is its raw result object."""
 
     method: str
-
     params: dict[str, Any]
 
 
@@ -85,13 +84,9 @@ class Call:
 class Ask:
     """Let our handler answer the peer's question; the outcome is the raw answer."""
 
-    key: str
-    """The peer's name for this question, unique within its round."""
-
+    key: str  # the peer's name for this question, unique within its round
     method: str
-
     params: dict[str, Any] | None
-    """``None``: the question has none."""
 
 
 @attrs.frozen
@@ -107,14 +102,17 @@ Steps: TypeAlias = Generator[Step, Any, T]
 """An operation that ends with a `T`."""
 
 
+def _check_type(value: Any, expected: type, path: str) -> None:
+    if type(value) is not expected:
+        name = "object" if expected is dict else expected.__name__
+        raise InvalidMessage(path, expected=name, got=type(value).__name__)
+
+
 # Input rounds...
 
 COMPLETE: Final = "complete"
 INPUT_REQUIRED: Final = "input_required"
 TASK: Final = "task"
-
-_EXTENSION_KINDS: Final = {TASK: TASKS}
-"""The result types that extensions add, each with its extension."""
 
 
 def result_kind(
@@ -130,21 +128,17 @@ def result_kind(
     kind = result.get("resultType")
     if kind is None:
         return COMPLETE
-    if type(kind) is not str:
+    _check_type(kind, str, "Result.resultType")
+    known = [COMPLETE, INPUT_REQUIRED, *([TASK] if TASKS in extensions else [])]
+    if kind not in known:
+        is_off = f"the extension {TASKS} is not on for this request"
         raise InvalidMessage(
-            "Result.resultType", expected="str", got=type(kind).__name__
+            "Result.resultType",
+            expected=" or ".join(map(repr, known)),
+            got=excerpt(kind),
+            hint=is_off if kind == TASK else None,
         )
-    known = {COMPLETE, INPUT_REQUIRED}
-    known |= {kind for kind, owner in _EXTENSION_KINDS.items() if owner in extensions}
-    if kind in known:
-        return kind
-    owner = _EXTENSION_KINDS.get(kind)
-    raise InvalidMessage(
-        "Result.resultType",
-        expected=" or ".join(sorted(map(repr, known))),
-        got=excerpt(kind),
-        hint=f"the extension {owner} is not on for this request" if owner else None,
-    )
+    return str(kind)
 
 
 def is_task(result: Mapping[str, Any], revision: Revision) -> bool:
@@ -163,14 +157,13 @@ def input_rounds(
     most: int = DEFAULT_LIMITS.questions,
     recovery: Recovery = DEFAULT_RECOVERY,
 ) -> Steps[dict[str, Any]]:
-    """Carry a call from its first raw result to the final one, which is returned.
+    """Bring a call from its first raw result to the final one, which is returned.
 
     Args:
         method: The request.
         params: Its params as first sent; they are sent again in each round.
         result: The raw result of that first request.
-        revision: The revision spoken; before the stateless era `resultType` is just an
-            unknown member and every result is final.
+        revision: The revision spoken; in the session era every result is final.
         extensions: The ids of the extensions that are on for this request.
         limit: The most rounds.
         most: The most questions in all of them.
@@ -234,22 +227,17 @@ def _read_round(
 ) -> tuple[list[Ask], dict[str, Any]]:
     """Return a round's questions, all of them checked, and the state to send back."""
     requests, state = result.get("inputRequests"), result.get("requestState")
+    path = "InputRequiredResult"
     if requests is None and state is None:
         raise InvalidMessage(
-            "InputRequiredResult",
-            expected="inputRequests or requestState",
-            got="neither",
+            path, expected="inputRequests or requestState", got="neither"
         )
     questions: list[Ask] = []
     if requests is not None:
-        path = "InputRequiredResult.inputRequests"
-        questions = read_questions(requests, path, revision)
+        questions = read_questions(requests, f"{path}.inputRequests", revision)
     if state is None:
         return questions, {}
-    if type(state) is not str:
-        raise InvalidMessage(
-            "InputRequiredResult.requestState", expected="str", got=type(state).__name__
-        )
+    _check_type(state, str, f"{path}.requestState")
     return questions, {"requestState": state}
 
 
@@ -259,8 +247,7 @@ def read_questions(requests: Any, path: str, revision: Revision) -> list[Ask]:
     Raises:
         InvalidMessage: One of them is malformed.
     """
-    if type(requests) is not dict:
-        raise InvalidMessage(path, expected="object", got=type(requests).__name__)
+    _check_type(requests, dict, path)
     return [
         _read_question(key, request, f"{path}[{excerpt(key)}]", revision)
         for key, request in requests.items()
@@ -268,13 +255,9 @@ def read_questions(requests: Any, path: str, revision: Revision) -> list[Ask]:
 
 
 def _read_question(key: str, request: Any, path: str, revision: Revision) -> Ask:
-    if type(request) is not dict:
-        raise InvalidMessage(path, expected="object", got=type(request).__name__)
+    _check_type(request, dict, path)
     method, params = request.get("method"), request.get("params")
-    if type(method) is not str:
-        raise InvalidMessage(
-            f"{path}.method", expected="str", got=type(method).__name__
-        )
+    _check_type(method, str, f"{path}.method")
     spec = available(method, revision, "server")
     if spec is None or spec.kind is not Kind.INPUT:
         raise InvalidMessage(
@@ -283,10 +266,8 @@ def _read_question(key: str, request: Any, path: str, revision: Revision) -> Ask
             got=excerpt(method),
         )
     # Only a question without params of its own may leave them out.
-    if type(params) is not dict and (params is not None or spec.params is not None):
-        raise InvalidMessage(
-            f"{path}.params", expected="object", got=type(params).__name__
-        )
+    if params is not None or spec.params is not None:
+        _check_type(params, dict, f"{path}.params")
     return Ask(key, method, params)
 
 
@@ -303,30 +284,23 @@ def next_cursor(method: str, result: Mapping[str, Any]) -> str | None:
     Raises:
         InvalidMessage: The cursor is no string.
     """
-    cursor = result.get("nextCursor")
+    cursor: str | None = result.get("nextCursor")
     # 2026-07-28 server/utilities/pagination, "Implementation Guidelines": an empty
     # string is a cursor; only a missing one ends the list. Some servers write null.
-    if cursor is None or type(cursor) is str:
-        return cursor
-    spec = find(method)
-    name = (spec and spec.result) or "PaginatedResult"
-    raise InvalidMessage(
-        f"{name}.nextCursor", expected="str", got=type(cursor).__name__
-    )
+    if cursor is not None:
+        spec = find(method)
+        name = (spec and spec.result) or "PaginatedResult"
+        _check_type(cursor, str, f"{name}.nextCursor")
+    return cursor
 
 
 class PageWalk:
     """A walk through one list, guarded against servers that never end it.
 
-    `params`, with the `cursor` to begin at if there is one, fetch one page by `method`;
-    `limit` is the most pages.
+    Attributes:
+        params: The params that fetch the next page; ``None`` after the last one.
+        at_start: Whether no page has come yet.
     """
-
-    params: dict[str, Any] | None
-    """The params that fetch the next page; ``None`` after the last one."""
-
-    at_start: bool
-    """Whether no page has come yet."""
 
     def __init__(
         self,
@@ -335,8 +309,8 @@ class PageWalk:
         *,
         limit: int = DEFAULT_LIMITS.pages,
     ) -> None:
-        self._base = dict(params)
-        self.params = dict(params)
+        self._base = params
+        self.params: dict[str, Any] | None = dict(params)
         self.at_start = True
         self._method = method
         self._limit = limit

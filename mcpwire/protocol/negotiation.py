@@ -123,14 +123,6 @@ def _is_refusal(error: MCPError) -> bool:
     return not isinstance(error, TransportError)
 
 
-def _points_to_sse(error: MCPError | None) -> str | None:
-    """Return what came for `initialize` that points to HTTP+SSE; ``None``: nothing."""
-    if isinstance(error, InvalidMessage) and error.got == ENDPOINT_EVENT:
-        return "with an endpoint event"
-    status = getattr(error, "status", None)
-    return str(status) if status is not None and 400 <= status < 500 else None
-
-
 # What it is given...
 
 
@@ -371,109 +363,101 @@ class _Negotiator:
         self.identity = identity
         self.modern = [r for r in allowed if r.era is Era.STATELESS]
         self.legacy = [r for r in allowed if r.era is Era.SESSION]
+        self.prefers_session = allowed[0].era is Era.SESSION
         self.probe_timeout = probe_timeout
         self.record = record
-        self.open: set[str] = set()
-        self.prefers_session = allowed[0].era is Era.SESSION
+        self.over_http = over_http
+        self.steps: list[Step] = []  # to perform before the next answer
+        self.open: set[str] = set()  # requests without an answer
+        self.retried: set[str] = set()
+        self.proposed: Revision | None = None
+        self.refusal: MCPError | None = None
+        self.has_probed = False
         self.may_fall_back = bool(self.legacy)
         self.may_reopen = bool(self.modern and self.legacy and not over_http)
-        self.may_probe = bool(self.modern)
         self.may_downgrade = bool(self.legacy and over_http)
-        self.over_http = over_http
-        self.proposed: Revision | None = None
-        self.retried: set[str] = set()
-        self.refusal: MCPError | None = None
         self.now = 0.0
 
     def run(self) -> Negotiating:
         if self.prefers_session:
-            yield self.initialize(self.legacy[0])
+            self.initialize(self.legacy[0])
         else:
-            yield self.probe(self.modern[0])
+            self.probe(self.modern[0])
         while True:
-            outcome = yield Receive(self.patience())
+            yield from self.perform()
+            # Only an unanswered probe with nothing beside it ends in silence.
+            is_alone = self.may_fall_back and self.open == {DISCOVER}
+            outcome = yield Receive(self.probe_timeout if is_alone else None)
             self.now = outcome.at
             if type(outcome) is Silence:
                 self.note("silence", "initialize is sent beside the open probe")
-                yield self.initialize(self.legacy[0])
+                self.initialize(self.legacy[0])
                 continue
             assert type(outcome) is Answer
             self.open.discard(outcome.method)
-            agreement = yield from self.take(outcome)
+            agreement = self.take(outcome)
+            yield from self.perform()
             if agreement is not None:
                 return agreement
             if not self.open and not (yield from self.downgrade()):
                 raise self.failure()
 
-    def patience(self) -> float | None:
-        """Only an unanswered probe with nothing beside it ends in silence."""
-        return (
-            self.probe_timeout
-            if self.may_fall_back and self.open == {DISCOVER}
-            else None
-        )
+    def perform(self) -> Generator[Step, Any, None]:
+        while self.steps:
+            yield self.steps.pop(0)
 
     def note(self, event: str, detail: str = "") -> None:
         self.record.note(self.now, event, detail)
 
-    def probe(self, revision: Revision) -> Send:
+    def probe(self, revision: Revision) -> None:
         self.note(f"sent {DISCOVER}", f"as {revision}")
-        self.may_probe = False
+        self.has_probed = True
         self.open.add(DISCOVER)
-        return Send(DISCOVER, {"_meta": request_meta(revision, self.identity)})
+        meta = request_meta(revision, self.identity)
+        self.steps.append(Send(DISCOVER, {"_meta": meta}))
 
-    def initialize(self, revision: Revision) -> Send:
+    def initialize(self, revision: Revision) -> None:
         # Only a legacy revision is ever proposed: there is no handshake form of a
         # modern one (2025-11-25 basic/lifecycle, "Version Negotiation").
         self.note(f"sent {INITIALIZE}", f"proposing {revision}")
         self.open.add(INITIALIZE)
         self.may_fall_back = False
         self.proposed = revision
-        return Send(
-            INITIALIZE,
-            {
-                "protocolVersion": revision.name,
-                "capabilities": self.identity.capabilities_at(revision),
-                "clientInfo": dict(self.identity.info),
-            },
-        )
+        params = {
+            "protocolVersion": revision.name,
+            "capabilities": self.identity.capabilities_at(revision),
+            "clientInfo": dict(self.identity.info),
+        }
+        self.steps.append(Send(INITIALIZE, params))
 
     # One answer...
 
-    def take(self, answer: Answer) -> Generator[Step, Any, Agreement | None]:
-        outcome = answer.outcome
+    def take(self, answer: Answer) -> Agreement | None:
+        method, outcome = answer.method, answer.outcome
         if isinstance(outcome, (AuthError, LocalProtocolError)):
             raise outcome  # no token, or nothing was written: that tells of no era
         if isinstance(outcome, MCPError):
-            yield from self.take_error(answer.method, outcome)
+            self.take_error(method, outcome)
             return None
         try:
-            if answer.method == DISCOVER:
-                return (yield from self.take_discovery(outcome))
-            return (yield from self.take_initialized(outcome))
+            if method == DISCOVER:
+                return self.take_discovery(outcome)
+            return self.take_initialized(outcome)
         except InvalidMessage as error:
-            self.note(f"{answer.method} answered against the rules", str(error))
-            yield from self.take_refusal(answer.method, error)
+            self.note(f"{method} answered against the rules", str(error))
+            self.take_refusal(method, error)
             return None
 
-    def take_error(self, method: str, error: MCPError) -> Generator[Step, Any, None]:
+    def take_error(self, method: str, error: MCPError) -> None:
         is_internal = isinstance(error, RPCError) and error.status == 500
-        # Servers that know no probe may fail at it over HTTP.
+        # Over HTTP servers that do not know the probe may fail at it.
         is_answer = is_internal and method == DISCOVER and self.may_fall_back
-        if not (_is_refusal(error) or is_answer):
-            yield from self.take_end(method, error)
+        if _is_refusal(error) or is_answer:
+            self.note(f"{method} failed", str(error))
+            self.take_refusal(method, error)
             return
-        self.note(f"{method} failed", str(error))
-        if isinstance(error, RPCError) and error.code in MODERN_ERRORS:
-            yield from self.take_modern_error(method, error)
-        else:
-            yield from self.take_refusal(method, error)
-
-    def take_end(self, method: str, error: MCPError) -> Generator[Step, Any, None]:
-        """The connection ended: some legacy servers crash on what they do not know.
-
-        Over HTTP that says nothing of the era, and neither does a status of trouble.
-        """
+        # The connection ended: some legacy servers crash on what they do not know. Over
+        # HTTP that says nothing of the era, and neither does a status of trouble.
         is_lost = getattr(error, "status", None) is None
         self.note("the connection ended" if is_lost else f"{method} failed", str(error))
         if self.over_http and method == DISCOVER and INITIALIZE in self.open:
@@ -484,57 +468,34 @@ class _Negotiator:
             cause = error.__cause__ if isinstance(error, RPCError) else None
             raise cause if isinstance(cause, HTTPError) else error
         self.may_reopen = False
-        yield Reopen("the connection ended during the handshake")
-        yield self.initialize(self.proposed or self.legacy[0])
+        self.steps.append(Reopen("the connection ended during the handshake"))
+        self.initialize(self.proposed or self.legacy[0])
 
-    def downgrade(self) -> Generator[Step, Any, bool]:
-        """Try the transport of 2024-11-05; tell whether the handshake goes on there.
-
-        2025-11-25 basic/transports, "Backwards Compatibility": where the POST of
-        `initialize` got an error of 4xx; some of its servers answer any method with
-        their stream.
-        """
-        answered = _points_to_sse(self.refusal) if self.may_downgrade else None
-        if answered is None:
-            return False
-        self.may_downgrade = False
-        self.note("trying HTTP+SSE", f"{INITIALIZE} was answered {answered}")
-        failure = yield Downgrade(f"{INITIALIZE} was answered {answered}")
-        if failure is not None:
-            self.note("HTTP+SSE failed", str(failure))
-            return False
-        self.note("HTTP+SSE is open", "the server named its endpoint")
-        yield self.initialize(self.legacy[0])
-        return True
-
-    def take_refusal(self, method: str, error: MCPError) -> Generator[Step, Any, None]:
-        """An error that proves no era: the probe gives way, a handshake has failed."""
-        self.refusal = error if method == INITIALIZE else self.refusal or error
-        if method == DISCOVER:
+    def take_refusal(self, method: str, error: MCPError) -> None:
+        """After a refusal the probe gives way; a modern code rules out a session."""
+        code = error.code if isinstance(error, RPCError) else None
+        is_modern = code in MODERN_ERRORS
+        if is_modern:
+            self.refusal = error
+            self.may_reopen = self.may_downgrade = False
+            if method == INITIALIZE and DISCOVER in self.open:
+                self.note("the server is modern", "waiting for its answer to the probe")
+                return
+            self.may_fall_back = False
+        elif method == DISCOVER:
+            self.refusal = self.refusal or error
             if self.may_fall_back:
-                yield self.initialize(self.legacy[0])
+                self.initialize(self.legacy[0])
             return
-        # 2026-07-28 streamable-http, "Protocol Version Header": that is how a server
-        # answers there that has no such method any more.
-        if isinstance(error, RPCError) and error.code == METHOD_NOT_FOUND:
-            self.may_downgrade = False
-        yield from self.take_hint(error, is_modern=False)
+        else:
+            self.refusal = error
+            # 2026-07-28 streamable-http, "Protocol Version Header": that is how a
+            # server answers there that has no such method any more.
+            if code == METHOD_NOT_FOUND:
+                self.may_downgrade = False
+        self.try_named(error, is_modern=is_modern)
 
-    def take_modern_error(
-        self, method: str, error: RPCError
-    ) -> Generator[Step, Any, None]:
-        """A code that only modern servers know: never the handshake again."""
-        self.refusal = error
-        self.may_reopen = self.may_downgrade = False
-        if method == INITIALIZE and DISCOVER in self.open:
-            self.note("the server is modern", "waiting for its answer to the probe")
-            return
-        self.may_fall_back = False
-        yield from self.take_hint(error, is_modern=True)
-
-    def take_hint(
-        self, error: MCPError, *, is_modern: bool
-    ) -> Generator[Step, Any, None]:
+    def try_named(self, error: MCPError, *, is_modern: bool) -> None:
         """Try a revision that an error's data names, each way of speaking once.
 
         2025-11-25 basic/lifecycle, "Error Handling", shows such an error. A modern
@@ -544,61 +505,74 @@ class _Negotiator:
             if revision.era is Era.STATELESS:
                 if is_modern and DISCOVER not in self.retried:
                     self.retried.add(DISCOVER)
-                    yield self.probe(revision)
+                    self.probe(revision)
                     return
             elif (
                 INITIALIZE not in self.open | self.retried and revision != self.proposed
             ):
                 self.retried.add(INITIALIZE)
-                yield self.initialize(revision)
+                self.initialize(revision)
                 return
-        if self.may_probe:
-            yield self.probe(self.modern[0])
+        if self.modern and not self.has_probed:
+            self.probe(self.modern[0])
 
     def named(self, error: MCPError) -> list[Revision]:
         """Return the revisions we allow that an error's data names, newest first."""
         names = _supported(error)
         return [r for r in (*self.modern, *self.legacy) if r.name in names]
 
-    def take_discovery(
-        self, result: dict[str, Any]
-    ) -> Generator[Step, Any, Agreement | None]:
-        kind = result.get("resultType", "complete")
-        if kind != "complete":
-            raise InvalidMessage(
-                "DiscoverResult.resultType",
-                expected="'complete'",
-                got=shorten(repr(kind), TEXT_SHOWN),
-            )
+    def downgrade(self) -> Generator[Step, Any, bool]:
+        """Try the transport of 2024-11-05; tell whether the handshake goes on there.
+
+        2025-11-25 basic/transports, "Backwards Compatibility": where the POST of
+        `initialize` got an error of 4xx; some of its servers answer any method with
+        their stream.
+        """
+        error = self.refusal
+        status = getattr(error, "status", None)
+        if isinstance(error, InvalidMessage) and error.got == ENDPOINT_EVENT:
+            answered = "with an endpoint event"
+        elif status is not None and 400 <= status < 500:
+            answered = str(status)
+        else:
+            return False
+        if not self.may_downgrade:
+            return False
+        self.may_downgrade = False
+        reason = f"{INITIALIZE} was answered {answered}"
+        self.note("trying HTTP+SSE", reason)
+        failure = yield Downgrade(reason)
+        if failure is not None:
+            self.note("HTTP+SSE failed", str(failure))
+            return False
+        self.note("HTTP+SSE is open", "the server named its endpoint")
+        self.initialize(self.legacy[0])
+        return True
+
+    def take_discovery(self, result: dict[str, Any]) -> Agreement | None:
+        if result.get("resultType", "complete") != "complete":
+            raise _invalid("DiscoverResult", "resultType", "'complete'", result)
         names = result.get("supportedVersions")
         if type(names) is not list or not all(type(name) is str for name in names):
-            raise InvalidMessage(
-                "DiscoverResult.supportedVersions",
-                expected="array of str",
-                got=_show(result, "supportedVersions"),
+            raise _invalid(
+                "DiscoverResult", "supportedVersions", "array of str", result
             )
         self.may_downgrade = False
         self.note(f"{DISCOVER} answered", f"supports {_list(names) or 'nothing'}")
-        for revision in self.modern:
-            if revision.name in names:
+        for revision in (*self.modern, *self.legacy):
+            if revision.name not in names:
+                continue
+            if revision.era is Era.STATELESS:
                 return self.agree(revision, result, "the server answered the probe")
-        for revision in self.legacy:
-            if revision.name in names:
-                if INITIALIZE not in self.open:
-                    yield self.initialize(revision)
-                return None
+            if INITIALIZE not in self.open:
+                self.initialize(revision)
+            return None
         raise self.disagreement(tuple(names))
 
-    def take_initialized(
-        self, result: dict[str, Any]
-    ) -> Generator[Step, Any, Agreement]:
+    def take_initialized(self, result: dict[str, Any]) -> Agreement:
         name = result.get("protocolVersion")
         if type(name) is not str:
-            raise InvalidMessage(
-                "InitializeResult.protocolVersion",
-                expected="str",
-                got=_show(result, "protocolVersion"),
-            )
+            raise _invalid("InitializeResult", "protocolVersion", "str", result)
         self.note(f"{INITIALIZE} answered", f"speaks {name}")
         revision = find_revision(name)
         if revision is not None and revision.era is Era.STATELESS:
@@ -612,7 +586,7 @@ class _Negotiator:
         if revision is None or revision not in self.legacy:
             raise self.disagreement((name,))
         agreement = self.agree(revision, result, "the server answered initialize")
-        yield Notify("notifications/initialized", revision)
+        self.steps.append(Notify("notifications/initialized", revision))
         return agreement
 
     # The verdict...
@@ -620,21 +594,18 @@ class _Negotiator:
     def agree(
         self, revision: Revision, result: dict[str, Any], reason: str
     ) -> Agreement:
+        is_modern = revision.era is Era.STATELESS
         capabilities = result.get("capabilities")
         if capabilities is None:
-            capabilities = {}  # forgiven: absent and null mean that it offers nothing
+            capabilities = {}  # absent and null mean that it offers nothing
         if type(capabilities) is not dict:
-            kind = "Discover" if revision.era is Era.STATELESS else "Initialize"
-            raise InvalidMessage(
-                f"{kind}Result.capabilities",
-                expected="object",
-                got=_show(result, "capabilities"),
-            )
-        if revision.era is Era.STATELESS:
-            meta = result.get("_meta")
-            info = meta.get(META + "serverInfo") if type(meta) is dict else None
-        else:
-            info = result.get("serverInfo")
+            kind = "DiscoverResult" if is_modern else "InitializeResult"
+            raise _invalid(kind, "capabilities", "object", result)
+        holder: Any = result
+        key = "serverInfo"
+        if is_modern:
+            holder, key = result.get("_meta"), META + "serverInfo"
+        info = holder.get(key) if type(holder) is dict else None
         instructions = result.get("instructions")
         self.record.revision = revision
         self.record.reason = reason
@@ -676,8 +647,13 @@ class _Negotiator:
         return failure
 
 
-def _show(result: dict[str, Any], key: str) -> str:
-    return shorten(repr(result[key]), TEXT_SHOWN) if key in result else "nothing"
+def _invalid(
+    kind: str, member: str, expected: str, result: dict[str, Any]
+) -> InvalidMessage:
+    got = "nothing"
+    if member in result:
+        got = shorten(repr(result[member]), TEXT_SHOWN)
+    return InvalidMessage(f"{kind}.{member}", expected=expected, got=got)
 
 
 def _list(names: Sequence[str]) -> str:

@@ -14,7 +14,6 @@ Dialects: 2020-12, which is the default, 2019-09, draft-07, draft-06 and draft-0
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError
@@ -263,9 +262,8 @@ class _WorkBound:
         self._branches, self._are_deep = 0, False
         is_deep: list[bool] = []
         for item in index.found:
-            has_members = bool(item.named or item.members)
             inner = any(is_deep[each.number] for each in item.in_place)
-            is_deep.append(has_members or inner)
+            is_deep.append(bool(item.named or item.members) or inner)
             if _has(item, "anyOf", "oneOf"):
                 errors = self._steps.of_each[item.number]
                 self._branches = max(self._branches, errors)
@@ -273,22 +271,17 @@ class _WorkBound:
 
     def work(self, amounts: Sequence[tuple[int, int]]) -> int:
         """Return the units of work for all parts and characters."""
-        total = 0
-        for depth, (parts, characters) in enumerate(amounts):
-            total += parts * self._steps.at(depth)
-            total += characters * self._characters.at(depth)
-        return total
+        return sum(
+            parts * self._steps.at(depth) + characters * self._characters.at(depth)
+            for depth, (parts, characters) in enumerate(amounts)
+        )
 
     def traced(self, amounts: Sequence[tuple[int, int]]) -> int:
         """Return how many errors there may be for one fault, in units of one."""
-        below = sum(parts + characters // 16 for parts, characters in amounts)
-        if not self._are_deep:
-            return self._branches * (1 + below // 20)
-        total = 0
-        for depth, (parts, characters) in enumerate(amounts):
-            total += self._steps.at(depth) * (parts + below // 20)
-            below -= parts + characters // 16
-        return total
+        if self._are_deep:
+            return self.work(amounts)
+        copied = sum(parts + characters // 16 for parts, characters in amounts)
+        return self._branches * (1 + copied // 20)
 
 
 def _own_steps(raw: Any) -> int:
@@ -311,52 +304,39 @@ class _Levels:
     """The work that comes to one value at each depth below the root's, at most."""
 
     def __init__(self, index: SchemaIndex, own: list[int]) -> None:
-        self._index = index
-        self._effort = 0
+        self._found, self._root = index.found, index.root.number
         # What `unevaluated...` leaves over is found by going through everything once
         # more, and within that once more: 2.7 times the work for each one, measured.
         rest = ("unevaluatedProperties", "unevaluatedItems")
         self._factors = [3 if _has(item, *rest) else 1 for item in index.found]
-        self.of_each: list[int] = []
-        for item, factor, cost in zip(index.found, self._factors, own, strict=True):
-            inner = sum(self.of_each[each.number] for each in item.in_place)
-            self.of_each.append(min(factor * (cost + inner), _ENDLESS))
-        self._of_root = [self.of_each[index.root.number]]
-        self._is_settled = False
+        self.of_each = self._summed(own)
+        self._of_root = [self.of_each[self._root]]
+        edges = (
+            len(each.in_place) + len(each.named) + len(each.members)
+            for each in index.found
+        )
+        self._most_levels = MAX_EFFORT // (len(index.found) + sum(edges))
+
+    def _summed(self, costs: Iterable[int]) -> list[int]:
+        """Add to the costs of each those of all that it applies to the same value."""
+        sums: list[int] = []
+        for item, factor, cost in zip(self._found, self._factors, costs, strict=True):
+            inner = sum(sums[each.number] for each in item.in_place)
+            sums.append(min(factor * (cost + inner), _ENDLESS))
+        return sums
 
     def at(self, depth: int) -> int:
-        while len(self._of_root) <= depth and not self._is_settled:
-            self._go_deeper()
-        return self._of_root[min(depth, len(self._of_root) - 1)]
+        while len(self._of_root) <= depth:
+            if len(self._of_root) > self._most_levels:
+                return _ENDLESS
+            self.of_each = self._summed(map(self._of_member, self._found))
+            self._of_root.append(self.of_each[self._root])
+        return self._of_root[depth]
 
-    def _go_deeper(self) -> None:
-        each: list[int] = []  # for any member
-        more: list[Counter[str | int]] = []  # for those that are named
-        deeper: list[int] = []
-        for item, factor in zip(self._index.found, self._factors, strict=True):
-            for_each = sum(self.of_each[inner.number] for inner in item.members)
-            for_named: Counter[str | int] = Counter()
-            for name, inner in item.named:
-                for_named[name] += self.of_each[inner.number]
-            for inner in item.in_place:
-                for_each += each[inner.number]
-                for_named.update(more[inner.number])
-                self._effort += len(more[inner.number])
-            if factor > 1:
-                for name in for_named:
-                    for_named[name] *= factor
-            each.append(for_each * factor)
-            more.append(for_named)
-            most = each[-1] + max(for_named.values(), default=0)
-            deeper.append(min(most, _ENDLESS))
-            self._effort += 1 + len(item.members) + len(for_named)
-            if self._effort > MAX_EFFORT:
-                self._is_settled = True
-                self._of_root.append(_ENDLESS)
-                return
-        self._is_settled = deeper == self.of_each
-        self.of_each = deeper
-        self._of_root.append(deeper[self._index.root.number])
+    def _of_member(self, item: Subschema) -> int:
+        named = (self.of_each[each.number] for each in item.named)
+        of_all = sum(self.of_each[each.number] for each in item.members)
+        return max(named, default=0) + of_all
 
 
 # --- what is wrong

@@ -1,8 +1,7 @@
 """One end of a duplex JSON-RPC connection: bytes in, calls and answers out.
 
-It does no I/O and knows no clock. Its owner (a channel, a server) feeds the bytes
-it read to `receive`, writes the bytes it is given, and is called through the `Owner`
-protocol::
+Its owner (a channel, a server) feeds the bytes that it reads to `receive`, writes the
+bytes that it is given, and is called through the `Owner` protocol::
 
       open() ──► outstanding ──► answered / failed        the peer answered
                       │────────► cancel()                 we gave up: late answers drop
@@ -41,7 +40,6 @@ from mcpwire.wire.json import (
     encode_line,
     loads,
     outline,
-    salvage,
 )
 from mcpwire.wire.jsonrpc import LineDecoder
 
@@ -52,14 +50,30 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import Line, RequestId
 
-__all__ = ["TOO_MANY", "Call", "Owner", "Peer", "PeerStats", "unasked"]
+__all__ = [
+    "ANSWER_KEYS",
+    "ID_TYPE_CHANGED",
+    "LISTEN",
+    "NEVER_CANCELLED",
+    "NO_BATCHES",
+    "TOO_MANY",
+    "Call",
+    "Owner",
+    "Peer",
+    "PeerStats",
+    "too_many_questions",
+]
 
 TOO_MANY: Final = "too many questions"
 """The reason that a server gets for a call that ends so."""
 
+ID_TYPE_CHANGED: Final = "the peer changed the type of the request's id"
+
+NO_BATCHES: Final = "batches belong to revision 2025-03-26 only"
+
 
 class Call(Protocol):
-    """What the owner keeps for a request of ours; only its method is read here."""
+    """What the owner keeps for a request of ours."""
 
     @property
     def method(self) -> str:
@@ -97,37 +111,27 @@ class Owner(Protocol[C_contra]):
 
 @attrs.define
 class PeerStats:
-    """What came in beside plain answers; only ever counts up."""
+    """Counts of what came in beside plain answers."""
 
     messages: int = 0
-    """Lines received."""
+    noise: int = 0  # lines that were no JSON-RPC messages
+    invalid: int = 0  # messages that broke the rules of JSON-RPC or of the revision
+    late: int = 0  # answers to calls that were cancelled or had timed out
+    unknown: int = 0  # answers to no call of ours, second answers among them
+    unanswered: int = 0  # our requests that were given up, or open at the end
+    before_open: int = 0  # our requests that were sent until the connection was open
+    line_bytes: int = 0  # of the current message
+    noise_lines: list[str] = attrs.field(factory=list)  # the first of the noise
 
-    noise: int = 0
-    """Lines that were no JSON-RPC messages."""
-
-    invalid: int = 0
-    """Messages that broke the rules of JSON-RPC or of the revision."""
-
-    late: int = 0
-    """Answers to calls that were cancelled or had timed out."""
-
-    unknown: int = 0
-    """Answers to no call of ours, second answers among them."""
-
-    unanswered: int = 0
-    """Requests of ours that were given up, or were open when the stream ended."""
-
-    before_open: int = 0
-    """Requests of ours that were sent until the connection was open."""
-
-    line_bytes: int = 0
-    """How long the current line is; the one that does not count up."""
-
-    noise_lines: list[str] = attrs.field(factory=list)
-    """The first of the noise, for diagnosis."""
+    def add_noise(self, line: Line, most: int) -> None:
+        """Count a line of noise, and keep the beginning of the first `most`."""
+        self.noise += 1
+        if len(self.noise_lines) < most:
+            excerpt = line.strip()[:NOISE_EXCERPT_BYTES]
+            self.noise_lines.append(excerpt.decode("utf-8", "replace"))
 
 
-def unasked() -> RPCError:
+def too_many_questions() -> RPCError:
     """Return the answer to a question after too many in the calls it belongs to."""
     return InvalidRequest(f"the call that this belongs to has ended: {TOO_MANY}")
 
@@ -135,10 +139,13 @@ def unasked() -> RPCError:
 NEVER_CANCELLED: Final = frozenset(s.name for s in METHODS if not s.cancellable)
 """2025-11-25 basic/utilities/cancellation: `initialize` MUST NOT be cancelled."""
 
-LATE_IDS_KEPT: Final = 1_024
-"""Ids of cancelled calls remembered to tell a late answer from an unknown one."""
+MAX_CANCELLED_IDS: Final = 1_024
+"""How many ids of cancelled calls are kept: answers to them are late, not unknown."""
 
 NOISE_EXCERPT_BYTES: Final = 200
+
+LISTEN: Final = "subscriptions/listen"
+"""The one request with a stream that is to last."""
 
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 
@@ -146,8 +153,6 @@ ANSWER_KEYS: Final = frozenset({"result", "error"})
 
 MESSAGE_KEYS: Final = frozenset({"jsonrpc", "method"}) | ANSWER_KEYS
 """An object with none of them is a line of some log, whatever its `id`."""
-
-UNREADABLE: Final = "the line is no JSON in UTF-8"
 
 C = TypeVar("C", bound=Call)
 
@@ -158,13 +163,6 @@ class _Batch:
 
     waiting: int = 1  # for itself too, so that it cannot settle while it is read
     answers: list[bytes] = attrs.field(factory=list)
-
-
-def _is_certain(id: Json) -> TypeGuard[RequestId]:
-    """Tell whether an id in damaged text is the one the peer wrote, and can be sent."""
-    if type(id) is int:
-        return -(2**63) <= id < 2**63
-    return type(id) is str and id.isascii()
 
 
 class Peer(Generic[C]):
@@ -187,7 +185,7 @@ class Peer(Generic[C]):
         self._lines = LineDecoder(limits.message)
         self._last_id = 0
         self._has_ended = self._is_ending = False
-        self._late: dict[RequestId, None] = {}
+        self._cancelled: dict[RequestId, None] = {}
         self.unanswered: dict[RequestId, _Batch | None] = {}
         self.outstanding: dict[int, C] = {}
         self.role = role
@@ -260,7 +258,7 @@ class Peer(Generic[C]):
                 "notifications/cancelled", {"requestId": id, "reason": reason}
             )
         self.forget(id)
-        self._remember(id)
+        self._keep_cancelled(id)
         return line
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> bytes:
@@ -284,10 +282,6 @@ class Peer(Generic[C]):
             LocalProtocolError: `error.data` is not JSON; the request stays in flight.
         """
         return self._reply(id, jsonrpc.failure(id, error))
-
-    def is_in_flight(self, id: RequestId) -> bool:
-        """Whether the peer still waits for our answer to that request."""
-        return id in self.unanswered
 
     def _reply(self, id: RequestId, message: dict[str, Any]) -> bytes | None:
         if id not in self.unanswered:
@@ -343,9 +337,7 @@ class Peer(Generic[C]):
     # What comes in...
 
     def receive(self, data: bytes, *, last: bool = False) -> None:
-        """Take in bytes and call the owner with what they mean.
-
-        With `last` there are none, and what is left of a line counts as one.
+        """Take in bytes and call the owner; with `last`, the rest of a line.
 
         Raises:
             MessageTooLarge: One line is over the limit. What came before it has been
@@ -354,15 +346,14 @@ class Peer(Generic[C]):
         lines = self._lines.finish() if last else self._lines.feed(data)
         self.stats.messages += len(lines)
         for line in lines:
+            if self._has_ended:  # by the owner, while it read an earlier line
+                break
             try:
                 if line[LARGE]:
                     check_values(line, self._limits.values)
                 message = loads(line)
-            except JSONDecodeError:
-                self._receive_unreadable(line)
-                continue
-            except MessageTooLarge as error:
-                self._receive_too_large(line, error)
+            except (JSONDecodeError, MessageTooLarge) as error:
+                self._receive_undecoded(line, error)
                 continue
             # A plain result to a call of ours takes no further step, which saves 1 µs
             # of 8. `type` is asked because True and 1.0 would find the call with id 1.
@@ -378,14 +369,14 @@ class Peer(Generic[C]):
                     if call is not None:
                         self._owner.answered(call, result)
                         continue
-            elif self._is_plain_request(message):
-                self.stats.line_bytes = len(line)
+            self.stats.line_bytes = len(line)
+            if self._is_plain_request(message):
                 self.unanswered[message["id"]] = None
                 self._owner.requested(
                     message["id"], message["method"], message["params"]
                 )
-                continue
-            self._receive_message(message, line)
+            else:
+                self._receive_message(message, line)
         if self._lines.overflow:
             limit = self._limits.message
             raise MessageTooLarge(
@@ -403,7 +394,6 @@ class Peer(Generic[C]):
             and (type(id) is int or type(id) is str)
             and message.get("jsonrpc") == "2.0"
             and id not in self.unanswered
-            and not self._has_ended
         )
 
     def end(self) -> list[C]:
@@ -421,74 +411,32 @@ class Peer(Generic[C]):
         self.unanswered.clear()
         return calls
 
-    def _receive_unreadable(self, line: Line) -> None:
-        """Give a line that is no JSON its second chance: its id may be readable."""
-        if not line.strip():
-            self.stats.messages -= 1
-            return
-        if self._has_ended:
-            return
-        message = salvage(line)
-        if type(message) is dict:
-            id = message.get("id")
-            if "method" in message:
-                if _is_certain(id):
-                    self.stats.invalid += 1
-                    self._refuse(id, ParseError(UNREADABLE), None)
-                    return
-            elif self._is_ours(id):
-                error = InvalidMessage(
-                    "message",
-                    expected="JSON in UTF-8",
-                    got="bytes that are not",
-                    raw=bytes(line),
-                )
-                self._fail(id, error)
-                return
-        self._count_noise(line)
-        self._refuse_unnamed(ParseError(UNREADABLE))
-
-    def _receive_too_large(self, line: Line, error: MessageTooLarge) -> None:
-        """Let a message with too many values end what it names, and nothing else."""
-        if self._has_ended:
-            return
-        self.stats.invalid += 1
-        error.__traceback__ = None  # its frames hold the whole message
-        message = outline(line)
-        id = message.get("id")
-        if "method" in message:
-            if jsonrpc.is_request_id(id):
-                self._refuse(id, InvalidRequest(str(error)), None)
-        elif self._is_ours(id):
-            self._fail(id, error)
-        else:
-            self._refuse_unnamed(InvalidRequest(str(error)))
-
     def _receive_message(self, message: Json, line: Line) -> None:
-        if self._has_ended:
-            return
-        self.stats.line_bytes = len(line)
-        if type(message) is list:
-            self._receive_batch(message, line)
-        elif type(message) is dict:
+        if type(message) is dict:
             self._receive_object(message, line, None)
+        elif type(message) is list:
+            self._receive_batch(message, line)
         else:
-            self._count_noise(line)
+            self.stats.add_noise(line, self._limits.noise_lines)
             self._refuse_unnamed(InvalidRequest("a message must be an object"))
 
     def _receive_batch(self, messages: list[Json], line: Line) -> None:
         if self.revision is None or not self.revision.receives_batches:
-            self._count_noise(line)
-            self._refuse_unnamed(
-                InvalidRequest("batches belong to revision 2025-03-26 only")
-            )
+            self.stats.add_noise(line, self._limits.noise_lines)
+            self._refuse_unnamed(InvalidRequest(NO_BATCHES))
             return
         if not messages:
             self.stats.invalid += 1  # the one revision with batches has no answer to it
             return
         batch = _Batch()
-        if self.role == "server" and len(messages) > self._limits.batch:
-            self._refuse_long(messages, batch)
+        limit = self._limits.batch
+        if self.role == "server" and len(messages) > limit:
+            # No request of it runs, and only the first are answered.
+            self.stats.invalid += 1
+            error = InvalidRequest(f"a batch must not be longer than {limit} messages")
+            for message in messages[:limit]:
+                if type(message) is dict and "method" in message:
+                    self._reject(message, error, error, batch)
         else:
             for message in messages:
                 if type(message) is dict:
@@ -496,17 +444,6 @@ class Peer(Generic[C]):
                 else:
                     self.stats.invalid += 1
         self._transmit(self._settle(batch))
-
-    def _refuse_long(self, messages: list[Json], batch: _Batch) -> None:
-        """Refuse the first requests of a batch over the limit; none of them runs."""
-        limit = self._limits.batch
-        self.stats.invalid += 1
-        error = InvalidRequest(f"a batch must not be longer than {limit} messages")
-        for message in messages[:limit]:
-            if type(message) is dict and "method" in message:
-                id = message.get("id")
-                if jsonrpc.is_request_id(id):
-                    self._refuse(id, error, batch)
 
     def _receive_object(
         self, value: dict[str, Any], line: Line, batch: _Batch | None
@@ -524,6 +461,54 @@ class Peer(Generic[C]):
             assert isinstance(message, (jsonrpc.Success, jsonrpc.Failure))
             self._receive_answer(message, line)
 
+    # What breaks the rules...
+
+    def _reject(
+        self,
+        value: dict[str, Any],
+        error: MCPError,
+        refusal: RPCError,
+        batch: _Batch | None = None,
+    ) -> bool:
+        """End the call that a broken message names, ours or the peer's, if any."""
+        id = value.get("id")
+        if "method" not in value:
+            if self._is_ours(id):
+                self._fail(id, error)
+                return True
+        elif jsonrpc.is_request_id(id):
+            self._refuse(id, refusal, batch)
+            return True
+        return False
+
+    def _receive_undecoded(
+        self, line: Line, error: JSONDecodeError | MessageTooLarge
+    ) -> None:
+        """Take a line that is no JSON, or holds too many values."""
+        failure: MCPError
+        refusal: RPCError
+        is_large = False
+        if isinstance(error, MessageTooLarge):
+            is_large = True
+            error.__traceback__ = None  # its frames hold the whole message
+            failure, refusal = error, InvalidRequest(str(error))
+        elif line.strip():
+            failure = InvalidMessage(
+                "message", expected="JSON in UTF-8", got="bytes that are not", raw=line
+            )
+            refusal = ParseError("the line is not JSON in UTF-8")
+        else:
+            self.stats.messages -= 1
+            return
+        message = outline(line)
+        is_named = self._reject(message, failure, refusal)
+        if is_large or (is_named and "method" in message):
+            self.stats.invalid += 1
+        elif not is_named:
+            self.stats.add_noise(line, self._limits.noise_lines)
+        if not (is_named or (is_large and "method" in message)):
+            self._refuse_unnamed(refusal)
+
     def _receive_invalid(
         self,
         value: dict[str, Any],
@@ -531,24 +516,22 @@ class Peer(Generic[C]):
         error: InvalidMessage,
         batch: _Batch | None,
     ) -> None:
-        """Let a malformed message end what it names: our call, or the peer's."""
         if not MESSAGE_KEYS & value.keys():
-            self._count_noise(line)
+            self.stats.add_noise(line, self._limits.noise_lines)
             return
         self.stats.invalid += 1
         error.raw = bytes(line[:RAW_EXCERPT_BYTES])
-        id = value.get("id")
+        refusal = InvalidRequest(str(error))
+        if self._reject(value, error, refusal, batch):
+            return
         if "method" in value:
-            refusal = InvalidRequest(str(error))
-            if jsonrpc.is_request_id(id):
-                self._refuse(id, refusal, batch)
-            elif "id" in value:
+            if "id" in value:
                 self._refuse_unnamed(refusal)
-        elif self._is_ours(id):
-            self._fail(id, error)
-        elif not self._diagnose_id(id, line) and not ANSWER_KEYS & value.keys():
+        elif not (
+            self._diagnose_id(value.get("id"), line) or ANSWER_KEYS & value.keys()
+        ):
             self.stats.invalid -= 1
-            self._count_noise(line)
+            self.stats.add_noise(line, self._limits.noise_lines)
 
     # Answers to our calls...
 
@@ -560,39 +543,25 @@ class Peer(Generic[C]):
             # 2025-11-25 JSONRPCErrorResponse: the id is missing when the peer could
             # not read it. With one call open it can only be that one.
             (id,) = self.outstanding
-        if not self._is_ours(id):
-            self._receive_stray(id, line)
-            return
-        call = self.outstanding.pop(id)
-        if type(message) is jsonrpc.Success:
-            self._owner.answered(call, message.result)
-        else:
-            assert type(message) is jsonrpc.Failure
-            message.error.method = call.method
-            self._owner.failed(call, message.error)
+        if self._is_ours(id):
+            if type(message) is jsonrpc.Success:
+                self._owner.answered(self.outstanding.pop(id), message.result)
+            else:
+                assert type(message) is jsonrpc.Failure
+                message.error.method = self.outstanding[id].method
+                self._fail(id, message.error)
+        elif type(id) is int and id in self._cancelled:
+            del self._cancelled[id]
+            self.stats.late += 1
+        elif not self._diagnose_id(id, line):
+            self.stats.unknown += 1
 
     def _is_ours(self, id: Any) -> TypeGuard[int]:
         # Ids of ours are integers; True and 1.0 would find the call with id 1.
         return type(id) is int and id in self.outstanding
 
-    def _look_up(self, id: Any) -> C | None:
-        return self.outstanding[id] if self._is_ours(id) else None
-
     def _fail(self, id: int, error: MCPError) -> None:
         self._owner.failed(self.outstanding.pop(id), error)
-
-    def _remember(self, id: int) -> None:
-        """Keep in mind that an answer to that call of ours would be late."""
-        self._late[id] = None
-        if len(self._late) > LATE_IDS_KEPT:
-            del self._late[next(iter(self._late))]
-
-    def _receive_stray(self, id: RequestId | None, line: Line) -> None:
-        if type(id) is int and id in self._late:
-            del self._late[id]
-            self.stats.late += 1
-        elif not self._diagnose_id(id, line):
-            self.stats.unknown += 1
 
     def _diagnose_id(self, id: Any, line: Line) -> bool:
         """Fail the call that an id of another type was meant for."""
@@ -607,11 +576,16 @@ class Peer(Generic[C]):
             "response.id",
             expected=f"the integer {twin}",
             got=f"{id!r}",
-            raw=bytes(line),
-            hint="the peer changed the type of the request's id",
+            raw=line,
+            hint=ID_TYPE_CHANGED,
         )
         self._fail(twin, error)
         return True
+
+    def _keep_cancelled(self, id: int) -> None:
+        self._cancelled[id] = None
+        if len(self._cancelled) > MAX_CANCELLED_IDS:
+            del self._cancelled[next(iter(self._cancelled))]
 
     # What the peer starts...
 
@@ -633,14 +607,13 @@ class Peer(Generic[C]):
         if method == "notifications/cancelled":
             self._receive_cancelled((params or {}).get("requestId"))
             return
-        call: C | None = None
+        id = None
         if params is not None:
             if method == "notifications/progress":
-                call = self._look_up(params.get("progressToken"))
-            else:
-                meta = params.get("_meta")
-                if type(meta) is dict:
-                    call = self._look_up(meta.get(SUBSCRIPTION_ID))
+                id = params.get("progressToken")
+            elif type(meta := params.get("_meta")) is dict:
+                id = meta.get(SUBSCRIPTION_ID)
+        call = self.outstanding[id] if self._is_ours(id) else None
         self._owner.notified(method, params, call)
 
     def _receive_cancelled(self, id: Any) -> None:
@@ -652,16 +625,8 @@ class Peer(Generic[C]):
             self._owner.withdrawn(id)
             if batch is not None:
                 self._transmit(self._settle(batch))
-            return
         # 2026-07-28 basic/patterns/cancellation: a server ends a subscription on stdio
         # by cancelling it, with or without a result before or after.
-        if self._is_ours(id) and self.outstanding[id].method == "subscriptions/listen":
-            self._remember(id)
+        elif self._is_ours(id) and self.outstanding[id].method == LISTEN:
+            self._keep_cancelled(id)
             self._owner.answered(self.outstanding.pop(id), {"resultType": "complete"})
-
-    def _count_noise(self, line: Line) -> None:
-        stats = self.stats
-        stats.noise += 1
-        if len(stats.noise_lines) < self._limits.noise_lines:
-            excerpt = line.strip()[:NOISE_EXCERPT_BYTES]
-            stats.noise_lines.append(excerpt.decode("utf-8", "replace"))

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from mcpwire.errors import InvalidParams, LocalProtocolError
-from mcpwire.wire.json import encode, loads
+from mcpwire.wire.json import encode, encode_sorted, loads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,7 +113,7 @@ def binding_of(owner: Owner, method: str, params: Mapping[str, Json]) -> bytes:
     """
     bound = {name: params[name] for name in params if name not in _NOT_BOUND}
     try:
-        return sha256(encode([*owner, method, _ordered(bound)])).digest()
+        return sha256(encode_sorted([*owner, method, bound])).digest()
     except LocalProtocolError as error:
         raise InvalidParams("the params are nested too deeply") from error
 
@@ -128,20 +128,8 @@ def request_digest(method: str, params: Mapping[str, Json], *, is_named: bool) -
     """
     if is_named:
         return method
-    digest = sha256(encode(_ordered(dict(params)))).digest()
+    digest = sha256(encode_sorted(dict(params))).digest()
     return f"{method} {_to_base64(digest[:16])}"
-
-
-def _ordered(value: Json) -> Json:
-    """Return a value with the members of each object sorted."""
-    encode(value)  # which refuses too deep nesting, that `order` could not follow
-
-    def order(value: Json) -> Json:
-        if type(value) is dict:
-            return {name: order(value[name]) for name in sorted(value)}
-        return [order(item) for item in value] if type(value) is list else value
-
-    return order(value)
 
 
 def seal(state: CallState, binding: bytes, key: bytes) -> str:

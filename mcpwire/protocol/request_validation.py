@@ -43,7 +43,7 @@ from mcpwire.errors import (
     UnsupportedVersion,
 )
 from mcpwire.protocol.methods import METHODS
-from mcpwire.types.meta import PROTOCOL_VERSION
+from mcpwire.types._base import PROTOCOL_VERSION
 from mcpwire.versions import Era, find_revision
 from mcpwire.wire import headers as names
 from mcpwire.wire.json import (
@@ -60,8 +60,8 @@ from mcpwire.wire.urls import is_loopback, parse_url
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.versions import Revision
-    from mcpwire.wire.headers import ParamHeader
     from mcpwire.wire.jsonrpc import Message, RequestId
     from mcpwire.wire.urls import Url
 
@@ -291,10 +291,7 @@ def check_mirrored(
     if member is not None:
         _compare(fields, names.NAME, params.get(member))
     for header in headers:
-        value: Json = params.get("arguments")
-        for step in header.path:
-            value = value.get(step) if type(value) is dict else None
-        _compare(fields, header.name, value)
+        _compare(fields, header.name, header.value_in(params.get("arguments")))
 
 
 def _compare(fields: HeaderFields, name: str, body: Json) -> None:

@@ -17,17 +17,9 @@ A client follows a task of the extension by the steps of `follow_task`::
                             ├────────────┤                  result, or error
                             └── Call tasks/update ◄── Ask each new key
 
-There are two dialects; users see both in the types of the extension:
-
-========================  =========================  ===============================
-what                      2025-11-25                 the extension of 2026-07-28
-========================  =========================  ===============================
-answer to the call        ``{"task": {...}}``        flat, ``resultType: "task"``
-times                     ``ttl``, ``pollInterval``  ``ttlMs``, ``pollIntervalMs``
-result with ``isError``   ``failed``                 ``completed``
-the result                `tasks/result`             in the task, as ``result``
-input                     a request of its own       in the task, ``inputRequests``
-========================  =========================  ===============================
+The two dialects stand side by side in `types.tasks`; users see both in the types of the
+extension. At 2025-11-25 a result with ``isError`` makes the task ``failed``; with the
+extension it is ``completed``.
 """
 
 from __future__ import annotations
@@ -62,7 +54,7 @@ from mcpwire.protocol.multistep import (
     Sleep,
     read_questions,
 )
-from mcpwire.types.meta import RELATED_TASK
+from mcpwire.types._base import RELATED_TASK
 from mcpwire.versions import LATEST, LATEST_SESSION, Era
 from mcpwire.wire.json import encode, loads
 

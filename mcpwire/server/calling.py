@@ -8,10 +8,11 @@ later on behalf of a task, and then closed.
 from __future__ import annotations
 
 import asyncio
-import functools
+import concurrent.futures
 import math
 from collections import deque
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -19,169 +20,94 @@ import anyio
 import anyio.to_thread
 
 from mcpwire.errors import ToolError
-from mcpwire.server.authoring.injection import Plans
-from mcpwire.server.context import Context, entered
 from mcpwire.server.notifications import call_soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpwire.server.authoring.signature import Signature
+    from mcpwire.server.context import Context
     from mcpwire.server.request import Owner, RequestContext
 
 __all__ = ["Calling", "Prepared", "Slots"]
 
-_NOTHING: dict[Any, Any] = {}
-
-
-class _Work:
-    """A plain function on its way through a thread, which nothing can stop.
-
-    Who waits for it may leave; what it takes, a place among the threads above all, is
-    free when the function has ended, and not before: else whoever calls and cancels
-    gets as many threads as he wants.
-    """
-
-    __slots__ = ("_after", "_function", "_has_begun", "_is_left", "_loop", "is_over")
-
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self._function = function
-        self._loop = asyncio.get_running_loop()
-        self._after: list[Callable[[], object]] = []
-        self._has_begun = self._is_left = False
-        self.is_over = False
-
-    def __call__(self) -> Any:
-        """Run it; in the thread."""
-        # Set before the other one's flag is read, there as here: one of us sees it.
-        self._has_begun = True
-        try:
-            return None if self._is_left else self._function()
-        finally:
-            self._has_begun = False
-            if self._is_left:
-                call_soon(self._loop, self.end)
-
-    def leave(self) -> None:
-        """Wait for it no longer; on the loop."""
-        self._is_left = True
-        if not self._has_begun:
-            self.end()
-
-    def when_over(self, action: Callable[[], object]) -> None:
-        """Have something done when it is over; on the loop."""
-        if self.is_over:
-            action()
-        else:
-            self._after.append(action)
-
-    def end(self) -> None:
-        """Do what was to be done after it, once; on the loop."""
-        self.is_over = True
-        after, self._after = self._after, []
-        for action in after:
-            action()
-
 
 class Prepared:
-    """A function whose dependencies are made; it can be called, and must be closed."""
-
-    __slots__ = (
-        "_arguments",
-        "_calling",
-        "_function",
-        "_made",
-        "_plans",
-        "_stack",
-        "_work",
-    )
+    """A function with its arguments and dependencies; it must be closed."""
 
     def __init__(
         self,
         calling: Calling,
+        signature: Signature,
         function: Callable[..., Any],
         arguments: Mapping[str, Any],
-        plans: Plans | None,
     ) -> None:
         self._calling = calling
         self._function = function
         self._arguments = arguments
-        self._plans = plans
-        self._made: Mapping[Callable[..., Any], Any] = _NOTHING
+        self._plans = signature.plans
+        self._made: Mapping[Callable[..., Any], Any] = {}
         self._stack: AsyncExitStack | None = None
-        self._work: _Work | None = None
+        self._in_thread: concurrent.futures.Future[None] | None = None
 
-    @property
-    def needs_making(self) -> bool:
-        """Whether there are dependencies."""
-        return bool(self._plans)
-
-    async def make(self, context: Context) -> None:
+    async def make(self, request: RequestContext) -> None:
         """Make the dependencies; what they ask of the client is asked here."""
         if self._plans:
             self._stack = AsyncExitStack()
-            run_plain = functools.partial(
-                self._calling.in_thread, owner=context.request.info.owner
-            )
-            with entered(context):
+            run_plain = partial(self._calling.in_thread, owner=request.info.owner)
+            with self._calling.context_of(request) as context:
                 self._made = await self._plans.make(context, self._stack, run_plain)
 
     async def call(
         self,
-        context: Context,
+        request: RequestContext,
         *,
         runs_in_thread: bool = False,
         timeout: float | None = None,
     ) -> Any:
-        """Call the function and return what it returns.
-
-        Raises:
-            ToolError: It took longer than the timeout, in seconds.
-        """
+        """Call the function and return what it returns."""
         arguments = self._arguments
-        if self._plans is not None:
-            arguments = {**arguments, **self._plans.arguments(context, self._made)}
-        with entered(context):
+        with self._calling.context_of(request) as context:
+            if self._plans is not None:
+                injected = self._plans.arguments(context, self._made)
+                arguments = {**arguments, **injected}
             run = self._run_in_thread if runs_in_thread else self._run
             if timeout is None:
-                return await run(arguments, context)
+                return await run(arguments, request)
             try:
                 async with asyncio.timeout(timeout) as clock:
-                    return await run(arguments, context)
+                    return await run(arguments, request)
             except TimeoutError:
                 if not clock.expired():
                     raise
                 raise ToolError(f"it took longer than {timeout:g} seconds") from None
 
-    async def _run(self, arguments: Mapping[str, Any], _: Context) -> Any:
+    async def _run(self, arguments: Mapping[str, Any], _: RequestContext) -> Any:
         outcome = self._function(**arguments)
         # An object with an async `__call__`, or a plain function around one.
         return await outcome if asyncio.iscoroutine(outcome) else outcome
 
     async def _run_in_thread(
-        self, arguments: Mapping[str, Any], context: Context
+        self, arguments: Mapping[str, Any], request: RequestContext
     ) -> Any:
-        self._work = _Work(functools.partial(self._function, **arguments))
-        owner = context.request.info.owner
-        return await self._calling.in_thread(self._work, owner)
+        self._in_thread = concurrent.futures.Future()
+        return await self._calling.in_thread(
+            partial(self._function, **arguments), request.info.owner, self._in_thread
+        )
 
     def when_over(self, action: Callable[[], object]) -> None:
-        """Have something done when the function has ended; after `call`.
-
-        That is now, or where a thread still runs it, later.
-        """
-        if self._work is None:
+        """Have something done once the function has ended, in its thread too."""
+        if self._in_thread is None:
             action()
         else:
-            self._work.when_over(action)
+            loop = asyncio.get_running_loop()
+            self._in_thread.add_done_callback(lambda _: call_soon(loop, action))
 
     async def close(self, error: BaseException | None = None) -> None:
         """End what dependencies began.
 
-        Args:
-            error: Why the call has failed, or is over before its end. It is raised
-                where they yielded, as around any ``with``: a transaction is not to be
-                committed then. They cannot undo it.
+        An error of the call is raised where they yielded, as around any ``with``: a
+        transaction is not to be committed then. They cannot undo it.
         """
         if self._stack is not None:
             kind, trace = (type(error), error.__traceback__) if error else (None, None)
@@ -189,16 +115,7 @@ class Prepared:
 
 
 class SlotPool:
-    """Slots for calls at once, divided by client; used on one loop.
-
-    Args:
-        number: How many calls run at once.
-        keeps_room: Whether a client over HTTP gets another slot only while more are
-            free than it holds, so that one that never returns any leaves half of them.
-
-    Attributes:
-        unlimited: For anyio, which is to set no bound of its own on threads.
-    """
+    """Slots for calls at once, divided by client; used on one loop."""
 
     __slots__ = ("_free", "_held", "_keeps_room", "_waiting", "unlimited")
 
@@ -284,41 +201,13 @@ class Slots:
 
 
 class Calling:
-    """How one server calls functions.
-
-    Args:
-        context_of: Makes the context of a request.
-        thread_limit: How many plain functions run at once.
-    """
+    """How one server calls functions."""
 
     def __init__(
         self, context_of: Callable[[RequestContext], Context], *, thread_limit: int
     ) -> None:
         self.context_of = context_of
         self._threads = Slots(thread_limit, keeps_room=True)
-        self._plans: WeakKeyDictionary[Signature, Plans] = WeakKeyDictionary()
-
-    def plans_of(self, signature: Signature) -> Plans | None:
-        """Return how the parameters are filled that the client does not fill.
-
-        Raises:
-            TypeError: Something of that cannot be done.
-        """
-        if not signature.injected:
-            return None
-        plans = self._plans.get(signature)
-        if plans is None:
-            plans = self._plans[signature] = Plans(signature.injected)
-        return plans
-
-    def prepare(
-        self,
-        signature: Signature,
-        function: Callable[..., Any],
-        arguments: Mapping[str, Any],
-    ) -> Prepared:
-        """Return the function ready to `make` and `call`."""
-        return Prepared(self, function, arguments, self.plans_of(signature))
 
     async def invoke(
         self,
@@ -328,46 +217,53 @@ class Calling:
         request: RequestContext,
         *,
         runs_in_thread: bool = False,
-        timeout: float | None = None,
     ) -> Any:
-        """Call a function for a request and return what it returns.
-
-        Raises:
-            ToolError: It took longer than the timeout, in seconds.
-        """
-        prepared = self.prepare(signature, function, arguments)
-        context = self.context_of(request)
+        """Call a function for a request and return what it returns."""
+        prepared = Prepared(self, signature, function, arguments)
         try:
-            await prepared.make(context)
-            value = await prepared.call(
-                context, runs_in_thread=runs_in_thread, timeout=timeout
-            )
+            await prepared.make(request)
+            value = await prepared.call(request, runs_in_thread=runs_in_thread)
         except BaseException as error:
             await prepared.close(error)
             raise
         await prepared.close()
         return value
 
-    async def in_thread(self, function: Callable[[], Any], owner: Owner) -> Any:
+    async def in_thread(
+        self,
+        function: Callable[[], Any],
+        owner: Owner,
+        ended: concurrent.futures.Future[None] | None = None,
+    ) -> Any:
         """Run a plain function in a worker thread and return its result.
 
         Cancelling returns at once; the function goes on, and can see from its context
-        that nobody waits any more. It keeps its slot among the client's threads.
+        that its call is over. It keeps its slot among the client's threads until it
+        ends: else a client that calls and cancels gets as many threads as it wants.
+
+        Args:
+            function: The function.
+            owner: The client that it runs for.
+            ended: Is done when it has ended, or will never begin.
         """
-        work = function if isinstance(function, _Work) else _Work(function)
-        threads = self._threads.here()
+        loop, threads = asyncio.get_running_loop(), self._threads.here()
+        ended = concurrent.futures.Future() if ended is None else ended
+
+        def run() -> Any:
+            if not ended.set_running_or_notify_cancel():
+                return None
+            try:
+                return function()
+            finally:
+                ended.set_result(None)
+
         try:
             await threads.acquire(owner)
-        except BaseException:
-            work.end()
-            raise
-        work.when_over(functools.partial(threads.release, owner))
-        try:
-            result = await anyio.to_thread.run_sync(
-                work, abandon_on_cancel=True, limiter=threads.unlimited
+            ended.add_done_callback(
+                lambda _: call_soon(loop, partial(threads.release, owner))
             )
-        except BaseException:
-            work.leave()
-            raise
-        work.end()
-        return result
+            return await anyio.to_thread.run_sync(
+                run, abandon_on_cancel=True, limiter=threads.unlimited
+            )
+        finally:
+            ended.cancel()  # nothing once it has begun

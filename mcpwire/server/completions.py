@@ -13,7 +13,7 @@ import attrs
 
 from mcpwire.errors import InvalidParams
 from mcpwire.server.authoring.signature import read_signature
-from mcpwire.server.components import object_of, runs_in_thread
+from mcpwire.server.components import in_thread, object_of
 from mcpwire.types import Completion
 
 if TYPE_CHECKING:
@@ -54,11 +54,7 @@ class Completer:
 
     @classmethod
     def of(cls, function: Callable[..., Any], thread: bool | None) -> Completer:  # noqa: FBT001 - an option as it was given
-        """Read a function.
-
-        Raises:
-            TypeError: It takes something else than one or two values.
-        """
+        """Read a function."""
         signature = read_signature(function, structured=False)
         names = list(signature.parameters.names)
         if not 1 <= len(names) <= 2:
@@ -69,7 +65,7 @@ class Completer:
         return cls(
             function,
             signature,
-            runs_in_thread(signature, thread),
+            in_thread(signature, thread),
             names[0],
             names[1] if len(names) > 1 else None,
         )
@@ -83,13 +79,7 @@ class Completer:
 
 
 class Completions:
-    """Answers what completes an argument.
-
-    Args:
-        prompts: Whose arguments.
-        resources: Whose templates' variables.
-        calling: How functions are called.
-    """
+    """Answers what completes an argument."""
 
     def __init__(
         self, prompts: Prompts, resources: Resources, calling: Calling
@@ -106,27 +96,15 @@ class Completions:
         *,
         thread: bool | None = None,
     ) -> None:
-        """Register what completes an argument.
-
-        Args:
-            reference: The name of a prompt, or a URI template; it may come later.
-            argument: The name of the argument or variable.
-            function: Takes what was typed, and perhaps the other arguments as a dict;
-                returns texts, the best first, or a `types.Completion`.
-            thread: Whether it runs in a worker thread; plain functions do by default.
-
-        Raises:
-            TypeError: The function takes something else.
-            ValueError: There is no such argument, or it has a function already.
-        """
+        """Register what completes an argument."""
         known: Sequence[str] | None = None
         if "{" in reference:
-            registered = self._resources.completers.setdefault(reference, {})
+            registered = self._resources.templates.completers.setdefault(reference, {})
             if reference in self._resources.templates:
                 template = self._resources.templates[reference].component
                 known = template.matcher.template.names
         else:
-            registered = self._prompts.completers.setdefault(reference, {})
+            registered = self._prompts.table.completers.setdefault(reference, {})
             if reference in self._prompts.table:
                 known = self._prompts.table[reference].component.arguments
         if known is not None and argument not in known:
@@ -138,7 +116,7 @@ class Completions:
     def is_needed(self) -> bool:
         """Tell whether anything completes; if not, the capability is not declared."""
         prompts, templates = self._prompts.table, self._resources.templates
-        registered = (self._prompts.completers, self._resources.completers)
+        registered = (prompts.completers, templates.completers)
         return (
             any(each for by_name in registered for each in by_name.values())
             or any(_has_choices(prompts[key].component) for key in prompts)
@@ -226,11 +204,7 @@ def _beginning(choices: Iterable[str], typed: str) -> list[str]:
 
 
 def _completion(values: Any) -> dict[str, Any]:
-    """Return what a function gave as a result has it: no more than is allowed.
-
-    Raises:
-        TypeError: It gave something else than texts.
-    """
+    """Return what a function gave as a result has it: no more than is allowed."""
     if isinstance(values, Completion):
         completion = object_of(values)
         given = completion["values"]

@@ -1,32 +1,15 @@
-"""The components of one kind: what is there, for whom, and in which order.
+"""Tools, resources and prompts as values, and the tables that hold them.
 
-What a list shows can be used, and nothing else can: both ask `Table`.
-
-What a server offers, one value each: a tool, a resource, a template, a prompt.
-
-What a list shows of a component, at each revision.
-
-A definition is written once, as the newest revision has it. Members that an older one
-does not know are left out there: which these are, the wire types say.
-
-What every function that a server's author registers has: a name, a place to run.
-
-The options with which functions are registered, named once.
-
-Type checkers read them, and so does `check_options`: an option that is spelled wrongly
-would else protect, hide or bound nothing, without a word.
-
-Cuts lists into pages, by cursors that stand change.
-
-A cursor names the last item that was given and the first that was not, so what comes or
-goes elsewhere in the list moves nothing. Only items that the client may see are looked
-at: a cursor made up finds nothing else.
+What a list shows can be used, and nothing else can: both ask `Table`. A definition is
+written once, as the newest revision has it; the wire types know the members that an
+older revision lacks. Lists are cut into pages by cursors that survive changes.
 """
 
 from __future__ import annotations
 
 import logging
 from base64 import b64decode, urlsafe_b64encode
+from functools import partial
 from operator import attrgetter
 from typing import (
     TYPE_CHECKING,
@@ -43,6 +26,7 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from mcpwire.errors import InvalidParams
+from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.types import encode
 from mcpwire.types._base import WireType
 from mcpwire.versions import LATEST_SESSION
@@ -54,23 +38,22 @@ if TYPE_CHECKING:
     from typing import Self
 
     from mcpwire.server.authoring.signature import Signature
-    from mcpwire.server.calling import Calling, Slots
+    from mcpwire.server.calling import Calling
+    from mcpwire.server.completions import Completer
     from mcpwire.server.context import Context
     from mcpwire.server.request import RequestContext
     from mcpwire.types import Annotations, Icon, PromptArgument
     from mcpwire.types.tools import ToolAnnotations
     from mcpwire.versions import Revision
-    from mcpwire.wire.headers import ParamHeader
 
     Visible = Callable[[Context, "Component"], bool]
 
-    """Whether a component is there for who asks; for the list and for its use."""
+    """Whether a component is there for a request; for its list and its use."""
 
     Kind = str
 
     """``"tool"``, ``"resource"``, ``"template"`` or ``"prompt"``."""
 
-    T = TypeVar("T")
 
 __all__ = [
     "ON_DUPLICATE",
@@ -82,18 +65,20 @@ __all__ = [
     "PromptKeywords",
     "ResourceKeywords",
     "Table",
-    "Tool",
     "ToolKeywords",
     "check_options",
     "check_page_size",
     "compose",
+    "in_thread",
     "list_page",
     "name_of",
     "object_of",
     "page_of",
-    "runs_in_thread",
     "trim",
 ]
+
+EXCERPT: Final = 100
+"""How much of a name that the client chose an error message repeats."""
 
 _TYPES: Final = {
     "prompt": "Prompt",
@@ -102,15 +87,13 @@ _TYPES: Final = {
     "tool": "Tool",
 }
 
+T = TypeVar("T")
+
 
 def trim(
     kind: Kind, definition: Mapping[str, Any], revision: Revision
 ) -> dict[str, Any]:
-    """Return a definition without what a revision does not know.
-
-    Raises:
-        InvalidMessage: It is no definition at all; names the member.
-    """
+    """Return a definition without what a revision does not know."""
     from mcpwire import types
 
     cls = getattr(types, _TYPES[kind])
@@ -123,28 +106,24 @@ def trim(
 
 
 def compose(
-    required: Mapping[str, Any],
-    *,
-    icons: Iterable[Any] = (),
-    annotations: Any = None,
-    meta: Mapping[str, Any] | None = None,
-    **optional: Any,
+    required: Mapping[str, Any], given: Mapping[str, Any], **optional: Any
 ) -> dict[str, Any]:
-    """Return a definition: what it must have, and of the rest what is given."""
-    definition = dict(required)
-    definition.update((k, v) for k, v in optional.items() if v is not None)
-    shown = [_icon(icon) for icon in icons]
-    if shown:
-        definition["icons"] = shown
-    if annotations is not None:
-        definition["annotations"] = object_of(annotations)
-    if meta:
-        definition["_meta"] = dict(meta)
+    """Return a definition: required members, the common options, and optional ones."""
+    shown = {**optional, "title": given.get("title")}
+    if given.get("description") is not None:
+        shown["description"] = given["description"]
+    definition = {**required, **{k: v for k, v in shown.items() if v is not None}}
+    icons = [
+        {"src": icon} if isinstance(icon, str) else object_of(icon)
+        for icon in given.get("icons") or ()
+    ]
+    if icons:
+        definition["icons"] = icons
+    if given.get("annotations") is not None:
+        definition["annotations"] = object_of(given["annotations"])
+    if given.get("meta"):
+        definition["_meta"] = dict(given["meta"])
     return definition
-
-
-def _icon(icon: Any) -> dict[str, Any]:
-    return {"src": icon} if isinstance(icon, str) else object_of(icon)
 
 
 def object_of(value: Any) -> dict[str, Any]:
@@ -155,27 +134,12 @@ def object_of(value: Any) -> dict[str, Any]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return what a function is called.
-
-    Raises:
-        ValueError: It has no name; one must be given.
-    """
+    """Return what a function is called."""
     inner = getattr(function, "func", function)  # of a partial
     name = getattr(inner, "__name__", None)
     if name is None or name == "<lambda>":
         raise ValueError(f"give {function!r} a name by name=")
     return str(name)
-
-
-def runs_in_thread(signature: Signature, wanted: bool | None) -> bool:  # noqa: FBT001 - an option as it was given
-    """Tell whether a function runs in a worker thread; plain ones do by default.
-
-    Raises:
-        ValueError: A thread is wanted for one that is async.
-    """
-    if wanted and signature.is_async:
-        raise ValueError("thread=True is for plain functions, and this one is async")
-    return not signature.is_async if wanted is None else wanted
 
 
 class ComponentKeywords(TypedDict, total=False):
@@ -201,7 +165,7 @@ class ComponentKeywords(TypedDict, total=False):
     """Labels for a `visible` predicate; clients do not see them."""
 
     visible: Visible | None
-    """Takes a `Context` and the component; whether it is there for who asks."""
+    """Takes a `Context` and the component; whether it is there for that request."""
 
 
 class ToolKeywords(ComponentKeywords, total=False):
@@ -243,7 +207,7 @@ class ResourceKeywords(ComponentKeywords, total=False):
     """How many bytes it has, where that is known; templates have none."""
 
     annotations: Annotations | Mapping[str, Any] | None
-    """For whom it is, and how important."""
+    """Its audience, and how important it is."""
 
     ttl_ms: int | None
     """How long what was read may be kept, in milliseconds (2026-07-28)."""
@@ -252,7 +216,7 @@ class ResourceKeywords(ComponentKeywords, total=False):
     """Whether what was read may be given to others (2026-07-28)."""
 
     unchecked: Iterable[str]
-    """Variables of a template whose values may be ``..`` or absolute paths."""
+    """Variables of a template that may be ``..`` or absolute paths."""
 
     thread: bool | None
     """Whether a plain function runs in a worker thread; ``None``: it does."""
@@ -301,11 +265,7 @@ _SEVERAL: Final = frozenset({"scopes", "tags", "icons", "unchecked", "arguments"
 def check_options(
     kind: Literal["tool", "resource", "prompt"], given: Mapping[str, Any]
 ) -> None:
-    """Refuse options that there are not, and values that cannot be meant.
-
-    Raises:
-        TypeError: There is such an option; names it.
-    """
+    """Refuse options that there are not, and values that cannot be meant."""
     for name, value in given.items():
         if name not in _KNOWN[kind]:
             from difflib import get_close_matches
@@ -327,14 +287,24 @@ def check_options(
 class Component:
     """Something that a list shows and a request names."""
 
-    kind: ClassVar[str] = "tool"
-    """Which definition it has; see `definitions`."""
+    kind: ClassVar[str]
+    """Which definition it has."""
 
     key: str
     """Its name, URI or URI template, which no other of its kind has."""
 
     definition: dict[str, Any]
     """What the list shows of it, as the newest revision has it."""
+
+    options: dict[str, Any]
+    """What it was registered with, for `replace`."""
+
+    function: Any = None
+
+    signature: Any = attrs.field(default=None, repr=False)
+    """The function's `Signature`, read once."""
+
+    runs_in_thread: bool = False
 
     scopes: frozenset[str] = frozenset()
     """What a principal must have been granted to use it."""
@@ -343,15 +313,56 @@ class Component:
     """Labels for a `visible` predicate; clients do not see them."""
 
     visible: Visible | None = None
-    """Whether it is there for who asks; ``None``: for everybody."""
+    """Whether it is there for a request; ``None``: always."""
 
     is_enabled: bool = True
     """Whether it is there at all."""
 
-    calling: Calling | None = attrs.field(default=None, repr=False)
-    """How the server that it was registered with calls functions."""
+    calling: Any = attrs.field(default=None, repr=False)
+    """The `Calling` of the server that it was registered with."""
+
+    completers: dict[str, Completer] = attrs.field(factory=dict, repr=False)
+    """The functions that complete its arguments; see `completions`."""
 
     _shown: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
+
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        definition: dict[str, Any],
+        given: Mapping[str, Any],
+        function: Any = None,
+        signature: Signature | None = None,
+        **more: Any,
+    ) -> Self:
+        """Return one with the options that every kind has."""
+        thread = given.get("thread")
+        return cls(
+            key=key,
+            definition=definition,
+            options={**given, "name": definition["name"]},
+            function=function,
+            signature=signature,
+            runs_in_thread=signature is not None and in_thread(signature, thread),
+            scopes=frozenset(given.get("scopes", ())),
+            tags=frozenset(given.get("tags", ())),
+            visible=given.get("visible"),
+            **more,
+        )
+
+    async def call(self, arguments: dict[str, Any], request: RequestContext) -> Any:
+        """Call the function; one that was not read gets its arguments in a thread."""
+        if self.signature is None:
+            call = partial(self.function, **arguments)
+            return await self.calling.in_thread(call, request.info.owner)
+        return await self.calling.invoke(
+            self.signature,
+            self.function,
+            arguments,
+            request,
+            runs_in_thread=self.runs_in_thread,
+        )
 
     def at(self, revision: Revision) -> dict[str, Any]:
         """Return what the list shows at a revision."""
@@ -366,41 +377,20 @@ class Component:
         """Return one like it that has another name."""
         return attrs.evolve(self, key=key, definition={**self.definition, "name": key})
 
+    def check_scopes(self, request: RequestContext) -> None:
+        """Raise `ScopeRequired` where the principal of a request lacks a scope."""
+        if self.scopes and request.info.transport == "http":
+            check_scopes(request.info.principal, self.scopes)
+
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} {self.key!r}>"
 
 
-@attrs.define(eq=False, kw_only=True, repr=False)
-class Tool(Component):
-    """A function that a model may call."""
-
-    kind: ClassVar[str] = "tool"
-
-    function: Callable[..., Any]
-
-    signature: Signature
-    """Its parameters and what it returns, read once."""
-
-    runs_in_thread: bool = False
-
-    timeout: float | None = None
-    """How long a call may take, in seconds."""
-
-    slots: Slots | None = None
-    """Bounds how many calls run at once."""
-
-    is_direct: bool = False
-    """Whether a call is no more than awaiting the function with its arguments."""
-
-    task: str = "forbidden"
-    """Whether calls may (``"optional"``) or must (``"required"``) be tasks."""
-
-    param_headers: tuple[ParamHeader, ...] = ()
-    """Which arguments HTTP repeats in header fields, from 2026-07-28 on."""
-
-    options: dict[str, Any] = attrs.field(factory=dict)
-    """What it was registered with, for `replace`."""
+def in_thread(signature: Signature, wanted: bool | None) -> bool:  # noqa: FBT001 - an option as it was given
+    """Tell whether a function runs in a worker thread; plain ones do by default."""
+    if wanted and signature.is_async:
+        raise ValueError("thread=True is for plain functions, and this one is async")
+    return not signature.is_async if wanted is None else wanted
 
 
 logger = logging.getLogger("mcpwire")
@@ -422,7 +412,6 @@ class Handle(Generic[C]):
         self.component = component
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<Handle of {self.component!r}>"
 
     def remove(self) -> None:
@@ -440,9 +429,7 @@ class Handle(Generic[C]):
             KeyError: It is not there any more.
             TypeError: The function cannot be used; nothing has changed then.
         """
-        component = self._table.rebuild(self.component, function, changes)
-        self._table.replace(self.component.key, component)
-        self.component = component
+        self.component = self._table.replace(self.component, function, changes)
 
     def enable(self) -> None:
         """Let it be there again."""
@@ -492,13 +479,15 @@ class Table(Generic[C]):
         noun: What they are, for error messages.
         on_duplicate: What comes of a second one with the same key: ``"error"``,
             ``"replace"`` or ``"ignore"``.
-        visible: Whether a component is there for who asks, beside its own predicate.
-        context_of: Makes the context that predicates get.
+        visible: Whether a component is there, beside its own predicate.
+        calling: How functions are called; makes the context that predicates get.
         on_changed: Is told that something came, went or changed.
-        rebuild: Makes a component like another one around another function.
+        make: Makes a component, of the old one's key, a function and options.
 
     Attributes:
         public: Those of its own that are there for everybody, by key.
+            completers: The functions that complete arguments, by key and argument. They
+            may come before their component.
     """
 
     def __init__(
@@ -507,9 +496,9 @@ class Table(Generic[C]):
         *,
         on_duplicate: str = "error",
         visible: Visible | None = None,
-        context_of: Callable[[RequestContext], Context],
+        calling: Calling,
         on_changed: Callable[[], object],
-        rebuild: Callable[[C, Callable[..., Any], dict[str, Any]], C] | None = None,
+        make: Callable[[str, Any, dict[str, Any]], C],
     ) -> None:
         if on_duplicate not in ON_DUPLICATE:
             raise ValueError(
@@ -519,26 +508,24 @@ class Table(Generic[C]):
         self._noun = noun
         self._on_duplicate = on_duplicate
         self._visible = visible
-        self._context_of = context_of
+        self._calling = calling
         self._on_changed = on_changed
-        self._rebuild = rebuild
+        self._make = make
         self._components: dict[str, C] = {}
         self._mounts: list[_Mount[C]] = []
         self._mounted_in: list[Table[C]] = []
         self.public: dict[str, C] = {}
+        self.completers: dict[str, dict[str, Completer]] = {}
 
-    # For who registers...
+    # Registration...
 
     def __len__(self) -> int:
-        """Return how many there are, hidden ones too."""
         return len(self._components)
 
     def __iter__(self) -> Iterator[str]:
-        """Return their keys."""
         return iter(list(self._components))
 
     def __contains__(self, key: object) -> bool:
-        """Tell whether there is one with that key."""
         return key in self._components
 
     def __getitem__(self, key: str) -> Handle[C]:
@@ -553,7 +540,6 @@ class Table(Generic[C]):
         return Handle(self, component)
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{len(self)} {self._noun}s: {', '.join(self)}>"
 
     def add(self, component: C) -> Handle[C]:
@@ -570,6 +556,8 @@ class Table(Generic[C]):
             logger.warning("there is a %s %r already", self._noun, key)
             if self._on_duplicate == "ignore":
                 return Handle(self, found)
+        component.calling = self._calling
+        component.completers = self.completers.setdefault(key, {})
         self._components[key] = component
         self.changed()
         return Handle(self, component)
@@ -584,30 +572,27 @@ class Table(Generic[C]):
             raise KeyError(f"there is no {self._noun} {key!r}")
         self.changed()
 
-    def replace(self, key: str, component: C) -> None:
-        """Put another one in its place in the order.
+    def replace(self, old: C, function: Any, changes: dict[str, Any]) -> C:
+        """Put one with another function in its place in the order; return it.
 
         Raises:
-            KeyError: There is none.
-            ValueError: The new one's key belongs to somebody else.
+            KeyError: It is not there any more.
+            ValueError: The new one's key belongs to another one.
         """
+        key = old.key
+        new = self._make(key, function, {**old.options, **changes})
         if key not in self._components:
             raise KeyError(f"there is no {self._noun} {key!r}")
-        if component.key != key and component.key in self._components:
-            raise ValueError(f"there is a {self._noun} {component.key!r} already")
+        if new.key != key and new.key in self._components:
+            raise ValueError(f"there is a {self._noun} {new.key!r} already")
+        new.calling = self._calling
+        new.completers = old.completers
         self._components = {
-            (component.key if k == key else k): (component if k == key else c)
+            (new.key if k == key else k): (new if k == key else c)
             for k, c in self._components.items()
         }
         self.changed()
-
-    def rebuild(
-        self, component: C, function: Callable[..., Any], changes: dict[str, Any]
-    ) -> C:
-        """Make a component like that one around another function."""
-        if self._rebuild is None:
-            raise TypeError(f"a {self._noun} cannot be given another function")
-        return self._rebuild(component, function, changes)
+        return new
 
     def changed(self) -> None:
         """Say that the list is not what it was."""
@@ -638,10 +623,10 @@ class Table(Generic[C]):
         """Tell whether another table is mounted here, or somewhere below."""
         return any(m.table is other or m.table.shows(other) for m in self._mounts)
 
-    # For who asks...
+    # Requests...
 
     def get(self, key: object, request: RequestContext) -> C | None:
-        """Return the component with that key if it is there for who asks."""
+        """Return the component with that key if the request may see it."""
         if type(key) is not str:
             return None
         component = self._components.get(key)
@@ -654,7 +639,7 @@ class Table(Generic[C]):
         return None
 
     def all(self, request: RequestContext) -> list[C]:
-        """Return what is there for who asks, in order."""
+        """Return the components that the request may see, in order."""
         there = [c for c in self._components.values() if self._is_there(c, request)]
         if not self._mounts:
             return there
@@ -666,25 +651,25 @@ class Table(Generic[C]):
                     there.append(component)
         return there
 
-    def depends_on_who_asks(self) -> bool:
+    def depends_on_client(self) -> bool:
         """Tell whether not everybody sees the same."""
         return (
             self._visible is not None
             or any(c.visible is not None for c in self._components.values())
-            or any(m.table.depends_on_who_asks() for m in self._mounts)
+            or any(m.table.depends_on_client() for m in self._mounts)
         )
 
     def _sees(self, component: C, request: RequestContext) -> bool:
         """Ask this table's own predicate of what another one has shown."""
         sees = self._visible
-        return sees is None or sees(self._context_of(request), component)
+        return sees is None or sees(self._calling.context_of(request), component)
 
     def _is_there(self, component: C, request: RequestContext) -> bool:
         if not component.is_enabled:
             return False
         if self._visible is None and component.visible is None:
             return True
-        context = self._context_of(request)
+        context = self._calling.context_of(request)
         return all(
             sees is None or sees(context, component)
             for sees in (self._visible, component.visible)
@@ -696,11 +681,7 @@ _MAX_CURSOR: Final = 256 * 1024
 
 
 def check_page_size(size: int | None) -> int | None:
-    """Return a page size; ``None``: everything is one page.
-
-    Raises:
-        ValueError: It is no integer above 0.
-    """
+    """Return a page size; ``None``: everything is one page."""
     if size is not None and (type(size) is not int or size < 1):
         raise ValueError(f"page_size must be an integer above 0, got {size!r}")
     return size
@@ -714,20 +695,7 @@ def page_of(
     name: str = "",
     key: Callable[[T], str] = attrgetter("key"),
 ) -> tuple[list[T], str | None]:
-    """Return a page, and the cursor of the next where there is one.
-
-    Args:
-        items: All that the client may see, in order.
-        cursor: What the client sent; ``None``: the first page.
-        size: How many items a page has; ``None``: all of them.
-        name: What the list is called, where its items have no `kind`; cursors of
-            another list are foreign.
-        key: Returns what tells an item from the others.
-
-    Raises:
-        InvalidParams: The cursor is none that was given out for this list, or what it
-            names is gone.
-    """
+    """Return a page, and the cursor of the next where there is one."""
     start = 0
     if cursor is not None:
         start = _start(items, cursor, name or _kind(items), key)
@@ -781,24 +749,13 @@ def list_page(
     *,
     size: int | None,
 ) -> dict[str, Any]:
-    """Return one page of a table as the result of its list method.
-
-    Args:
-        name: The member of the result that holds the page.
-        table: What is listed.
-        params: The request's.
-        request: Who asks.
-        size: How many one page has; ``None``: all of them.
-
-    Raises:
-        InvalidParams: The cursor is none of this list.
-    """
+    """Return one page of a table as the result of its list method."""
     page, following = page_of(table.all(request), params.get("cursor"), size=size)
     result: dict[str, Any] = {name: [item.at(request.revision) for item in page]}
     if following is not None:
         result["nextCursor"] = following
     # 2026-07-28 server/utilities/caching: the same on all pages, and never more than
     # is so: what a principal sees may be nobody else's.
-    if request.info.principal is None and not table.depends_on_who_asks():
+    if request.info.principal is None and not table.depends_on_client():
         result["cacheScope"] = "public"
     return result

@@ -1,22 +1,18 @@
 """One client on a duplex stream: its session, and the handlers that run for it.
 
 It is the stream's `Inbound`. What the protocol says stands in `dispatcher`; here
-requests become tasks, and cancelling them ends the tasks.
+requests become tasks, and cancelling them ends the tasks. `serve_stream` and
+`serve_messages` serve a client over what the user opened: the protocol does not care
+which side opened the connection.
 
 A client may initialize again, as a bridge does that serves several clients with one
 child process. The calls under way keep the session before until they have ended.
-
-Serves one client over what the user opened: a byte stream, or single messages.
-
-The other end is a client with a `Stream` or `Messages` target, or one that waits for us
-with a `Reverse`: who opened the connection makes no difference to the protocol.
 """
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
@@ -61,12 +57,7 @@ logger = LimitedLogger("mcpwire")
 
 
 class ServerConnection:
-    """Serves one client until the stream ends; see the module's text.
-
-    Attributes:
-        session: What the last `initialize` fixed; ``None`` until then.
-        ended: Set when the stream is gone.
-    """
+    """Serves one client until the stream ends; see the module's text."""
 
     def __init__(
         self,
@@ -82,10 +73,8 @@ class ServerConnection:
         self._listens = InboundTasks(limit=limits.listens, backlog=0)
         self._channel: Duplex | None = None
         self._is_stopped = False
-        home = get_ident(), asyncio.get_running_loop()
-        self._request_info = RequestInfo(
-            transport=transport, home=home, contained=contained
-        )
+
+        self._request_info = RequestInfo(transport=transport, contained=contained)
         self._started: asyncio.Task[None] | None = None
         self._opening: list[_Early] | None = None
         self._opening_id: RequestId | None = None
@@ -241,7 +230,7 @@ class ServerConnection:
         return await self._dispatcher.perform(request, params)
 
     async def _start(self) -> None:
-        """Begin what handlers need, once, whoever comes first."""
+        """Enter the lifespan, once."""
         if self._started is None:
             self._started = asyncio.get_running_loop().create_task(
                 self._dispatcher.start(), name="mcpwire-server-start"
@@ -308,15 +297,7 @@ class ServerConnection:
         await self._tasks.settle(seconds)
 
     async def aclose(self, seconds: float = 0.5, *, by: float | None = None) -> None:
-        """Stop the handlers, wait for their end as long as that, close the stream.
-
-        Args:
-            seconds: How long handlers may take to end.
-            by: When the lifespan must have ended, on the loop's clock; ``None``: never.
-
-        Raises:
-            TimeoutError: It had not, and is cancelled.
-        """
+        """Stop the handlers, wait for their end as long as that, close the stream."""
         tasks = self._stop()
         try:
             if tasks:
@@ -397,7 +378,7 @@ async def serve_messages(
     cancels the handlers and closes, in bounded time.
 
     Args:
-        dispatcher: Who answers.
+        dispatcher: Answers the requests.
         send: Takes one message; plain or async.
         receive: An async function that returns one message: a ``dict``, ``str`` or
             bytes. ``None``, `EOFError` and `StopAsyncIteration` are the end.

@@ -7,21 +7,6 @@ only stands behind the questions, or in `once`.
 
 What only sends may be called from any thread. What awaits is for the event loop;
 `Context.sync` has the same for worker threads.
-
-What a handler knows of its request, and what it tells the client meanwhile.
-
-Nothing here waits for the client. Everything that sends may be called from any thread
-and never blocks.
-
-Gets a question its answer: in between, or with the client's next request.
-
-What a plain function asks from its worker thread, which waits for the answers.
-
-What came of asking the client's user.
-
-What an author gives for a conversation, as the wire types have it.
-
-What the contexts of one server's requests share.
 """
 
 from __future__ import annotations
@@ -29,11 +14,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
-from asyncio import CancelledError, get_running_loop
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from math import isfinite
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, overload
 from uuid import uuid4
 
@@ -54,13 +37,12 @@ from mcpwire.errors import (
 from mcpwire.protocol import input_requests
 from mcpwire.protocol.input_requests import capability_object, is_supported
 from mcpwire.server.input_rounds import InputRounds, StateSealer, begin, may_ask
-from mcpwire.server.request import LEVELS
+from mcpwire.server.notifications import Throttle, call_soon
 from mcpwire.transports.base import runs_here
 from mcpwire.types import SamplingMessage, TextContent, WireType, decode
 from mcpwire.versions import REVISIONS, Era
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
     from collections.abc import (
         Awaitable,
         Callable,
@@ -75,7 +57,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.input_requests import InputRequest
     from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.input_rounds import InputRounds
-    from mcpwire.server.notifications import Throttle
     from mcpwire.server.request import RequestContext
     from mcpwire.types.elicitation import ElicitAction
     from mcpwire.wire.json import Json
@@ -92,38 +73,26 @@ if TYPE_CHECKING:
 __all__ = [
     "Context",
     "Elicited",
-    "Prompt",
     "Services",
     "SyncContext",
-    "as_messages",
-    "as_type",
-    "ask",
-    "can_ask",
-    "check_declared",
     "current_context",
-    "entered",
 ]
 
 
 @attrs.define(kw_only=True, eq=False)
 class Services:
-    """One for each server."""
+    """What the contexts of one server's requests share."""
 
     server: Any = None
 
     lifespan: Any = None
-    """What the server's lifespan yielded; set when that was entered."""
+    """What the server's lifespan yielded, while that is entered."""
 
-    keeper: StateSealer = attrs.field(factory=StateSealer)
+    sealer: StateSealer = attrs.field(factory=StateSealer)
 
     read_resource: ReadFn | None = None
 
     call_tool: CallFn | None = None
-
-    running: tuple[int, AbstractEventLoop] | None = attrs.field(
-        default=None, init=False, repr=False
-    )
-    """The thread that made the latest context, and the loop that ran there then."""
 
 
 T = TypeVar("T")
@@ -186,34 +155,24 @@ class Context:
     """
 
     __slots__ = (
-        "_blocking",
         "_loop",
-        "_outbox",
         "_services",
-        "_tokens",
+        "_sync",
+        "_throttle",
+        "_token",
         "request",
     )
 
     def __init__(self, request: RequestContext, services: Services) -> None:
         self.request = request
         self._services = services
-        # Told here, on the loop's thread: a worker thread could not tell. And not asked
-        # of asyncio for each call: that is a system call.
-        home = request.info.home
-        if home is None:
-            thread = get_ident()
-            home = services.running
-            if home is None or home[0] != thread or not home[1].is_running():
-                services.running = home = (thread, get_running_loop())
-        self._loop = home[1]
-        self._outbox: Throttle | None = None
-        # The other half's, which has no constructor of its own: there is one of these
-        # for each call.
-        self._blocking: SyncContext | None = None
-        self._tokens: tuple[Token[Context], Any] | None = None
+        # Here, on the loop's thread: a worker thread could not tell.
+        self._loop = asyncio.get_running_loop()
+        self._throttle: Throttle | None = None
+        self._sync: SyncContext | None = None
+        self._token: Token[Context] | None = None
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         request = self.request
         return f"<Context {request.method} {request.id!r}, {request.revision}>"
 
@@ -241,7 +200,7 @@ class Context:
 
     @property
     def principal(self) -> Principal | None:
-        """Who asks, where that was proved; over HTTP with authorization."""
+        """The authenticated principal; over HTTP with authorization."""
         return self.request.info.principal
 
     @property
@@ -251,7 +210,7 @@ class Context:
 
     @property
     def client_info(self) -> Mapping[str, Any] | None:
-        """Who the client says it is, where it said so; for display only."""
+        """What the client calls itself, if it said so; for display only."""
         return self.request.client_info
 
     @property
@@ -280,13 +239,13 @@ class Context:
         return self.request.is_cancelled
 
     def raise_if_cancelled(self) -> None:
-        """Stop a plain function whose request was withdrawn; an async one is stopped.
+        """Stop a plain function after its request was withdrawn.
 
         Raises:
             CancelledError: It was.
         """
         if self.request.is_cancelled:
-            raise CancelledError
+            raise asyncio.CancelledError
 
     def can(self, what: str) -> bool:
         """Tell whether the client can be asked for something here.
@@ -295,7 +254,10 @@ class Context:
             what: ``"sampling"``, ``"sampling.tools"``, ``"elicitation"``,
                 ``"elicitation.form"``, ``"elicitation.url"`` or ``"roots"``.
         """
-        return can_ask(self.request, what)
+        request = self.request
+        return (request.can_ask or may_ask(request)) and is_supported(
+            what, request.revision, request.client_capabilities
+        )
 
     # What is told the client...
 
@@ -331,15 +293,10 @@ class Context:
         Raises:
             LocalProtocolError: The level is none of syslog's, or `data` is not JSON.
         """
-        from mcpwire.server.notifications import is_wanted
         from mcpwire.wire.json import Fragment, encode
 
-        if level not in LEVELS:
-            raise LocalProtocolError(
-                f"the log level must be one of {', '.join(LEVELS)}, got {level!r}"
-            )
-        if is_wanted(level, self.request):
-            # Written here, so that whoever gave it hears of it, and can change it now.
+        if self.request.wants_log(level):
+            # Encoded here: the caller gets its errors, and may change the data now.
             text = Fragment(encode(data))
             self._sending().put(level, text, logger, is_log=True)
         return _SENT
@@ -371,7 +328,7 @@ class Context:
         """
         close = self.request.info.close_stream
         if close is not None:
-            self._on_loop(close, retry)
+            call_soon(self._loop, close, retry)
 
     def elicitation_complete(self, elicitation_id: str | None) -> None:
         """Tell the client that its user is done at a URL; at any time, even later.
@@ -386,22 +343,12 @@ class Context:
             return
         if session.revision == _NOV_2025:
             params = {"elicitationId": elicitation_id}
-            self._on_loop(session.send, _COMPLETED, params)
+            call_soon(self._loop, session.send, _COMPLETED, params)
 
     def _sending(self) -> Throttle:
-        if self._outbox is None:
-            from mcpwire.server.notifications import Throttle
-
-            self._outbox = Throttle(self.request, self._loop)
-        return self._outbox
-
-    def _on_loop(self, function: Callable[..., object], *values: Any) -> None:
-        if runs_here(self._loop):
-            function(*values)
-        else:
-            from mcpwire.server.notifications import call_soon
-
-            call_soon(self._loop, function, *values)
+        if self._throttle is None:
+            self._throttle = Throttle(self.request, self._loop)
+        return self._throttle
 
     # What the client is asked...
 
@@ -496,7 +443,7 @@ class Context:
         question = input_requests.elicit_url(
             message, url, revision, elicitation_id=uuid4().hex
         )
-        check_declared(question, self.request)
+        self._check_declared(question)
         # 2025-11-25 client/elicitation, "URL Elicitation Required Error".
         raise UrlElicitationRequired(message, data={"elicitations": [question.params]})
 
@@ -544,16 +491,16 @@ class Context:
         )
 
         wanted = CreateMessageRequestParams(
-            as_messages(prompt),
+            _messages(prompt),
             max_tokens,
             system_prompt=system_prompt,
-            model_preferences=_maybe(as_type, ModelPreferences, model_preferences),
+            model_preferences=_maybe(_as_type, ModelPreferences, model_preferences),
             include_context=include_context,
             temperature=temperature,
             stop_sequences=None if stop_sequences is None else list(stop_sequences),
             metadata=metadata,
-            tools=None if tools is None else [as_type(Tool, tool) for tool in tools],
-            tool_choice=_maybe(as_type, ToolChoice, tool_choice),
+            tools=None if tools is None else [_as_type(Tool, tool) for tool in tools],
+            tool_choice=_maybe(_as_type, ToolChoice, tool_choice),
         )
         request = self.request
         question = input_requests.create_message(
@@ -588,9 +535,9 @@ class Context:
     @property
     def sync(self) -> SyncContext:
         """The same questions for plain functions, which run in worker threads."""
-        if self._blocking is None:
-            self._blocking = SyncContext(self, self._loop)
-        return self._blocking
+        if self._sync is None:
+            self._sync = SyncContext(self, self._loop)
+        return self._sync
 
     # What else this server has...
 
@@ -625,41 +572,85 @@ class Context:
     @property
     def rounds(self) -> InputRounds:
         """What this call asked so far."""
-        return self.request.rounds or begin(self.request, self._services.keeper)
+        return self.request.rounds or begin(self.request, self._services.sealer)
+
+    async def _ask(self, question: InputRequest, key: str | None) -> Any:
+        """Return the decoded answer; `InputNeeded` where there is none yet."""
+        self._check_declared(question)
+        request, rounds = self.request, self.rounds
+        name = rounds.name(question.key_prefix, key)
+        if request.can_ask or request.era is Era.SESSION:
+            return await self._ask_now(question, name)
+        answer = await rounds.ask(
+            name, question.method, question.params, is_named=key is not None
+        )
+        try:
+            return question.decode(answer)
+        except (MCPError, ValueError) as error:
+            # 2026-07-28 basic/patterns/mrtr, "Error Handling".
+            raise InvalidParams(f"params.inputResponses[{name!r}]: {error}") from error
+
+    async def _ask_now(self, question: InputRequest, name: str) -> Any:
+        method = question.method
+        try:
+            answer = await self.request.ask(method, question.params, key=name)
+        except RPCError as error:
+            said = error.message or f"error {error.code}"
+            raise self._failure(f"the client refused {method!r}: {said}") from error
+        except RequestTimeout as error:
+            raise self._failure(
+                f"the client did not answer {method!r} in time"
+            ) from error
+        try:
+            return question.decode(answer)
+        except (MCPError, ValueError) as error:
+            raise self._failure(
+                f"the client's answer to {method!r} is malformed: {error}"
+            ) from error
+
+    def _check_declared(self, question: InputRequest) -> None:
+        request, capability = self.request, question.capability
+        if is_supported(capability, request.revision, request.client_capabilities):
+            return
+        sentence = (
+            f"{question.method!r} needs a client that declares {capability!r}, "
+            "which this one does not"
+        )
+        if request.era is Era.SESSION:
+            raise self._failure(sentence)
+        # 2026-07-28 basic, "_meta": what cannot be done without it MUST be refused so.
+        raise MissingCapability(
+            sentence, data={"requiredCapabilities": capability_object(capability)}
+        )
+
+    def _failure(self, sentence: str) -> MCPError:
+        is_tool = self.request.method == "tools/call"
+        return ToolError(sentence) if is_tool else InternalError(sentence)
+
+    # While the handler runs, the context is what `current_context` finds. At the end
+    # what waits to be sent is sent, and threads that wait for an answer are woken.
 
     @property
     def is_entered(self) -> bool:
         """Whether the handler runs."""
-        return self._tokens is not None
-
-    async def _ask(self, question: input_requests.InputRequest, key: str | None) -> Any:
-        return await ask(question, self.request, self.rounds, key)
+        return self._token is not None
 
     def __enter__(self) -> Self:
-        self._tokens = (_current.set(self), self._tokens)
+        self._token = _current.set(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._tokens is not None
-        token, self._tokens = self._tokens
-        _current.reset(token)
-        if self._outbox is not None:
-            self._outbox.flush()
-        if self._blocking is not None and self._tokens is None:
-            self._blocking.stop()
+        assert self._token is not None
+        _current.reset(self._token)
+        self._token = None
+        if self._throttle is not None:
+            self._throttle.flush()
+        if self._sync is not None:
+            self._sync.stop()
 
 
 def _maybe(convert: Callable[[type[T], Any], T], cls: type[T], value: Any) -> T | None:
     return None if value is None else convert(cls, value)
-
-
-def entered(context: Context) -> Context:
-    """Let a handler, or its dependencies, run inside of ``with``.
-
-    There the context is what `current_context` finds. At the end what waits to be sent
-    is sent, and threads that wait for an answer are woken.
-    """
-    return context
 
 
 def current_context() -> Context:
@@ -778,14 +769,14 @@ class SyncContext:
                 "what `sync` has waits, which the event loop's thread must not: await "
                 "the same method of the context itself"
             )
-        future = asyncio.run_coroutine_threadsafe(self._answer(question), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._run(question), self._loop)
         try:
             return future.result()
         except concurrent.futures.CancelledError:
             # Theirs is an `Exception`, which functions catch by accident.
             raise asyncio.CancelledError from None
 
-    async def _answer(self, question: Coroutine[Any, Any, T]) -> T:
+    async def _run(self, question: Coroutine[Any, Any, T]) -> T:
         # On the loop, like `stop`: neither can miss the other.
         if not self._context.is_entered:
             question.close()
@@ -799,94 +790,9 @@ class SyncContext:
             self._waiting.discard(task)
 
     def stop(self) -> None:
-        """Wake all threads that wait: nobody wants to know any more."""
+        """Wake all threads that wait: the handler has ended."""
         for task in list(self._waiting):
             task.cancel()
-
-
-def can_ask(request: RequestContext, what: str) -> bool:
-    """Tell whether the client of a request can be asked for something."""
-    reaches = request.can_ask or may_ask(request)
-    return reaches and is_supported(what, request.revision, request.client_capabilities)
-
-
-async def ask(
-    question: InputRequest,
-    request: RequestContext,
-    rounds: InputRounds,
-    key: str | None,
-) -> Any:
-    """Return the typed answer to a question.
-
-    Raises:
-        InputNeeded: There is none yet; the client will call again with it.
-        MissingCapability: The client did not declare that it can answer
-            (2026-07-28).
-        InvalidParams: What it answered is malformed (2026-07-28).
-        ToolError: In a session or a task: it cannot answer, refused, answered
-            something malformed or did not answer in time. Elsewhere than in a tool an
-            `InternalError` says so.
-        ValueError: The key is none, or another question has it.
-    """
-    check_declared(question, request)
-    name = rounds.name(question.key_prefix, key)
-    if request.can_ask or request.revision.era is Era.SESSION:
-        return await _ask_between(question, request, name)
-    answer = await rounds.ask(
-        name, question.method, question.params, is_named=key is not None
-    )
-    try:
-        return question.decode(answer)
-    except (MCPError, ValueError) as error:
-        # 2026-07-28 basic/patterns/mrtr, "Error Handling".
-        raise InvalidParams(f"params.inputResponses[{name!r}]: {error}") from error
-
-
-async def _ask_between(
-    question: InputRequest, request: RequestContext, name: str
-) -> Any:
-    method = question.method
-    try:
-        answer = await request.ask(method, question.params, key=name)
-    except RPCError as error:
-        said = error.message or f"error {error.code}"
-        raise _failure(request, f"the client refused {method!r}: {said}") from error
-    except RequestTimeout as error:
-        raise _failure(
-            request, f"the client did not answer {method!r} in time"
-        ) from error
-    try:
-        return question.decode(answer)
-    except (MCPError, ValueError) as error:
-        sentence = f"the client's answer to {method!r} is malformed: {error}"
-        raise _failure(request, sentence) from error
-
-
-def check_declared(question: InputRequest, request: RequestContext) -> None:
-    """Let a question pass that the client declared it can answer.
-
-    Raises:
-        MissingCapability: It did not (2026-07-28).
-        ToolError: It did not, in a session; elsewhere than in a tool `InternalError`.
-    """
-    if is_supported(question.capability, request.revision, request.client_capabilities):
-        return
-    sentence = (
-        f"{question.method!r} needs a client that declares {question.capability!r}, "
-        "which this one does not"
-    )
-    if request.revision.era is Era.SESSION:
-        raise _failure(request, sentence)
-    # 2026-07-28 basic, "_meta": what cannot be done without it MUST be refused so.
-    raise MissingCapability(
-        sentence, data={"requiredCapabilities": capability_object(question.capability)}
-    )
-
-
-def _failure(request: RequestContext, sentence: str) -> MCPError:
-    if request.method == "tools/call":
-        return ToolError(sentence)
-    return InternalError(sentence)
 
 
 W = TypeVar("W", bound=WireType)
@@ -895,12 +801,8 @@ Prompt: TypeAlias = "str | Mapping[str, Any] | WireType | Sequence[Any]"
 """A text, a `SamplingMessage`, a content block, either as a dict, or a list of them."""
 
 
-def as_messages(prompt: Any) -> list[SamplingMessage]:
-    """Return the messages that a prompt stands for; what has no role is the user's.
-
-    Raises:
-        LocalProtocolError: It is no conversation; says where.
-    """
+def _messages(prompt: Any) -> list[SamplingMessage]:
+    """Return the messages that a prompt stands for; what has no role is the user's."""
     items = prompt if isinstance(prompt, (list, tuple)) else [prompt]
     if not items:
         raise LocalProtocolError("sampling: there must be a message")
@@ -918,19 +820,15 @@ def _as_message(item: Any) -> SamplingMessage:
         members = dict(item)
         if "role" not in members:
             members = {"role": "user", "content": members}
-        return as_type(SamplingMessage, members)
+        return _as_type(SamplingMessage, members)
     raise LocalProtocolError(
         f"sampling: expected a text, a message or a content block, "
         f"got {type(item).__name__}"
     )
 
 
-def as_type(cls: type[W], value: Any) -> W:
-    """Return a value of a wire type, which may be given as a dict.
-
-    Raises:
-        LocalProtocolError: It is no such value; says where.
-    """
+def _as_type(cls: type[W], value: Any) -> W:
+    """Return a value of a wire type, which may be given as a dict."""
     if isinstance(value, cls):
         return value
     try:

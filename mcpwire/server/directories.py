@@ -53,16 +53,7 @@ _FOLDER: Final = _FILE | getattr(os, "O_DIRECTORY", 0)
 
 
 class Folder:
-    """A folder whose files may be read.
-
-    Args:
-        root: Where it is.
-        hidden: Whether names that begin with a dot are there.
-        max_bytes: How large a file may be.
-
-    Raises:
-        NotADirectoryError: There is no folder.
-    """
+    """A folder of readable files."""
 
     def __init__(
         self,
@@ -79,26 +70,17 @@ class Folder:
         self._max_bytes = max_bytes
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"Folder({str(self.root)!r})"
 
     # One file...
 
     def read(self, path: str) -> File | None:
-        """Return a file by its path with slashes; ``None``: it is not there.
-
-        Raises:
-            InternalError: It is too large.
-        """
+        """Return a file by its path with slashes; ``None``: it is not there."""
         data = self.read_bytes(path)
         return None if data is None else file_of(path, data)
 
     def read_bytes(self, path: str) -> bytes | None:
-        """Return the bytes of a file; ``None``: it is not there.
-
-        Raises:
-            InternalError: It is too large.
-        """
+        """Return the bytes of a file; ``None``: it is not there."""
         real = self.locate(path)
         if real is None:
             return None
@@ -136,11 +118,7 @@ class Folder:
     # Many of them...
 
     def walk(self) -> Iterator[str]:
-        """Iterate over the paths of all files, in order; linked folders are left out.
-
-        Raises:
-            ValueError: There are too many.
-        """
+        """Iterate over the paths of all files in order, without linked folders."""
         count = 0
         for folder, folders, names in os.walk(self.root):
             folders[:] = sorted(name for name in folders if self._is_name(name))
@@ -172,17 +150,7 @@ class Folder:
 
 
 def read_regular(root: Path, inside: Sequence[str], max_bytes: int) -> bytes | None:
-    """Return the bytes of a regular file; ``None``: it is none, or not there.
-
-    Args:
-        root: A folder.
-        inside: The names that lead from there to the file; none may be a link, also
-            not one that has just been put in its place.
-        max_bytes: How large it may be.
-
-    Raises:
-        InternalError: It is too large.
-    """
+    """Return the bytes of a regular file; ``None``: it is none, or not there."""
     try:
         descriptor = _open(root, inside)
     except (OSError, ValueError):
@@ -251,11 +219,7 @@ def add_file(
     max_bytes: int = MAX_BYTES,
     **options: Any,
 ) -> Handle[Any]:
-    """Register one file; it is read anew each time.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-    """
+    """Register one file; it is read anew each time."""
     real = Path(path).resolve()
     if not real.is_file():
         raise FileNotFoundError(f"there is no file {os.fspath(path)!r}")
@@ -279,25 +243,7 @@ def add_directory(
     max_bytes: int = MAX_BYTES,
     **options: Any,
 ) -> Handle[Any]:
-    """Register a folder: a template for all of its files, which completes their paths.
-
-    Args:
-        resources: Where to register it.
-        uri: What the URIs of its files begin with.
-        path: Where it is.
-        listed: Whether the files that are there now are listed, each by itself. A name
-            that is not UTF-8 is left out, with a line in the log.
-        hidden: Whether names that begin with a dot are there.
-        max_bytes: How large a file may be.
-        options: Those of `Server.resource`; they hold for each file too.
-
-    Returns:
-        The handle of the template.
-
-    Raises:
-        NotADirectoryError: There is no folder.
-        ValueError: It has too many files to be listed.
-    """
+    """Register a folder: a template for its files, which completes their paths."""
     folder = Folder(path, hidden=hidden, max_bytes=max_bytes)
     base = uri if uri.endswith("/") else f"{uri}/"
     if listed:

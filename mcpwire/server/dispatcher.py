@@ -9,37 +9,14 @@ How a request opens decides its era, never its method (2026-07-28 basic/versioni
 Both may be used on one connection. It knows no transport: a connection asks it to
 `admit` a request and to `perform` it.
 
-Which methods a server answers at each revision, worked out once from the table.
-
-Built when a dispatcher is made, so that a request costs one look-up, and a handler that
-no client could ever reach is refused before the first client comes.
-
-Runs one handler and makes an answer of whatever comes of it.
-
 2025-11-25 server/tools, "Error Handling": what goes wrong inside a tool is a result
 that says so, which a model can read; everything else is a JSON-RPC error. The text of
 an unforeseen exception may hold what the client must not see, so it stays in the log.
-
-Functions around the requests of a server, put together when it is declared.
-
-::
-
-    @server.middleware("tools/call")
-    async def timed(params, request, call_next):
-        begin = time.perf_counter()
-        try:
-            return await call_next(params, request)
-        finally:
-            logger.info("%s: %.3f s", params["name"], time.perf_counter() - begin)
-
-What a handler raises passes through them; results are plain dicts, before the members
-that every result of an era has are added. A server without any pays nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from inspect import isawaitable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
@@ -78,7 +55,7 @@ from mcpwire.server.request import (
     check_retained,
 )
 from mcpwire.types import encode
-from mcpwire.types.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
+from mcpwire.types._base import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
 from mcpwire.versions import REVISIONS, Era, find_revision
 from mcpwire.wire.json import Fragment
 from mcpwire.wire.json import encode as encode_json
@@ -86,13 +63,13 @@ from mcpwire.wire.json import encode as encode_json
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.request import AskFn, NotifyFn
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.types.lifecycle import Implementation
     from mcpwire.versions import Revision
-    from mcpwire.wire.headers import ParamHeader
     from mcpwire.wire.jsonrpc import RequestId
 
     HeadersFn = Callable[[Mapping[str, Any], RequestContext], tuple[ParamHeader, ...]]
@@ -118,17 +95,27 @@ __all__ = [
     "HttpRefusal",
     "Middleware",
     "Route",
-    "answer_for",
     "capabilities_at",
-    "check_handlers",
-    "check_result",
-    "routes_at",
     "run_handler",
     "tool_failure",
 ]
 
 INITIALIZE: Final = "initialize"
 """The one request that has no handler: it makes what handlers run in."""
+
+INITIALIZED: Final = "notifications/initialized"
+
+TOOLS_CALL: Final = "tools/call"
+
+ASK_TIMEOUT_S: Final = 600.0
+"""How long a client may take to answer: a person may have to think."""
+
+RESOURCE_NOT_FOUND: Final = -32002
+
+EXCERPT: Final = 100
+"""How much of a name that the client chose the log and errors repeat."""
+
+logger = LimitedLogger("mcpwire")
 
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, _JUL_2026, *_ = REVISIONS
 
@@ -139,10 +126,24 @@ _SPANS: Final = {
 }
 """Capabilities that not every revision knows: the first and the last that does."""
 
-
 _MUTUAL: Final = frozenset({TASKS})
-"""Extensions whose requests are refused to who did not declare them, too. Skills are
-not among them: reading what is there takes nothing of the client (SEP-2640)."""
+"""Extensions that the client must have declared too, or their requests are refused.
+Skills are not among them: reading them takes nothing of the client (SEP-2640)."""
+
+_STATELESS_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
+"""Members of results that no revision before 2026-07-28 has."""
+
+_CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
+"""The hints of a cacheable result where its handler gives none: do not keep it."""
+
+_STATELESS_CODES: Final = frozenset(
+    {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
+)
+"""What JSON-RPC and 2026-07-28 define of the range that they reserve, -32768 to -32000:
+an application's own codes stand outside of it."""
+
+
+# Routes: which methods are answered at each revision, worked out once...
 
 
 @attrs.frozen
@@ -158,13 +159,10 @@ class Route:
     """The extension that the client must have declared too."""
 
     is_long_lived: bool = False
-    """Whether its answer comes only when somebody ends it."""
-
-    may_need_input: bool = False
-    """Whether an input-required result may answer it."""
+    """Whether its answer comes only when the server or the client ends it."""
 
     is_immediate: bool = False
-    """Whether it is answered at once, before what asks authors' handlers."""
+    """Whether it is answered at once, before what waits for authors' handlers."""
 
 
 def capabilities_at(
@@ -179,20 +177,13 @@ def capabilities_at(
     return known
 
 
-def routes_at(
+def _routes_at(
     revision: Revision,
     capabilities: Mapping[str, Any],
     handlers: Mapping[str, Handler],
-    immediate: Mapping[str, Handler],
+    built_in: Mapping[str, Handler],
 ) -> dict[str, Route]:
-    """Return how each method is answered at a revision; the rest is not there.
-
-    Args:
-        revision: The revision.
-        capabilities: What is declared there.
-        handlers: What answers, by method.
-        immediate: What of that answers at once.
-    """
+    """Return how each method is answered at a revision with these capabilities."""
     extensions = declared_extensions(capabilities)
     routes = {}
     for method, handler in handlers.items():
@@ -206,67 +197,12 @@ def routes_at(
                 is_cacheable=spec.cacheable,
                 extension=spec.extension if spec.extension in _MUTUAL else None,
                 is_long_lived=spec.long_lived,
-                may_need_input=spec.may_need_input,
-                is_immediate=immediate.get(method) is handler,
+                is_immediate=built_in.get(method) is handler,
             )
     return routes
 
 
-def check_handlers(
-    methods: Iterable[str],
-    revisions: Iterable[Revision],
-    capabilities: Mapping[str, Mapping[str, Any]],
-    routes: Mapping[str, Mapping[str, Route]],
-) -> None:
-    """Refuse a handler that the newest revision with its method would not reach.
-
-    Args:
-        methods: The methods that have handlers.
-        revisions: What is spoken, newest first.
-        capabilities: What is declared, by revision.
-        routes: What is answered, by revision.
-
-    Raises:
-        ValueError: Its capability is not declared, or it answers no request.
-    """
-    newest_first = tuple(revisions)
-    for method in methods:
-        if find(method) is None:
-            continue
-        for revision in newest_first:
-            extensions = declared_extensions(capabilities[revision.name])
-            if available(method, revision, "client", extensions) is not None:
-                is_reached = method in routes[revision.name] and method != INITIALIZE
-                break
-        else:
-            is_reached = False
-        if not is_reached:
-            raise ValueError(_unreachable(method))
-
-
-def _unreachable(method: str) -> str:
-    spec = find(method)
-    assert spec is not None
-    needed = spec.extension or spec.capability
-    if needed is None or "client" not in spec.senders:
-        return f"{method!r} is no request that a handler could answer"
-    return f"the handler of {method!r} needs the capability {needed!r} to be declared"
-
-
-logger = LimitedLogger("mcpwire")
-
-TOOLS_CALL: Final = "tools/call"
-
-RESOURCE_NOT_FOUND: Final = -32002
-
-EXCERPT: Final = 100
-"""How much of a name that the client chose the log repeats."""
-
-_STATELESS_CODES: Final = frozenset(
-    {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
-)
-"""What JSON-RPC and 2026-07-28 define of the range that they reserve, -32768 to -32000:
-an application's own codes stand outside of it."""
+# Handlers: what they return and raise becomes an answer...
 
 
 class HttpRefusal(Exception):
@@ -284,27 +220,17 @@ class HttpRefusal(Exception):
 async def run_handler(
     handler: Handler, params: dict[str, Any], request: RequestContext
 ) -> dict[str, Any]:
-    """Return what the handler returns, or a result that says the tool failed.
+    """Return what a handler returns, or a result that says the tool failed.
 
     Raises:
         RPCError: This is the answer.
     """
     try:
-        outcome = handler(params, request)
-        result = await outcome if inspect.isawaitable(outcome) else outcome
+        result = handler(params, request)
+        if type(result) is CoroutineType or isawaitable(result):
+            result = await result
     except BaseException as raised:  # noqa: BLE001 - the boundary of handlers
-        return answer_for(raised, request)
-    if type(result) is not dict:
-        check_result(result, request)
-    return result
-
-
-def check_result(result: object, request: RequestContext) -> None:
-    """Refuse what is no result.
-
-    Raises:
-        InternalError: It is none; this is the answer.
-    """
+        return _answer_for(raised, request)
     if type(result) is not dict:
         logger.error(
             "the handler of %s returned no dict but a %s",
@@ -313,15 +239,11 @@ def check_result(result: object, request: RequestContext) -> None:
             kind=request.method,
         )
         raise InternalError("the handler failed")
+    return result
 
 
-def answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]:
-    """Return the result that an exception of a handler makes.
-
-    Raises:
-        RPCError: This is the answer.
-        BaseException: It was not the handler's: we are cancelled, or to end.
-    """
+def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]:
+    """Return the result that an exception of a handler makes, or raise the answer."""
     error = deciding(raised) if isinstance(raised, BaseExceptionGroup) else raised
     try:
         if isinstance(error, InputNeeded):
@@ -346,7 +268,7 @@ def answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]
 
 
 def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
-    """Log what went wrong; tell the client no more than that it did."""
+    """Log an unforeseen error; tell the client no more than that there was one."""
     raised = request.info.contained
     if raised is None or not raised(request.id, error):
         message, kind = "the handler of %s raised", place_of(error)
@@ -357,15 +279,14 @@ def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
 
 
 def _named(request: RequestContext) -> str:
-    """Return what was asked for: what is raised need not come from its function."""
-    params = request.params
-    name = params.get("name", params.get("uri"))
+    """Return a request's method, with the component that it names."""
+    name = request.params.get("name", request.params.get("uri"))
     what = f" of {name[:EXCERPT]!r}" if type(name) is str else ""
     return f"{request.method!r}{what}"
 
 
 def tool_failure(text: str) -> dict[str, Any]:
-    """Return the result of a tool that failed, with what the model is told."""
+    """Return the result of a tool that failed, with a text for the model."""
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
@@ -387,7 +308,21 @@ def _in_era(error: RPCError, request: RequestContext) -> RPCError:
 
 
 class Middleware:
-    """The functions around one server's requests, the first outermost."""
+    """The functions around one server's requests, the first outermost.
+
+    ::
+
+        @server.middleware("tools/call")
+        async def timed(params, request, call_next):
+            begin = time.perf_counter()
+            try:
+                return await call_next(params, request)
+            finally:
+                logger.info("%s: %.3f s", params["name"], time.perf_counter() - begin)
+
+    What a handler raises passes through them. Results are plain dicts, before the
+    members that every result of an era has are added.
+    """
 
     def __init__(self) -> None:
         self._chain: list[tuple[str | None, AroundRequest]] = []
@@ -397,46 +332,30 @@ class Middleware:
         self._chain.append((method, around))
 
     def wrap(self, methods: Mapping[str, Handler]) -> dict[str, Handler]:
-        """Return the handlers with what is around them."""
-        return {method: self._wrap(method, h) for method, h in methods.items()}
-
-    def _wrap(self, method: str, handler: Handler) -> Handler:
+        """Return the handlers with the functions around them."""
+        wrapped = dict(methods)
         for wanted, around in reversed(self._chain):
-            if wanted is None or wanted == method:
-                handler = _Around(around, handler)
-        return handler
+            for method in wrapped if wanted is None else {wanted} & wrapped.keys():
+                wrapped[method] = _around(around, wrapped[method])
+        return wrapped
 
 
-class _Around:
-    def __init__(self, around: AroundRequest, handler: Handler) -> None:
-        self._around = around
-        self._handler = handler
+def _around(around: AroundRequest, handler: Handler) -> Handler:
+    async def call_next(params: Json, request: RequestContext) -> Json:
+        outcome = handler(params, request)
+        return await outcome if isawaitable(outcome) else outcome
 
-    async def __call__(self, params: Json, request: RequestContext) -> Json:
-        return await self._around(params, request, self._next)
+    async def handle(params: Json, request: RequestContext) -> Json:
+        return await around(params, request, call_next)
 
-    async def _next(self, params: Json, request: RequestContext) -> Json:
-        outcome = self._handler(params, request)
-        return await outcome if inspect.isawaitable(outcome) else outcome
-
-
-_STATELESS_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
-"""Members of results that no revision before 2026-07-28 has."""
-
-_CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
-"""What a cacheable result says where its handler says nothing: do not keep it."""
-
-ASK_TIMEOUT_S: Final = 600.0
-"""How long a client may take to answer: there may be a person who thinks."""
-
-INITIALIZED: Final = "notifications/initialized"
+    return handle
 
 
 class Dispatcher:
     """Answers the requests of any number of connections.
 
     Args:
-        info: Who this server says it is.
+        info: The server's name and version.
         capabilities: Its `ServerCapabilities`, as a plain dict.
         methods: Handlers by method. A handler takes the params and a `RequestContext`
             and returns the result as a dict, or a coroutine of it. What it raises: an
@@ -445,15 +364,15 @@ class Dispatcher:
         instructions: How the server wants to be used.
         revisions: What it speaks; all of them by default.
         limits: Bounds on what one client may cost.
-        auth: Who may ask, over HTTP; everybody without it.
+        auth: Protects it over HTTP; ``None``: everybody may use it.
         lifespan: What handlers need while it serves.
         headers_of: Returns which arguments of a ``tools/call`` its header fields
             repeat.
-        hub: Who hears that something changed; one of its own without it.
+        hub: Tells clients of changes; one of its own without it.
         ask_timeout: How long a client may take to answer a question, in seconds.
 
     Attributes:
-        hub: Who hears that something changed.
+        hub: Tells clients of changes.
         limits: As given.
         auth: As given.
         ask_timeout: As given.
@@ -471,7 +390,7 @@ class Dispatcher:
 
     answers_cancelled: bool = False
     """Whether a session's request over HTTP that was cancelled is answered with the
-    error -32800, for the sake of whoever waits for its POST."""
+    error -32800, because its client may wait for the POST's answer."""
 
     def __init__(
         self,
@@ -521,18 +440,41 @@ class Dispatcher:
         declared = {r.name: capabilities_at(r, capabilities) for r in self.revisions}
         handlers = {**self._built_in, **methods}
         routes = {
-            r.name: routes_at(r, declared[r.name], handlers, self._built_in)
+            r.name: _routes_at(r, declared[r.name], handlers, self._built_in)
             for r in self.revisions
         }
-        check_handlers(methods, self.revisions, declared, routes)
+        for method in methods:
+            self._check_reached(method, declared, routes)
         self._capabilities, self._routes = declared, routes
         self._logging = frozenset(
             n for n, each in declared.items() if "logging" in each
         )
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} {self._info['name']!r}>"
+
+    def _check_reached(
+        self,
+        method: str,
+        capabilities: Mapping[str, Mapping[str, Any]],
+        routes: Mapping[str, Mapping[str, Route]],
+    ) -> None:
+        """Refuse a handler that the newest revision with its method would not reach."""
+        spec = find(method)
+        if spec is None:
+            return
+        for revision in self.revisions:
+            extensions = declared_extensions(capabilities[revision.name])
+            if available(method, revision, "client", extensions) is not None:
+                if method in routes[revision.name] and method != INITIALIZE:
+                    return
+                break
+        needed = spec.extension or spec.capability
+        if needed is None or "client" not in spec.senders:
+            raise ValueError(f"{method!r} is no request that a handler could answer")
+        raise ValueError(
+            f"the handler of {method!r} needs the capability {needed!r} to be declared"
+        )
 
     # Requests...
 
@@ -579,10 +521,7 @@ class Dispatcher:
             meta = {}
         elif type(meta) is not dict:
             raise InvalidParams("params._meta must be an object")
-        # As `opens_alone` tells.
-        if (
-            PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta
-        ) and self.is_stateless_spoken:
+        if self.opens_alone(params):
             version = meta.get(PROTOCOL_VERSION)
             capabilities = meta.get(CLIENT_CAPABILITIES)
             revision = self._alone.get(version) if type(version) is str else None
@@ -705,19 +644,9 @@ class Dispatcher:
         route = request.route
         assert route is not None  # it is admitted
         try:
-            # As `run_handler` does it; this is for each call.
-            try:
-                result = route.handler(params, request)
-                if type(result) is CoroutineType or isawaitable(result):
-                    result = await result
-            except BaseException as raised:  # noqa: BLE001 - the boundary of handlers
-                result = answer_for(raised, request)
-            if type(result) is not dict:
-                check_result(result, request)
+            result = await run_handler(route.handler, params, request)
         finally:
             request.is_answered = True
-        if request.session is not None and _STATELESS_MEMBERS.isdisjoint(result):
-            return result  # as `_finish`, which has nothing to do
         return self._finish(request, route, result)
 
     def _finish(
@@ -748,7 +677,7 @@ class Dispatcher:
     ) -> tuple[Session, dict[str, Any]]:
         """Open a session; return it and the result.
 
-        Whoever owns the connection sets its `send` and adds it to the `hub`.
+        The connection's owner sets its `send` and adds it to the `hub`.
 
         Raises:
             RPCError: It is refused; this is the answer.
@@ -817,30 +746,30 @@ class Dispatcher:
     def notified(
         self, session: Session, method: str, params: dict[str, Any] | None
     ) -> None:
-        """Take note of what a session's client tells; never waits or raises."""
+        """Take a notification of a session's client; never waits or raises."""
         if method == INITIALIZED:
             session.is_initialized = True
 
     def session_left(self, session: Session) -> None:
-        """Let go of a session, which is told once for each, however it ended."""
+        """Forget a session; called once for each, however it ended."""
         self.hub.remove(session)
 
     async def session_closed(self, session: Session) -> None:
-        """Wait until nothing goes on any more for a session that has left."""
+        """Wait until a session that has left is wound up."""
 
     def new_session_id(self, session: Session) -> str | None:
         """Return the id that a session gets over HTTP; ``None``: a random one."""
         return None
 
     async def resume_session(self, id: str, info: RequestInfo) -> Session | None:
-        """Return the session with an id that nobody here knows, or ``None``."""
+        """Return a session with an id that is unknown here, or ``None``."""
         return None
 
     def withdraw_session_id(self, id: str) -> None:
-        """Take note that no session is opened again by an id: its client ended it."""
+        """Never resume a session by this id: its client ended it."""
 
     async def delete_session(self, id: str, info: RequestInfo) -> bool:
-        """End what a session had whose id nobody here knows; tell whether it had any.
+        """End a session with an id that is unknown here; tell whether there was one.
 
         2025-11-25 basic/transports, "Session Management": DELETE.
         """
@@ -854,7 +783,7 @@ class Dispatcher:
         return self.lifespan.is_needed
 
     async def start(self) -> None:
-        """Be ready to perform, for one more user, who calls `aclose` when done.
+        """Start the lifespan for one more user; it calls `aclose` when done.
 
         Raises:
             Exception: What the lifespan raised; there is no user more then.
@@ -862,7 +791,7 @@ class Dispatcher:
         await self.lifespan.start()
 
     async def aclose(self) -> None:
-        """Let one user go; with the last one the lifespan ends."""
+        """Release one user; with the last one the lifespan ends."""
         await self.lifespan.aclose()
 
     # Connections...

@@ -12,9 +12,8 @@ The handler begins anew each time, and finds the answers that there are. Where t
 client can be asked in between, as in sessions and tasks, nothing of this happens; only
 keys and `once` are the same.
 
-Seals what a call remembers between its rounds, with keys, a clock and chance.
-
-What a sealed state is and what it is bound to stands in `protocol.request_state`.
+The client keeps the state of a call between its rounds, sealed by `StateSealer`. What a
+sealed state is and what it is bound to stands in `protocol.request_state`.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ __all__ = [
 ]
 
 STATE_LIFETIME_S: Final = 600.0
-"""How long a client has for its answers: there may be a person who thinks."""
+"""How long a client has for its answers: a person may have to think."""
 
 _MOST_USED: Final = 100_000
 
@@ -78,7 +77,7 @@ class SingleUse(Protocol):
     """Remembers which states were used, for servers that let none be used twice.
 
     2026-07-28 basic/patterns/mrtr: where a state may be consumed once only, the server
-    MUST see to that itself. A client whose connection broke cannot go on then.
+    MUST see to that itself. After a broken connection a client cannot go on then.
     """
 
     def use(self, nonce: str, expires_at: int) -> bool:
@@ -140,20 +139,7 @@ class MemorySingleUse:
 
 
 class StateSealer:
-    """Seals the states of one server's calls, and opens them.
-
-    Args:
-        keys: At least 16 random bytes each, the newest first: the first one signs, all
-            of them are accepted. Every process that serves the same clients needs the
-            same. Without any, a random one is made, which ends with the process.
-        lifetime: How long a client has for its answers, in seconds.
-        rounds: How often a call may ask.
-        single_use: Lets no state be used twice.
-        clock: Seconds since 1970.
-
-    Raises:
-        ValueError: A key is none.
-    """
+    """Seals the states of one server's calls, and opens them."""
 
     def __init__(
         self,
@@ -180,11 +166,7 @@ class StateSealer:
         answers: Mapping[str, RecordedAnswer],
         kept: Mapping[str, Json],
     ) -> str:
-        """Return the sealed state of a call that goes on with another request.
-
-        Raises:
-            LocalProtocolError: It is too long.
-        """
+        """Return the sealed state of a call that goes on with another request."""
         state = CallState(
             round=round,
             nonce=client_key(secrets.token_urlsafe(16), request.info.owner),
@@ -196,11 +178,7 @@ class StateSealer:
         return seal(state, _binding(request), self._keys[0])
 
     def open(self, given: Any, request: RequestContext) -> CallState:
-        """Return the state that a request came with.
-
-        Raises:
-            InvalidParams: It is not one that this request was given, too old or used.
-        """
+        """Return the state that a request came with."""
         state = unseal(given, _binding(request), self._keys, self._clock())
         if self._single_use is not None and not self._single_use.use(
             state.nonce, state.expires_at
@@ -240,8 +218,8 @@ class _Asked:
 class InputRounds:
     """The questions of one call; see the module's text."""
 
-    def __init__(self, keeper: StateSealer, request: RequestContext) -> None:
-        self._keeper = keeper
+    def __init__(self, sealer: StateSealer, request: RequestContext) -> None:
+        self._sealer = sealer
         self._request = request
         self._round = 0
         self._marks: Mapping[str, str] | None = None  # of what was asked last
@@ -256,13 +234,9 @@ class InputRounds:
     # What the request brought...
 
     def read(self, params: Mapping[str, Json]) -> None:
-        """Take in what the client answered, and what it kept for us.
-
-        Raises:
-            InvalidParams: The state is not this request's; or an answer is no object.
-        """
+        """Take in what the client answered, and what it kept for us."""
         if "requestState" in params:
-            state = self._keeper.open(params["requestState"], self._request)
+            state = self._sealer.open(params["requestState"], self._request)
             self._round = state.round
             self._marks = state.asked
             self._answers = dict(state.answers)
@@ -287,11 +261,7 @@ class InputRounds:
     # What the handler asks...
 
     def name(self, kind: str, key: str | None) -> str:
-        """Return a question's key: the author's, or one that counts.
-
-        Raises:
-            ValueError: It is no name, or another question of this call has it.
-        """
+        """Return a question's key: the author's, or one that counts."""
         if key is None:
             while True:
                 self._counts[kind] = count = self._counts.get(kind, 0) + 1
@@ -309,13 +279,7 @@ class InputRounds:
     async def ask(
         self, key: str, method: str, params: dict[str, Json], *, is_named: bool
     ) -> dict[str, Json]:
-        """Return the answer to a question.
-
-        Raises:
-            InputNeeded: There is none yet.
-            InvalidParams: It is no object.
-            LocalProtocolError: This method's result cannot ask.
-        """
+        """Return the answer to a question."""
         if not may_ask(self._request):
             # 2026-07-28 basic/patterns/mrtr, "Supported Requests".
             raise LocalProtocolError(
@@ -338,7 +302,7 @@ class InputRounds:
                 return known.answer
             logger.warning(
                 "%s: the question %r is not what it was when it was answered, so it is "
-                "asked again; one whose text changes needs a key=",
+                "asked again; a question with changing text needs a key=",
                 self._request.method,
                 key,
             )
@@ -356,20 +320,12 @@ class InputRounds:
         return (_copy(self._kept[key]),) if key in self._kept else None
 
     def keep(self, key: str, value: Json) -> Json:
-        """Keep a value for all rounds; return it as the later rounds will get it.
-
-        Raises:
-            LocalProtocolError: It has no JSON form.
-        """
+        """Keep a value for all rounds; return it as the later rounds will get it."""
         self._kept[key] = _copy(value)
         return _copy(value)
 
     async def once(self, key: str, function: Callable[[], Any]) -> Json:
-        """Return what the function returned when it was first called.
-
-        Raises:
-            LocalProtocolError: It has no JSON form.
-        """
+        """Return what the function returned when it was first called."""
         while (made := self._making.get(key)) is not None:
             await made.wait()
         if (kept := self.kept(key)) is not None:
@@ -387,28 +343,23 @@ class InputRounds:
     # The answer...
 
     def finish(self) -> dict[str, Json]:
-        """Return the result that asks, with all that is to be remembered.
-
-        Raises:
-            InternalError: Nothing was asked, or too often.
-            LocalProtocolError: There is too much to be remembered.
-        """
+        """Return the result that asks, with all that is to be remembered."""
         request, number = self._request, self._round + 1
         if not self._asked or not may_ask(request):
             logger.error("%s: it asked nothing, or may not ask", request.method)
             raise InternalError("the handler failed")
-        if number > self._keeper.rounds:
+        if number > self._sealer.rounds:
             logger.error(
                 "%s: it still asks after %d rounds (Limits.input_rounds): %s",
                 request.method,
-                self._keeper.rounds,
+                self._sealer.rounds,
                 ", ".join(self._asked),
             )
             raise InternalError(
-                f"the call was asked for input {self._keeper.rounds} times, which is "
+                f"the call was asked for input {self._sealer.rounds} times, which is "
                 "as often as this server does"
             )
-        state = self._keeper.close(
+        state = self._sealer.close(
             request,
             round=number,
             asked={key: one.mark for key, one in self._asked.items()},
@@ -437,18 +388,14 @@ def may_ask(request: RequestContext) -> bool:
     return spec is not None and spec.may_need_input
 
 
-def begin(request: RequestContext, keeper: StateSealer) -> InputRounds:
+def begin(request: RequestContext, sealer: StateSealer) -> InputRounds:
     """Return what a request's call asked and was answered so far.
 
-    Cheap to call twice. Whoever runs a handler calls it first where the params hold
-    `inputResponses` or `requestState`; else the first question does.
-
-    Raises:
-        InvalidParams: The state is not this request's, too old or used; or the
-            responses are malformed.
+    Cheap to call twice. It is called before a handler runs where the params hold
+    `inputResponses` or `requestState`; else the first question calls it.
     """
     if request.rounds is None:
-        rounds = InputRounds(keeper, request)
+        rounds = InputRounds(sealer, request)
         if may_ask(request):
             rounds.read(request.params)
         request.rounds = rounds
@@ -456,11 +403,7 @@ def begin(request: RequestContext, keeper: StateSealer) -> InputRounds:
 
 
 def finish(request: RequestContext) -> dict[str, Json]:
-    """Return the result of a request whose handler raised `InputNeeded`.
-
-    Raises:
-        InternalError: It cannot ask; the log says why.
-    """
+    """Return the result of a request after its handler raised `InputNeeded`."""
     if request.rounds is None:
         logger.error("%s: InputNeeded was raised by hand", request.method)
         raise InternalError("the handler failed")

@@ -1,7 +1,7 @@
 """What a server needs while it serves: entered with its first user, left with the last.
 
 A user is a connection, or an HTTP application. The context manager runs in a task of
-its own, so that it ends in the task in which it began, whoever came first and last.
+its own, so that it ends in the task in which it began, whatever users come and go.
 
 Where serving is the whole work of a process, nothing that handlers left running in
 threads is to keep it alive: `end_soon` before the loop ends, `leave_threads` after.
@@ -33,11 +33,7 @@ EXIT_GRACE_S: Final = 0.3
 
 
 class Lifespan:
-    """Runs context managers for as long as there are users.
-
-    Attributes:
-        is_needed: Whether there is anything to begin.
-    """
+    """Runs context managers for as long as there are users."""
 
     def __init__(self, *enter: EnterFn) -> None:
         self._enter = list(enter)
@@ -74,15 +70,11 @@ class Lifespan:
         return self._run is not None
 
     async def start(self) -> None:
-        """Begin, for one more user; returns when everything is ready.
-
-        Raises:
-            Exception: What beginning raised; the user is not counted then.
-        """
+        """Begin, for one more user; returns when everything is ready."""
         with self._lock:
             run = self._run
             if run is not None and run.loop.is_closed():
-                # What ran there has ended, and its users with it, who did not say so.
+                # What ran there has ended, and its users with it, without a word.
                 run, self._users = None, 0
             self._users += 1
             if not self.is_needed:
@@ -124,29 +116,19 @@ class _Run:
         self.task.add_done_callback(self._tell_of_end)
 
     async def ready(self) -> None:
-        """Wait until all of them are entered; on any loop.
-
-        Raises:
-            Exception: What one of them raised.
-        """
+        """Wait until all of them are entered; on any loop."""
         await _wait(self._entered)
 
     async def end(self) -> None:
         """Leave all of them; on any loop. Being cancelled, cancel them."""
-        self._on_loop(self._stop)
+        call_soon(self.loop, self._stop)
         if self.loop.is_closed():
             return
         try:
             await _wait(self._ended)
         except asyncio.CancelledError:
-            self._on_loop(self.task.cancel)
+            call_soon(self.loop, self.task.cancel)
             raise
-
-    def _on_loop(self, action: Callable[[], object]) -> None:
-        if asyncio.get_running_loop() is self.loop:
-            action()
-        else:
-            call_soon(self.loop, action)
 
     def _stop(self) -> None:
         self._leave.set()
@@ -161,10 +143,10 @@ class _Run:
                     stack.push_async_callback(other.aclose)
                 for each in enter:
                     await stack.enter_async_context(each())
-            except Exception as error:  # noqa: BLE001 - raised in whoever starts
+            except Exception as error:  # noqa: BLE001 - raised in `start`
                 self._entered.set_exception(error)
             except BaseException as error:
-                # Whoever starts must not take it for a cancellation of theirs.
+                # `start` must not take it for a cancellation of its own task.
                 failure = RuntimeError("the lifespan was cancelled as it began")
                 failure.__cause__ = error
                 self._entered.set_exception(failure)
@@ -191,12 +173,12 @@ class _Run:
 
 
 async def _wait(future: _Future) -> None:
-    """Wait for what may come from another loop; who is cancelled leaves it alone."""
+    """Wait for a future of any loop; cancelling the wait does not cancel it."""
     if future.done():
         future.result()
     else:
         here = asyncio.wrap_future(future)
-        # Who gives up waiting does not want to know why it failed, either.
+        # A caller that is cancelled does not want to know why it failed, either.
         here.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(here)
 
@@ -204,8 +186,8 @@ async def _wait(future: _Future) -> None:
 def end_soon(code: int) -> list[threading.Timer]:
     """End this process, with that exit code, if the end of the loop takes too long.
 
-    It waits for every task and for the threads that are its own. Whoever is done with
-    it in time cancels the timers that this returns.
+    It waits for every task and for the threads that are its own. The caller cancels
+    the timers that this returns when the loop has ended in time.
     """
     if len(asyncio.all_tasks()) <= 1 and threading.active_count() <= 1:
         return []
@@ -219,10 +201,6 @@ def leave_threads(known: Collection[threading.Thread], code: int) -> None:
     """End this process, with that exit code, if other threads do not end soon.
 
     The interpreter itself would wait for them, however long they take.
-
-    Args:
-        known: Those that are none of ours.
-        code: The exit code.
     """
     deadline = time.monotonic() + EXIT_GRACE_S
     for thread in threading.enumerate():

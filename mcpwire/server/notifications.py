@@ -1,22 +1,17 @@
-"""Tells open sessions and subscriptions that something changed.
+"""Notifications: changes for sessions and subscriptions, progress and logs of calls.
 
-Whoever changes a tool, a prompt or a resource says so here, from any thread. Each
-listener hears it on its own loop, in the next turn, and of what happened many times in
-one turn it hears once.
+`Hub` tells listeners that something changed. A change may be reported from any thread.
+Each listener gets it on its own loop, in the next turn; a change reported many times in
+one turn comes once.
 
-Bounds how many ``subscriptions/listen`` requests are open, divided by client.
+`Subscriptions` answers ``subscriptions/listen``, a request that stays open and carries
+notifications (2026-07-28 basic/patterns/subscriptions): first an acknowledgement that
+names what will come, then that and nothing else, each with the id of the request; a
+result when the server ends it.
 
-``subscriptions/listen``: one request that stays open and carries notifications.
-
-2026-07-28 basic/patterns/subscriptions: first an acknowledgement that names what will
-come, then that and nothing else, each with the id of the request; a result when the
-server ends it. Nothing is kept between two of them.
-
-Progress and logs of one request, from any thread, never blocking who sends them.
-
-A tool may report a million steps. So many at once and then so many a second go out; of
-progress that comes faster the newest waits, as it says all that the older did, and of
-logs the rest is dropped and counted.
+`Throttle` sends progress and logs of one request, from any thread, without
+blocking. So many at once and then so many a second go out. Of progress that comes
+faster the newest waits; logs that come faster are dropped and counted.
 """
 
 from __future__ import annotations
@@ -30,11 +25,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from mcpwire.errors import InternalError, InvalidParams, MissingCapability
 from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
 from mcpwire.server.fair_pool import FairPool
-from mcpwire.server.request import LEVELS, check_retained
+from mcpwire.server.request import check_retained
 from mcpwire.transports.base import runs_here
-from mcpwire.types.meta import LOG_LEVEL
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mcpwire.server.dispatcher import Handler
@@ -54,7 +49,6 @@ __all__ = [
     "RateLimit",
     "Subscriptions",
     "Throttle",
-    "is_wanted",
 ]
 
 TOOLS: Final = "notifications/tools/list_changed"
@@ -64,13 +58,13 @@ UPDATED: Final = "notifications/resources/updated"
 
 
 class Listener(Protocol):
-    """Somebody who may want to hear of changes. Nothing here awaits or raises."""
+    """Gets changes, on the loop on which it began to listen."""
 
     def hear(self, method: str, uri: str | None) -> None:
-        """Something changed; `uri` names the resource of an update."""
+        """Something changed; `uri` names the resource of an update. Never raises."""
 
     def end(self) -> None:
-        """Nothing comes any more."""
+        """No change comes any more."""
 
 
 class _SessionListener:
@@ -82,7 +76,6 @@ class _SessionListener:
         self._session = session
 
     def hear(self, method: str, uri: str | None) -> None:
-        """Pass on what the session wants to hear."""
         session = self._session
         # 2025-11-25 basic/lifecycle, "Initialization": nothing but pings and logs
         # before the client has said that it is ready.
@@ -97,42 +90,18 @@ class _SessionListener:
         """Do nothing: a session ends with its connection."""
 
 
-class _Outlet:
-    """The listeners of one loop, and what they have yet to hear."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.listeners: dict[Listener, None] = {}
-        self.pending: dict[tuple[str, str | None], None] = {}
-
-    def flush(self) -> None:
-        """Tell everybody; runs on the loop."""
-        pending, self.pending = self.pending, {}
-        for method, uri in pending:
-            for listener in list(self.listeners):
-                listener.hear(method, uri)
-
-    def end(self) -> None:
-        """Tell everybody that this is all; runs on the loop."""
-        self.flush()
-        for listener in list(self.listeners):
-            listener.end()
-
-
 class Hub:
-    """Who listens to one server; see the module's text."""
+    """Tells the listeners of one server that something changed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._outlets: dict[asyncio.AbstractEventLoop, _Outlet] = {}
+        self._listeners: dict[AbstractEventLoop, dict[Listener, None]] = {}
+        self._pending: dict[AbstractEventLoop, dict[tuple[str, str | None], None]] = {}
         self._sessions: dict[Session, _SessionListener] = {}
 
     def __len__(self) -> int:
-        """Return how many listen."""
         with self._lock:
-            return sum(len(outlet.listeners) for outlet in self._outlets.values())
-
-    # Who listens...
+            return sum(map(len, self._listeners.values()))
 
     def add(self, session: Session) -> None:
         """Let a session hear of changes, on the running loop."""
@@ -142,7 +111,7 @@ class Hub:
         self.listen(listener)
 
     def remove(self, session: Session) -> None:
-        """Let it hear nothing more; it is closed."""
+        """Forget a session, which is closed from now on."""
         session.is_closed = True
         with self._lock:
             listener = self._sessions.pop(session, None)
@@ -155,60 +124,63 @@ class Hub:
             return list(self._sessions)
 
     def listen(self, listener: Listener) -> None:
-        """Let somebody hear of changes, on the running loop."""
-        loop = asyncio.get_running_loop()
+        """Add a listener, on the running loop."""
         with self._lock:
-            outlet = self._outlets.get(loop)
-            if outlet is None:
-                outlet = self._outlets[loop] = _Outlet(loop)
-            outlet.listeners[listener] = None
+            here = self._listeners.setdefault(asyncio.get_running_loop(), {})
+            here[listener] = None
 
     def forget(self, listener: Listener) -> None:
-        """Let somebody hear nothing more."""
+        """Remove a listener."""
         with self._lock:
-            for loop, outlet in list(self._outlets.items()):
-                outlet.listeners.pop(listener, None)
-                if not outlet.listeners:
-                    del self._outlets[loop]
-
-    # What they hear...
+            for loop, listeners in list(self._listeners.items()):
+                listeners.pop(listener, None)
+                if not listeners:
+                    del self._listeners[loop]
+                    self._pending.pop(loop, None)
 
     def tell(self, method: str, uri: str | None = None) -> None:
-        """Say that something changed; from any thread."""
+        """Tell all listeners that something changed; from any thread."""
         with self._lock:
-            for outlet in self._outlets.values():
-                is_first = not outlet.pending
-                outlet.pending[method, uri] = None
-                if is_first:
-                    _schedule(outlet.loop, outlet.flush)
+            for loop in self._listeners:
+                if loop not in self._pending:
+                    _schedule(loop, self._flush, loop)
+                self._pending.setdefault(loop, {})[method, uri] = None
 
     def close(self) -> None:
-        """End every subscription with what was still to be said."""
+        """End every subscription, after the changes that are still to be told."""
         with self._lock:
-            outlets = list(self._outlets.values())
-        for outlet in outlets:
-            _schedule(outlet.loop, outlet.end)
+            for loop in self._listeners:
+                _schedule(loop, self._end, loop)
+
+    def _flush(self, loop: AbstractEventLoop) -> None:
+        with self._lock:
+            pending = self._pending.pop(loop, {})
+        for method, uri in pending:
+            for listener in list(self._listeners.get(loop, ())):
+                listener.hear(method, uri)
+
+    def _end(self, loop: AbstractEventLoop) -> None:
+        self._flush(loop)
+        for listener in list(self._listeners.get(loop, ())):
+            listener.end()
 
 
-def _schedule(loop: asyncio.AbstractEventLoop, action: object) -> None:
+def _schedule(
+    loop: AbstractEventLoop, action: Callable[[AbstractEventLoop], None], *values: Any
+) -> None:
     # A loop that was closed with listeners on it has nobody left to tell.
     if not loop.is_closed():
-        loop.call_soon_threadsafe(action)  # type: ignore[arg-type] # a bound method
+        loop.call_soon_threadsafe(action, *values)
 
 
 class Listens:
-    """The open requests of one server.
-
-    Args:
-        limit: How many may be open at once.
-    """
+    """The open requests of one server."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._pool: FairPool[asyncio.Event] = FairPool()
 
     def __len__(self) -> int:
-        """Return how many are open."""
         return len(self._pool)
 
     @contextmanager
@@ -217,9 +189,6 @@ class Listens:
 
         At the limit the oldest request of the client with the most ends, as long as
         that client has more than this one.
-
-        Raises:
-            InternalError: No other client has more.
         """
         pool = self._pool
         if len(pool) >= self._limit:
@@ -279,17 +248,7 @@ class _Listener:
 
 
 class Subscriptions:
-    """Answers for the subscriptions of one server.
-
-    Args:
-        hub: Who tells of changes.
-        listens: Those that are open.
-        capabilities: Returns what the server declares.
-        watchable: Returns which of some URIs are there for who asks; without it, all.
-
-    Attributes:
-        tasks: Tells of tasks, where the server has that extension.
-    """
+    """Answers for the subscriptions of one server."""
 
     def __init__(
         self,
@@ -312,13 +271,7 @@ class Subscriptions:
     async def listen(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``subscriptions/listen``, when the server ends it.
-
-        Raises:
-            InvalidParams: The filter is malformed.
-            MissingCapability: It asks for tasks, and the client did not declare them.
-            InternalError: Too many are open already.
-        """
+        """Answer ``subscriptions/listen``, when the server ends it."""
         with self._listens.entered(request.info.owner) as ended:
             return await self.listen_until(ended, params, request)
 
@@ -349,12 +302,7 @@ class Subscriptions:
     def _honour(
         self, wanted: Mapping[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Return what of a filter will be told; the rest is left out.
-
-        Raises:
-            InvalidParams: A field is not of its type.
-            MissingCapability: It asks for tasks, and the client did not declare them.
-        """
+        """Return what of a filter will be told; the rest is left out."""
         capabilities = self._capabilities()
         honoured: dict[str, Any] = {}
         for field, (_, capability) in _LISTS.items():
@@ -425,13 +373,6 @@ class RateLimit:
     def pause(self) -> float:
         """How long until the next one may pass, in seconds; after a refusal."""
         return (1 - self._left) / self._per_second
-
-
-def is_wanted(level: str, request: RequestContext) -> bool:
-    """Tell whether the client wants to hear of that severity."""
-    session = request.session
-    wanted = request.meta.get(LOG_LEVEL) if session is None else session.log_level
-    return wanted is not None and LEVELS.index(level) >= LEVELS.index(wanted)
 
 
 class Throttle:
@@ -515,8 +456,13 @@ class Throttle:
             self._dropped = 0
 
 
-def call_soon(loop: asyncio.AbstractEventLoop, function: Any, *values: Any) -> None:
-    """Have a function called on a loop; once that is closed, nobody is left."""
+def call_soon(
+    loop: asyncio.AbstractEventLoop, function: Callable[..., object], *values: Any
+) -> None:
+    """Call a function on a loop: now, if it runs here. A closed loop drops it."""
+    if runs_here(loop):
+        function(*values)
+        return
     try:
         loop.call_soon_threadsafe(function, *values)
     except RuntimeError:

@@ -11,35 +11,28 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 
 from mcpwire.errors import InvalidParams
-from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.server.authoring.results import prompt_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.components import (
+    EXCERPT,
     Component,
     check_options,
-    check_page_size,
     compose,
     list_page,
     name_of,
     object_of,
-    runs_in_thread,
 )
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mcpwire.server.authoring.signature import Signature
-    from mcpwire.server.calling import Calling
-    from mcpwire.server.completions import Completer
-    from mcpwire.server.components import Handle, Table
+    from mcpwire.server.authoring.signature import Parameters, Signature
+    from mcpwire.server.components import Table
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import RequestContext
 
-__all__ = ["Prompt", "Prompts", "make_prompt", "remake"]
-
-EXCERPT: Final = 100
-"""How much of a name that the client chose an error message repeats."""
+__all__ = ["Prompt", "Prompts", "make_prompt"]
 
 
 @attrs.define(eq=False, kw_only=True, repr=False)
@@ -47,12 +40,6 @@ class Prompt(Component):
     """Messages that a user may pick, made by a function."""
 
     kind: ClassVar[str] = "prompt"
-
-    function: Callable[..., Any]
-
-    signature: Signature
-
-    runs_in_thread: bool = False
 
     arguments: tuple[str, ...] = ()
     """The names of its arguments, in the order of the list."""
@@ -62,18 +49,8 @@ class Prompt(Component):
     is_explicit: bool = False
     """Whether its arguments were named, and its function takes all in one dict."""
 
-    completers: dict[str, Completer] = attrs.field(factory=dict)
-    """What was registered to complete its arguments; see `completions`."""
-
-    options: dict[str, Any] = attrs.field(factory=dict)
-    """What it was registered with, for `replace`."""
-
     def convert(self, given: object) -> dict[str, Any]:
-        """Return what its function takes.
-
-        Raises:
-            InvalidParams: The arguments are not its own; names each that is wrong.
-        """
+        """Return what its function takes."""
         if given is None:
             given = {}
         if type(given) is not dict:
@@ -92,7 +69,7 @@ class Prompt(Component):
                 wrong.append(f"the argument {name!r} must be a string")
         if wrong:
             raise InvalidParams(f"prompt {self.key!r}: {'; '.join(wrong)}")
-        parameters = self.signature.parameters
+        parameters: Parameters = self.signature.parameters
         try:
             if self.is_explicit:
                 return parameters.convert(given)
@@ -109,12 +86,7 @@ _TOLD: Final = 10
 
 
 def make_prompt(function: Callable[..., Any], options: Mapping[str, Any]) -> Prompt:
-    """Make a prompt; the options are those of `Server.prompt`.
-
-    Raises:
-        TypeError: The function cannot be a prompt; names it and why.
-        ValueError: So it is with an option.
-    """
+    """Make a prompt; the options are those of `Server.prompt`."""
     check_options("prompt", options)
     given = dict(options)
     name = given.get("name") or name_of(function)
@@ -126,27 +98,21 @@ def make_prompt(function: Callable[..., Any], options: Mapping[str, Any]) -> Pro
         arguments = [_argument(each) for each in explicit]
         schema = _schema(arguments)
         signature = read_signature(function, input_schema=schema, structured=False)
-    description = given.get("description")
-    return Prompt(
-        key=name,
-        definition=compose(
-            {"name": name},
-            title=given.get("title"),
-            description=signature.description if description is None else description,
-            arguments=arguments or None,
-            icons=given.get("icons") or (),
-            meta=given.get("meta"),
-        ),
-        scopes=frozenset(given.get("scopes", ())),
-        tags=frozenset(given.get("tags", ())),
-        visible=given.get("visible"),
-        function=function,
-        signature=signature,
-        runs_in_thread=runs_in_thread(signature, given.get("thread")),
+    definition = compose(
+        {"name": name},
+        given,
+        description=signature.description,
+        arguments=arguments or None,
+    )
+    return Prompt.of(
+        name,
+        definition,
+        given,
+        function,
+        signature,
         arguments=tuple(argument["name"] for argument in arguments),
         required=tuple(a["name"] for a in arguments if a.get("required")),
         is_explicit=explicit is not None,
-        options={**given, "name": name},
     )
 
 
@@ -203,45 +169,15 @@ def _format(schema: Mapping[str, Any], choices: Iterable[str] | None) -> str | N
     return f"JSON that fits {encode(said).decode()}."
 
 
-def remake(
-    prompt: Prompt, function: Callable[..., Any], changes: Mapping[str, Any]
-) -> Prompt:
-    """Make a prompt like that one around another function."""
-    made = make_prompt(function, {**prompt.options, **changes})
-    made.completers = prompt.completers
-    made.calling = prompt.calling
-    return made
-
-
 # How they are served...
 
 
 class Prompts:
-    """Answers for one server's prompts.
+    """Answers for one server's prompts."""
 
-    Args:
-        table: The prompts.
-        calling: How functions are called.
-        page_size: How many of them one page of a list has; ``None``: all.
-
-    Attributes:
-        table: The prompts.
-        completers: By prompt and argument, what was registered to complete it.
-    """
-
-    def __init__(
-        self, table: Table[Prompt], calling: Calling, *, page_size: int | None = None
-    ) -> None:
+    def __init__(self, table: Table[Prompt], *, page_size: int | None) -> None:
         self.table = table
-        self.completers: dict[str, dict[str, Completer]] = {}
-        self._calling = calling
-        self._page_size = check_page_size(page_size)
-
-    def add(self, function: Callable[..., Any], **options: Any) -> Handle[Prompt]:
-        """Register a function; see `make_prompt`."""
-        prompt = make_prompt(function, options)
-        prompt.completers = self.completers.setdefault(prompt.key, {})
-        return self.table.add(prompt)
+        self._page_size = page_size
 
     def methods(self) -> dict[str, Handler]:
         """Return the handlers by method."""
@@ -258,28 +194,17 @@ class Prompts:
     ) -> dict[str, Any]:
         """Answer ``prompts/get``."""
         prompt = self.find(params.get("name"), request, "params.name")
-        value = await (prompt.calling or self._calling).invoke(
-            prompt.signature,
-            prompt.function,
-            prompt.convert(params.get("arguments")),
-            request,
-            runs_in_thread=prompt.runs_in_thread,
-        )
+        arguments = prompt.convert(params.get("arguments"))
+        value = await prompt.call(arguments, request)
         description = prompt.definition.get("description")
         return prompt_result(value, description, request.revision)
 
     def find(self, name: object, request: RequestContext, where: str) -> Prompt:
-        """Return the prompt of that name.
-
-        Raises:
-            InvalidParams: There is none, for who asks.
-            ScopeRequired: Who asks may not.
-        """
+        """Return the prompt of that name."""
         if type(name) is not str:
             raise InvalidParams(f"{where} must be a string")
         prompt = self.table.get(name, request)
         if prompt is None:
             raise InvalidParams(f"there is no prompt {name[:EXCERPT]!r}")
-        if prompt.scopes and request.info.transport == "http":
-            check_scopes(request.info.principal, prompt.scopes)
+        prompt.check_scopes(request)
         return prompt

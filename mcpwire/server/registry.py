@@ -7,7 +7,7 @@ kind of component that comes for the first time is declared from then on.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.protocol.methods import METHODS, find, methods_of
 from mcpwire.server.calling import Calling
@@ -25,30 +25,25 @@ from mcpwire.server.notifications import (
     Listens,
     Subscriptions,
 )
-from mcpwire.server.prompts import Prompts
-from mcpwire.server.prompts import remake as remake_prompt
-from mcpwire.server.resources import Resources
-from mcpwire.server.resources import remake as remake_resource
-from mcpwire.server.tools import ToolOptions, Tools
+from mcpwire.server.prompts import Prompts, make_prompt
+from mcpwire.server.resources import Resources, make_resource
+from mcpwire.server.tools import Tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from mcpwire.server.components import Component, Handle, Tool, Visible
+    from mcpwire.server.components import Visible
     from mcpwire.server.context import Services
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.extensions import Extension
     from mcpwire.server.request import RequestContext
+    from mcpwire.server.tools import Tool
     from mcpwire.versions import Revision
 
 
 __all__ = [
     "FeatureRegistry",
 ]
-
-# ===== offering
-
-C = TypeVar("C", bound="Component")
 
 _KINDS: Final = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources"}
 """What changed -> the capability that it belongs to."""
@@ -67,18 +62,7 @@ _MAY_ASK: Final = frozenset(spec.name for spec in METHODS if spec.may_need_input
 
 
 class FeatureRegistry:
-    """Everything that one server answers for.
-
-    Args:
-        services: What the contexts of its requests share.
-        redeclare: Is called when capabilities or handlers are others.
-        visible: Whether a component is there for who asks.
-        on_duplicate: What comes of a second component with the same key.
-        page_size: How many of them one page of a list has.
-        thread_limit: How many plain functions run at once.
-        listens: How many subscriptions are open at once.
-        tool_options: How functions become tools.
-    """
+    """Everything that one server answers for."""
 
     def __init__(
         self,
@@ -90,7 +74,7 @@ class FeatureRegistry:
         page_size: int | None,
         thread_limit: int,
         listens: int,
-        tool_options: ToolOptions,
+        make_tool: Callable[..., Tool],
     ) -> None:
         self._services = services
         self._redeclare = redeclare
@@ -104,21 +88,30 @@ class FeatureRegistry:
             partial(Context, services=services), thread_limit=thread_limit
         )
         size = check_page_size(page_size)
-        table = partial(self._table, on_duplicate=on_duplicate, visible=visible)
-        self.tool_options = tool_options
+        self.make_tool = make_tool
+
+        def table(noun: str, method: str, make: Callable[..., Any]) -> Table[Any]:
+            return Table(
+                noun,
+                on_duplicate=on_duplicate,
+                visible=visible,
+                calling=self.calling,
+                on_changed=partial(self.changed, method),
+                make=make,
+            )
+
         self.tools = Tools(
-            table("tool", TOOLS, rebuild=self._remake_tool),
-            self.calling,
-            page_size=size,
+            table("tool", TOOLS, lambda _, *given: make_tool(*given)), page_size=size
         )
         self.resources = Resources(
-            table("resource", RESOURCES, rebuild=remake_resource),
-            table("resource template", RESOURCES, rebuild=remake_resource),
-            self.calling,
+            table("resource", RESOURCES, make_resource),
+            table("resource template", RESOURCES, make_resource),
             page_size=size,
         )
-        prompts = table("prompt", PROMPTS, rebuild=remake_prompt)
-        self.prompts = Prompts(prompts, self.calling, page_size=size)
+        self.prompts = Prompts(
+            table("prompt", PROMPTS, lambda _, *given: make_prompt(*given)),
+            page_size=size,
+        )
         self.completions = Completions(self.prompts, self.resources, self.calling)
         self.subscriptions = Subscriptions(
             self.hub,
@@ -130,50 +123,18 @@ class FeatureRegistry:
         services.call_tool = self.tools.call_inside
 
     def _watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
-        # Who reads them by hand knows alone which there are.
+        # Only the author's own handler knows which there are.
         if "resources/read" in self.methods:
             return list(uris)
         return self.resources.watchable(uris, request)
-
-    def _table(self, noun: str, changed: str, **options: Any) -> Table[Any]:
-        return Table(
-            noun,
-            context_of=self.calling.context_of,
-            on_changed=partial(self.changed, changed),
-            **options,
-        )
 
     async def _read_resource(self, uri: str, request: RequestContext) -> dict[str, Any]:
         return await self.resources.read({"uri": uri}, request)
 
     # What comes and goes...
 
-    def make_tool(
-        self, function: Callable[..., Any], options: Mapping[str, Any]
-    ) -> Tool:
-        """Make a tool of a function, without adding it."""
-        tool = self.tool_options.make(function, options)
-        tool.calling = self.calling
-        self.calling.plans_of(tool.signature)
-        return tool
-
-    def _remake_tool(
-        self, tool: Tool, function: Callable[..., Any], changes: Mapping[str, Any]
-    ) -> Tool:
-        return self.make_tool(function, {**tool.options, **changes})
-
-    def added(self, handle: Handle[C]) -> Handle[C]:
-        """Let what was registered be called as this server calls."""
-        handle.component.calling = self.calling
-        self.check_completions()
-        return handle
-
     def mount(self, other: FeatureRegistry, prefix: str) -> None:
-        """Show what another one has; names begin with the prefix, URIs stay.
-
-        Raises:
-            ValueError: That would show it in itself.
-        """
+        """Show what another one has; names begin with the prefix, URIs stay."""
         self.tools.table.mount(other.tools.table, prefix)
         self.prompts.table.mount(other.prompts.table, prefix)
         self.resources.table.mount(other.resources.table, "")
@@ -183,11 +144,7 @@ class FeatureRegistry:
             self.declare_kind(kind)
 
     def extend(self, extension: Extension, server: Any) -> None:
-        """Add an extension.
-
-        Raises:
-            ValueError: It is there already, or cannot be added.
-        """
+        """Add an extension."""
         if any(one.id == extension.id for one in self._extensions):
             raise ValueError(f"the extension {extension.id!r} is there already")
         self._extensions.append(extension)
@@ -195,19 +152,20 @@ class FeatureRegistry:
         self._redeclare()
 
     def changed(self, method: str) -> None:
-        """Tell who listens that a list is another; from any thread."""
+        """Tell clients that a list changed; from any thread."""
         self.declare_kind(_KINDS[method])
+        self.check_completions()
         self.hub.tell(method)
 
     def updated(self, uri: str) -> None:
-        """Tell who listens that a resource's content is another; from any thread."""
+        """Tell clients that a resource's content changed; from any thread."""
         self.hub.tell(UPDATED, uri)
         for other in self._mounted_in:
             other.updated(uri)
 
     def check_completions(self) -> None:
         """Declare completion as soon as anything completes."""
-        if self.completions.is_needed():
+        if "completions" not in self._kinds and self.completions.is_needed():
             self.declare_kind("completions")
 
     def declare_kind(self, kind: str) -> None:
@@ -237,11 +195,7 @@ class FeatureRegistry:
         return capabilities
 
     def handlers(self, revisions: Iterable[Revision]) -> dict[str, Handler]:
-        """Return what answers, by method; an author's own handlers go first.
-
-        Args:
-            revisions: What the server speaks; methods of others are left out.
-        """
+        """Return what answers, by method; an author's own handlers go first."""
         methods: dict[str, Handler] = {}
         for kind, feature in (
             ("tools", self.tools),
@@ -273,11 +227,11 @@ class FeatureRegistry:
 
     def _in_rounds(self, handler: Handler) -> Handler:
         """Let what the client answered before be there when the handler asks."""
-        keeper = self._services.keeper
+        sealer = self._services.sealer
 
         def handle(params: dict[str, Any], request: RequestContext) -> Any:
             if "requestState" in params or "inputResponses" in params:
-                begin(request, keeper)
+                begin(request, sealer)
             return handler(params, request)
 
         return handle

@@ -1,4 +1,4 @@
-"""What a handler knows of the request it answers, and what it may send meanwhile.
+"""One request while it is answered, its session, and what its transport knows.
 
 In the stateless era all of it came with the request; in a session, `initialize` fixed
 it before. A handler need not know which: it gets one `RequestContext`.
@@ -12,13 +12,12 @@ import attrs
 
 from mcpwire.errors import InvalidParams, LocalProtocolError
 from mcpwire.protocol.methods import LEVELS
-from mcpwire.types.meta import CLIENT_INFO, LOG_LEVEL
+from mcpwire.types._base import CLIENT_INFO, LOG_LEVEL
 from mcpwire.versions import REVISIONS, Era
 from mcpwire.wire.json import encode
 from mcpwire.wire.jsonrpc import is_request_id
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
     from collections.abc import Awaitable, Callable, Mapping
 
     from mcpwire.server.auth.resource_server import Principal, PrincipalKey
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
     AskFn = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
     """Sends a request to the client and returns its result."""
 
-    Owner: TypeAlias = PrincipalKey | str
-    """A principal's key, or the network of an address."""
-
     NamedAskFn = Callable[[str, dict[str, Any], str | None], Awaitable[dict[str, Any]]]
     """The same, with a name for the question, or none."""
+
+    Owner: TypeAlias = PrincipalKey | str
+    """A principal's key, or the network of an address."""
 
 __all__ = [
     "IN_MEMORY",
@@ -52,7 +51,7 @@ __all__ = [
 # 2024-11-05 has progress without a message.
 _MESSAGES_SINCE: Final = REVISIONS[1]
 
-KEPT_BYTES: Final = 64 * 1024
+RETAINED_BYTES: Final = 64 * 1024
 """How much of what a client says about itself outlives the request."""
 
 _VALUE_BYTES: Final = 64
@@ -72,21 +71,18 @@ class RequestInfo:
     """The header fields by lower-case name; none of them is a credential."""
 
     principal: Principal | None = None
-    """Who asks, where that was proved."""
+    """The authenticated principal, if there is one."""
 
     scope: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
-    """The ASGI scope of its request; empty off HTTP."""
-
-    home: tuple[int, AbstractEventLoop] | None = attrs.field(default=None, repr=False)
-    """The thread and the loop on which it is answered, where that is known."""
+    """The ASGI scope of the request; empty off HTTP."""
 
     close_stream: Callable[[float | None], None] | None = None
     """Ends the stream that answers this request, so that the client comes back for the
-    rest; takes what it should wait for, in seconds. ``None`` where nothing can end."""
+    rest; takes the seconds that it should wait. ``None`` where nothing can end."""
 
     contained: Callable[[RequestId, BaseException], bool] | None = None
-    """Hears of exceptions that the client is told nothing of; tells whether it has
-    raised them where the call was made."""
+    """Gets exceptions that the client is told nothing of; tells whether it has raised
+    them where the call was made."""
 
     @property
     def address(self) -> str | None:
@@ -112,8 +108,8 @@ class RequestInfo:
 IN_MEMORY: Final = RequestInfo()
 
 
-def _unheard(_: str, __: dict[str, Any]) -> None:
-    """Drop a notification: nobody has said yet where it would go."""
+def _drop(_: str, __: dict[str, Any]) -> None:
+    """Drop a notification that has no connection yet."""
 
 
 @attrs.define(eq=False)
@@ -132,24 +128,24 @@ class Session:
     """The lowest severity the client wants; `logging/setLevel` changes it."""
 
     is_initialized: bool = False
-    """Whether the client has said so (`notifications/initialized`)."""
+    """Whether `notifications/initialized` has come."""
 
     id: str | None = attrs.field(default=None, repr=False)
-    """Its id over HTTP, which is a secret; elsewhere there is none."""
+    """Its id over HTTP, which is a secret; ``None`` elsewhere."""
 
     principal: Principal | None = None
-    """Whose it is, where that was proved."""
+    """The authenticated principal that opened it, if there is one."""
 
     owner: Owner = ""
-    """The client that it counts to, where clients share a pool: `RequestInfo.owner`."""
+    """The client that it counts to: `RequestInfo.owner`."""
 
     state: dict[str, Any] = attrs.field(factory=dict, repr=False)
     """What handlers keep for it."""
 
     subscribed: frozenset[str] = attrs.field(default=frozenset(), repr=False)
-    """The URIs of the resources whose changes the client wants to hear of."""
+    """The URIs of the resources that the client subscribed to."""
 
-    send: NotifyFn = attrs.field(default=_unheard, repr=False)
+    send: NotifyFn = attrs.field(default=_drop, repr=False)
     """Sends a notification that belongs to no request."""
 
     ask: AskFn | None = attrs.field(default=None, repr=False)
@@ -163,16 +159,9 @@ class Session:
 
 
 def check_retained(what: str, value: Mapping[str, Any]) -> None:
-    """Refuse what takes too much memory to be kept after its request.
+    """Refuse a client's object that takes too much memory to outlive its request.
 
     Its size is that of its JSON text and 64 bytes for each value in it.
-
-    Args:
-        what: Its name in the request, for the error.
-        value: An object of a client.
-
-    Raises:
-        InvalidParams: It is too large, or nested too deeply.
     """
     try:
         size = len(encode(value))
@@ -180,7 +169,7 @@ def check_retained(what: str, value: Mapping[str, Any]) -> None:
         raise InvalidParams(
             f"{what} cannot be kept: it is nested too deeply"
         ) from error
-    pending: list[Any] = [value] if size <= KEPT_BYTES else []
+    pending: list[Any] = [value] if size <= RETAINED_BYTES else []
     while pending:
         size += _VALUE_BYTES
         item = pending.pop()
@@ -188,19 +177,16 @@ def check_retained(what: str, value: Mapping[str, Any]) -> None:
             pending += item.values()
         elif isinstance(item, (list, tuple)):
             pending += item
-    if size > KEPT_BYTES:
+    if size > RETAINED_BYTES:
         raise InvalidParams(
-            f"{what} must take at most {KEPT_BYTES} bytes, got {size} ({_VALUE_BYTES} "
-            "for each value and the length of the JSON text): send less of it"
+            f"{what} must take at most {RETAINED_BYTES} bytes, got {size} "
+            f"({_VALUE_BYTES} for each value and the length of the JSON text): send "
+            "less of it"
         )
 
 
 def check_level(level: object) -> str:
-    """Return a log level.
-
-    Raises:
-        InvalidParams: It is none of `LEVELS`.
-    """
+    """Return a log level."""
     if type(level) is not str or level not in LEVELS:
         raise InvalidParams(f"the log level must be one of {', '.join(LEVELS)}")
     return level
@@ -217,7 +203,7 @@ class RequestContext:
         revision: The revision that governs it.
         session: The session it belongs to; ``None`` where it stands alone.
         client_capabilities: What the client declared, for this request or the session.
-        route: How it is answered; whoever admits it knows.
+        route: How it is answered, once it is admitted.
         info: What the transport knows of it.
         rounds: What was asked and answered in it so far, where anything was and the
             client answers with the next request (2026-07-28 basic/patterns/mrtr).
@@ -227,8 +213,8 @@ class RequestContext:
 
     __slots__ = (
         "_ask",
-        "_ask_by_name",
         "_can_log",
+        "_named_ask",
         "_notify",
         "_progress",
         "_state",
@@ -269,22 +255,21 @@ class RequestContext:
         self.session = session
         self.client_capabilities = client_capabilities
         self.info = info
-        self.is_cancelled = False
+        self.route = route
         self.rounds: InputRounds | None = None
-        self._state: dict[str, Any] | None = None
         self.is_answered = False
+        self.is_cancelled = False
         self._notify = notify
         self._ask = ask
-        self._ask_by_name: NamedAskFn | None = None
+        self._named_ask: NamedAskFn | None = None
         self._can_log = can_log
+        self._state: dict[str, Any] | None = None
         self._progress: float | None = None
-        self.route = route
         if session is None and LOG_LEVEL in meta:
             # 2026-07-28 server/utilities/logging: an unknown level is invalid params.
             check_level(meta[LOG_LEVEL])
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<RequestContext {self.method} {self.id!r}, {self.revision}>"
 
     @property
@@ -294,7 +279,7 @@ class RequestContext:
 
     @property
     def client_info(self) -> Mapping[str, Any] | None:
-        """Who the client says it is, where it said so; for display only."""
+        """What the client calls itself, if it said so; for display only."""
         if self.session is not None:
             return self.session.client_info
         info = self.meta.get(CLIENT_INFO)
@@ -302,11 +287,11 @@ class RequestContext:
 
     @property
     def is_open(self) -> bool:
-        """Whether an answer is still owed; nothing is sent for it once it is not."""
+        """Whether an answer is still to come; after it nothing is sent."""
         return not (self.is_answered or self.is_cancelled)
 
     def close(self) -> None:
-        """The answer is leaving: nothing is sent for this request any more."""
+        """Send nothing for this request any more: its answer is leaving."""
         self.is_answered = True
 
     @property
@@ -321,32 +306,32 @@ class RequestContext:
     @property
     def can_ask(self) -> bool:
         """Whether `ask` reaches the client before this request is answered."""
-        return self._ask is not None or self._ask_by_name is not None
+        return self._ask is not None or self._named_ask is not None
 
     def for_task(self, *, ask: NamedAskFn | None, notify: NotifyFn) -> RequestContext:
-        """Return what a handler gets that goes on when this request is answered.
+        """Return a copy for a handler that goes on when this request is answered.
 
         Args:
-            ask: How it asks the client, by a name; ``None``: not at all.
-            notify: Takes what it tells the client meanwhile.
+            ask: Asks the client, by a name; ``None``: nothing can be asked.
+            notify: Takes the handler's notifications.
         """
-        twin = RequestContext(
+        copy = RequestContext(
             self.id,
             self.method,
             self.meta,
             self.revision,
-            session=self.session,
-            client_capabilities=self.client_capabilities,
-            notify=notify,
-            can_log=self._can_log,
+            self.session,
+            self.client_capabilities,
+            notify,
+            self._can_log,
             params=self.params,
             # Its stream is not this request's any more.
             info=attrs.evolve(self.info, close_stream=None),
         )
-        twin._ask_by_name = ask
-        twin.rounds = self.rounds
-        twin._state = self._state
-        return twin
+        copy._named_ask = ask
+        copy.rounds = self.rounds
+        copy._state = self._state
+        return copy
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification that belongs to this request, while it is open."""
@@ -356,12 +341,12 @@ class RequestContext:
     async def ask(
         self, method: str, params: dict[str, Any], *, key: str | None = None
     ) -> dict[str, Any]:
-        """Send the client a request of ours; return its result.
+        """Send the client a request; return its result.
 
         Args:
             method: The method.
             params: Its params.
-            key: What the question is called where questions have names, in tasks.
+            key: The question's name where questions have names, in tasks.
 
         Raises:
             LocalProtocolError: The revision has no requests of servers: answer with
@@ -369,8 +354,8 @@ class RequestContext:
             RPCError: The client refused.
             RequestTimeout: It did not answer in time, and was told so.
         """
-        if self._ask_by_name is not None:
-            return await self._ask_by_name(method, params, key)
+        if self._named_ask is not None:
+            return await self._named_ask(method, params, key)
         if self._ask is None:
             raise LocalProtocolError(
                 f"{self.method}: a server may not ask {method!r} of its own at "
@@ -381,7 +366,7 @@ class RequestContext:
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Tell the client how far the work is, if it asked to hear.
+        """Report progress, if the client asked for it.
 
         A value that is not above the one before is passed over, and so is everything
         after the answer.
@@ -403,15 +388,15 @@ class RequestContext:
         self._notify("notifications/progress", params)
         self._progress = progress
 
-    def log(self, level: str, data: Any, logger: str | None = None) -> None:
-        """Send a log message, if the client wants to hear of that severity.
+    def wants_log(self, level: str) -> bool:
+        """Tell whether the client wants log messages of that severity.
 
         2026-07-28 server/utilities/logging: a server that does not declare `logging`
         sends none, and a request that names no level gets none. In a session the level
         is the session's.
 
         Raises:
-            LocalProtocolError: The level is none of `LEVELS`, or `data` is not JSON.
+            LocalProtocolError: The level is none of `LEVELS`.
         """
         if level not in LEVELS:
             raise LocalProtocolError(
@@ -419,11 +404,21 @@ class RequestContext:
             )
         session = self.session
         wanted = self.meta.get(LOG_LEVEL) if session is None else session.log_level
-        if wanted is None or not self._can_log or not self.is_open:
-            return
-        if LEVELS.index(level) < LEVELS.index(wanted):
-            return
-        params: dict[str, Any] = {"level": level}
-        if logger is not None:
-            params["logger"] = logger
-        self._notify("notifications/message", {**params, "data": data})
+        return (
+            wanted is not None
+            and self._can_log
+            and self.is_open
+            and LEVELS.index(level) >= LEVELS.index(wanted)
+        )
+
+    def log(self, level: str, data: Any, logger: str | None = None) -> None:
+        """Send a log message, if the client wants messages of that severity.
+
+        Raises:
+            LocalProtocolError: The level is none of `LEVELS`, or `data` is not JSON.
+        """
+        if self.wants_log(level):
+            named = {} if logger is None else {"logger": logger}
+            self._notify(
+                "notifications/message", {"level": level, **named, "data": data}
+            )

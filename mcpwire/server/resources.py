@@ -1,41 +1,33 @@
-"""The methods for resources: listed, read, subscribed to; by URI or by template.
+"""Resources and templates: made of functions and values, listed, read, subscribed to.
 
 A URI names the resource that was registered with it, else the first template that
-matches and whose function takes the values. What is not there, or not for who asks, is
-not found: both look the same.
-
-Resources and templates, made of functions and values.
+matches and whose function takes the values. What is not there, or not for the client,
+is not found: both look the same.
 """
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
 from mcpwire.errors import InvalidParams, ResourceNotFound, RPCError
-from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.server.authoring.results import resource_contents
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.components import (
+    EXCERPT,
     Component,
     check_options,
-    check_page_size,
     compose,
     list_page,
     name_of,
-    runs_in_thread,
 )
 from mcpwire.wire.uri_template import UriMatcher, UriTemplate, is_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from os import PathLike
 
-    from mcpwire.server.authoring.signature import Signature
-    from mcpwire.server.calling import Calling
-    from mcpwire.server.completions import Completer
+    from mcpwire.server.authoring.signature import Parameters, Signature
     from mcpwire.server.components import Handle, Table
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import RequestContext
@@ -53,11 +45,7 @@ __all__ = [
     "contents_of",
     "make_resource",
     "not_found",
-    "remake",
 ]
-
-EXCERPT: Final = 100
-"""How much of a URI an error message repeats."""
 
 CACHE_SCOPES: Final = ("public", "private")
 
@@ -75,21 +63,10 @@ class Resource(Component):
     contents: list[dict[str, Any]] = attrs.field(factory=list)
     """What it is, where no function makes that."""
 
-    function: Callable[..., Any] | None = None
-    """Makes what it is."""
-
-    signature: Signature | None = None
-    """The function's; without one it takes the values as texts, in a thread."""
-
-    runs_in_thread: bool = False
-
     mime_type: str | None = None
 
     hints: dict[str, Any] = attrs.field(factory=dict)
-    """How long and by whom what was read may be kept (2026-07-28)."""
-
-    options: dict[str, Any] = attrs.field(factory=dict)
-    """What it was registered with, for `replace`."""
+    """How long, and by which caches, what was read may be kept (2026-07-28)."""
 
 
 @attrs.define(eq=False, kw_only=True, repr=False)
@@ -103,9 +80,6 @@ class Template(Resource):
     suggestions: Mapping[str, Suggest] = attrs.field(factory=dict)
     """What completes its variables, where it can do so itself."""
 
-    completers: dict[str, Completer] = attrs.field(factory=dict)
-    """What was registered to complete its variables; see `completions`."""
-
     def arguments(self, uri: str) -> dict[str, Any] | None:
         """Return what its function takes for a URI; ``None``: it has no such resource.
 
@@ -115,7 +89,8 @@ class Template(Resource):
         if values is None or self.signature is None:
             return values
         try:
-            return self.signature.parameters.convert_strings(values)
+            parameters: Parameters = self.signature.parameters
+            return parameters.convert_strings(values)
         except BadArguments:
             return None
 
@@ -126,19 +101,7 @@ class Template(Resource):
 def make_resource(
     uri: str, target: Any, options: Mapping[str, Any]
 ) -> Resource | Template:
-    """Make a resource, or a template where the URI has braces.
-
-    Args:
-        uri: The URI, or the template.
-        target: The function that makes the value, or the value itself.
-        options: Those of `Server.resource`, and `unchecked`: names of the variables
-            whose values may lead anywhere (``..``, absolute paths).
-
-    Raises:
-        TypeError: The function cannot be read so; names it and why.
-        ValueError: The URI or an option is wrong; so says the `TemplateError` of a
-            template.
-    """
+    """Make a resource, or a template where the URI has braces."""
     check_options("resource", options)
     if "{" in uri or "}" in uri:
         return _template(uri, target, dict(options))
@@ -209,16 +172,13 @@ def _make(
     **more: Any,
 ) -> Any:
     (key,) = named.values()
-    signature = None
-    description = given.get("description")
+    function = signature = description = None
     mime_type = given.get("mime_type")
     if callable(target):
-        if not given.get("is_raw"):
+        function = target
+        if not given.get("is_raw"):  # else it takes the values as texts, in a thread
             signature = read_signature(target, structured=False)
-            more["runs_in_thread"] = runs_in_thread(signature, given.get("thread"))
-            if description is None:
-                description = signature.description
-        more |= {"function": target, "signature": signature}
+            description = signature.description
         name = given.get("name") or name_of(target)
     else:
         contents = contents_of(target, key, mime_type)
@@ -226,34 +186,28 @@ def _make(
         types = {each["mimeType"] for each in contents}
         mime_type = types.pop() if len(types) == 1 else None
         name = given.get("name") or key.rstrip("/").rpartition("/")[2] or key
-    return cls(
-        key=key,
-        definition=compose(
-            {**named, "name": name},
-            title=given.get("title"),
-            description=description,
-            mimeType=mime_type,
-            size=given.get("size"),
-            annotations=given.get("annotations"),
-            icons=given.get("icons") or (),
-            meta=given.get("meta"),
-        ),
-        scopes=frozenset(given.get("scopes", ())),
-        tags=frozenset(given.get("tags", ())),
-        visible=given.get("visible"),
+    definition = compose(
+        {**named, "name": name},
+        given,
+        description=description,
+        mimeType=mime_type,
+        size=given.get("size"),
+    )
+    hints = _hints(given)
+    return cls.of(
+        key,
+        definition,
+        given,
+        function,
+        signature,
         mime_type=mime_type,
-        hints=_hints(given),
-        options={**given, "name": name},
+        hints=hints,
         **more,
     )
 
 
 def contents_of(value: Any, uri: str, mime_type: str | None) -> list[dict[str, Any]]:
-    """Return a value as the contents of a resource; each says what it is.
-
-    Raises:
-        TypeError: It has no such form.
-    """
+    """Return a value as the contents of a resource; each says what it is."""
     contents = resource_contents(value, uri, mime_type)
     for each in contents:
         if "mimeType" not in each:
@@ -280,17 +234,6 @@ def _hints(given: Mapping[str, Any]) -> dict[str, Any]:
     return hints
 
 
-def remake(
-    resource: Resource, target: Any, changes: Mapping[str, Any]
-) -> Resource | Template:
-    """Make a resource like that one of another function or value."""
-    made = make_resource(resource.key, target, {**resource.options, **changes})
-    if isinstance(made, Template) and isinstance(resource, Template):
-        made.completers = resource.completers
-    made.calling = resource.calling
-    return made
-
-
 _MAX_TOLD: Final = 2_048
 """How long a URI may be that an error repeats as data."""
 
@@ -304,31 +247,21 @@ _MAX_SUBSCRIBED: Final = 8_192
 class Resources:
     """Answers for one server's resources.
 
-    Args:
-        table: What has a URI.
-        templates: What has a template.
-        calling: How functions are called.
-        page_size: How many of them one page of a list has; ``None``: all.
-
     Attributes:
         table: What has a URI.
         templates: What has a template.
-        completers: By template and variable, what was registered to complete it.
     """
 
     def __init__(
         self,
         table: Table[Resource],
         templates: Table[Template],
-        calling: Calling,
         *,
-        page_size: int | None = None,
+        page_size: int | None,
     ) -> None:
         self.table = table
         self.templates = templates
-        self._calling = calling
-        self.completers: dict[str, dict[str, Completer]] = {}
-        self._page_size = check_page_size(page_size)
+        self._page_size = page_size
 
     def __getitem__(self, uri: str) -> Handle[Any]:
         """Return the handle of a resource or template.
@@ -339,36 +272,16 @@ class Resources:
         return self.templates[uri] if uri in self.templates else self.table[uri]
 
     def __contains__(self, uri: object) -> bool:
-        """Tell whether there is a resource or template with that very text."""
         return uri in self.table or uri in self.templates
 
     def __len__(self) -> int:
-        """Return how many there are, hidden ones too."""
         return len(self.table) + len(self.templates)
 
     def add(self, uri: str, target: Any, **options: Any) -> Handle[Any]:
-        """Register a function or value; see `make_resource`."""
+        """Register a function or value; see `Server.add_resource`."""
         made = make_resource(uri, target, options)
-        if not isinstance(made, Template):
-            return self.table.add(made)
-        made.completers = self.completers.setdefault(uri, {})
-        return self.templates.add(made)
-
-    def add_file(
-        self, uri: str, path: str | PathLike[str], **options: Any
-    ) -> Handle[Any]:
-        """Register a file; see `directories.add_file`."""
-        from mcpwire.server.directories import add_file
-
-        return add_file(self, uri, path, **options)
-
-    def add_directory(
-        self, uri: str, path: str | PathLike[str], **options: Any
-    ) -> Handle[Any]:
-        """Register a folder; see `directories.add_directory`."""
-        from mcpwire.server.directories import add_directory
-
-        return add_directory(self, uri, path, **options)
+        table: Table[Any] = self.templates if isinstance(made, Template) else self.table
+        return table.add(made)
 
     def methods(self) -> dict[str, Handler]:
         """Return the handlers by method."""
@@ -400,38 +313,24 @@ class Resources:
         """Answer ``resources/read``."""
         uri = _uri(params)
         resource, arguments = self.find(uri, request)
-        contents = await self._contents(uri, resource, arguments, request)
+        if resource.function is None:
+            contents = [dict(each) for each in resource.contents]
+        else:
+            value = await resource.call(arguments, request)
+            contents = (
+                [] if value is None else contents_of(value, uri, resource.mime_type)
+            )
         if not contents:
             # 2026-07-28 server/resources, "Error Handling": no empty contents.
             raise not_found(uri)
         result = {"contents": contents, **resource.hints}
-        if result.get("cacheScope") == "public" and _is_private(self, request):
+        if result.get("cacheScope") == "public" and (
+            request.info.principal is not None
+            or self.table.depends_on_client()
+            or self.templates.depends_on_client()
+        ):
             result["cacheScope"] = "private"
         return result
-
-    async def _contents(
-        self,
-        uri: str,
-        resource: Resource,
-        arguments: dict[str, Any],
-        request: RequestContext,
-    ) -> list[dict[str, Any]]:
-        function, signature = resource.function, resource.signature
-        calling = resource.calling or self._calling  # of another server, if mounted
-        if function is None:
-            return [dict(each) for each in resource.contents]
-        if signature is None:
-            call = functools.partial(function, **arguments)
-            value = await calling.in_thread(call, request.info.owner)
-        else:
-            value = await calling.invoke(
-                signature,
-                function,
-                arguments,
-                request,
-                runs_in_thread=resource.runs_in_thread,
-            )
-        return [] if value is None else contents_of(value, uri, resource.mime_type)
 
     def find(
         self, uri: str, request: RequestContext
@@ -439,9 +338,9 @@ class Resources:
         """Return what answers for a URI, and what its function takes.
 
         Raises:
-            ResourceNotFound: Nothing does, for who asks.
+            ResourceNotFound: Nothing does, or the request may not see it.
             InvalidParams: It is no URI.
-            ScopeRequired: Who asks may not.
+            ScopeRequired: The principal lacks a scope.
         """
         found: Resource | None = self.table.get(uri, request)
         arguments: dict[str, Any] | None = {}
@@ -455,15 +354,15 @@ class Resources:
             if not is_uri(uri):
                 raise InvalidParams(f"params.uri is no URI: {uri[:EXCERPT]!r}")
             raise not_found(uri)
-        _check_scopes(found, request)
+        found.check_scopes(request)
         return found, arguments
 
     def find_template(self, uri: str, request: RequestContext) -> Template:
         """Return the template of that text, or the first that matches that URI.
 
         Raises:
-            InvalidParams: There is none, for who asks.
-            ScopeRequired: Who asks may not.
+            InvalidParams: There is none, or the request may not see it.
+            ScopeRequired: The principal lacks a scope.
         """
         found = self.templates.get(uri, request)
         if found is None:
@@ -473,7 +372,7 @@ class Resources:
                     break
         if found is None:
             raise InvalidParams(f"there is no template {uri[:EXCERPT]!r}")
-        _check_scopes(found, request)
+        found.check_scopes(request)
         return found
 
     def subscribe(
@@ -490,7 +389,7 @@ class Resources:
         return {}
 
     def watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
-        """Return those that are there for who asks.
+        """Return those that the request may see.
 
         Raises:
             InvalidParams: They are too many, or too long.
@@ -523,29 +422,12 @@ def _uri(params: Mapping[str, Any]) -> str:
 
 
 def check_watched(count: int, uri: str) -> None:
-    """Refuse what nobody needs: too many watched resources, or too long a URI.
-
-    Raises:
-        InvalidParams: So it is.
-    """
+    """Refuse what nobody needs: too many watched resources, or too long a URI."""
     if count > _MAX_SUBSCRIPTIONS or len(uri) > _MAX_SUBSCRIBED:
         raise InvalidParams(
             f"a client watches {_MAX_SUBSCRIPTIONS} resources at most, by "
             f"URIs of up to {_MAX_SUBSCRIBED} characters"
         )
-
-
-def _check_scopes(resource: Resource, request: RequestContext) -> None:
-    if resource.scopes and request.info.transport == "http":
-        check_scopes(request.info.principal, resource.scopes)
-
-
-def _is_private(resources: Resources, request: RequestContext) -> bool:
-    return (
-        request.info.principal is not None
-        or resources.table.depends_on_who_asks()
-        or resources.templates.depends_on_who_asks()
-    )
 
 
 def not_found(uri: str) -> ResourceNotFound:

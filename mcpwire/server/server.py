@@ -18,8 +18,9 @@ from mcpwire.server.dispatcher import Dispatcher
 from mcpwire.server.input_rounds import StateSealer
 from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.notifications import PROMPTS, RESOURCES, TOOLS
+from mcpwire.server.prompts import make_prompt
 from mcpwire.server.registry import FeatureRegistry
-from mcpwire.server.tools import ToolOptions
+from mcpwire.server.tools import make_tool
 from mcpwire.types import decode
 from mcpwire.types.lifecycle import Implementation
 from mcpwire.versions import REVISIONS, read_revisions
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
         PromptKeywords,
         ResourceKeywords,
         Table,
-        Tool,
         ToolKeywords,
         Visible,
     )
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from mcpwire.server.input_rounds import SingleUse
     from mcpwire.server.prompts import Prompt
     from mcpwire.server.resources import Resources
+    from mcpwire.server.tools import Tool
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.custom import ReceiveFn, SendFn
     from mcpwire.transports.memory import MemoryChannel
@@ -60,8 +61,6 @@ __all__ = [
     "SERVER_LIMITS",
     "Server",
 ]
-
-# ===== app
 
 SERVER_LIMITS: Final[Limits] = Limits(inbound=1_024)
 """The bounds of a `Server` that is given none: more requests at once than a client
@@ -90,8 +89,8 @@ class Server:
     told. One server object serves any number of connections, of both eras.
 
     Args:
-        name: Who it says it is.
-        version: Which one.
+        name: Its name, for programs.
+        version: Its version.
         title: Its name for people.
         description: What it is for.
         website_url: Where to read more.
@@ -104,14 +103,14 @@ class Server:
         revisions: What it speaks; all of them by default.
         page_size: How many components one page of a list has; ``None``: all of them.
         visible: Takes a `Context` and a component; whether that component is there for
-            who asks. Lists and uses agree.
+            the request. Lists and uses agree.
         on_duplicate: What comes of a second component with the same name: ``"error"``,
             ``"replace"`` or ``"ignore"``.
         state_keys: Secrets that seal what a client of 2026-07-28 keeps for us between
             the rounds of a call, the newest first. Several processes behind one URL
             need the same; without any a random one is made.
         single_use: Remembers which of those sealed states were used, so that none is
-            used twice, such as a `MemorySingleUse`. A client whose connection broke
+            used twice, such as a `MemorySingleUse`. After a broken connection a client
             cannot go on with its call then, so ``None``, the default, lets a state be
             used again until it expires.
         ask_timeout: How long a client may take to answer a question, in seconds.
@@ -120,7 +119,7 @@ class Server:
         coerce: Whether arguments of a wrong type are converted where that is plain.
         validate_output: Whether structured results are held against the schema of
             their tool before they leave.
-        auth: Who may ask over HTTP.
+        auth: Protects it over HTTP; ``None``: everybody may use it.
         extensions: `Tasks`, `Skills` and others.
 
     Raises:
@@ -168,10 +167,8 @@ class Server:
             Implementation,
             compose(
                 {"name": name, "version": version},
-                title=title,
-                description=description,
+                {"title": title, "description": description, "icons": icons},
                 websiteUrl=website_url,
-                icons=icons,
             ),
         )
         self._instructions = instructions
@@ -180,7 +177,7 @@ class Server:
         self._built: Dispatcher | None = None
         self._services = Services(
             server=self,
-            keeper=StateSealer(
+            sealer=StateSealer(
                 state_keys, rounds=limits.input_rounds, single_use=single_use
             ),
         )
@@ -192,15 +189,17 @@ class Server:
             page_size=page_size,
             thread_limit=thread_limit,
             listens=limits.listens,
-            tool_options=ToolOptions(
-                coerce=coerce, timeout=tool_timeout, validate_output=validate_output
+            make_tool=partial(
+                make_tool,
+                coerce=coerce,
+                timeout=check_timeout(tool_timeout, "tool_timeout"),
+                validate_output=validate_output,
             ),
         )
         for extension in extensions:
             self.extend(extension)
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<Server {self.name!r} {self.version}>"
 
     @asynccontextmanager
@@ -310,7 +309,7 @@ class Server:
             TypeError: The function and the URI do not fit; names the parameter.
             ValueError: The URI or an option is wrong, or the URI is taken.
         """
-        return self._features.added(self.resources.add(uri, content, **options))
+        return self.resources.add(uri, content, **options)
 
     @overload
     def prompt(self, function: F, /) -> F: ...
@@ -341,7 +340,7 @@ class Server:
             TypeError: The function cannot be a prompt; names the parameter and why.
             ValueError: An option is wrong, or the name is taken.
         """
-        return self._features.added(self._features.prompts.add(function, **options))
+        return self.prompts.add(make_prompt(function, options))
 
     def completion(self, reference: str, argument: str) -> Callable[[F], F]:
         """Register a function that completes an argument.
@@ -373,7 +372,9 @@ class Server:
         Raises:
             ValueError: The URI or an option is wrong, or the URI is taken.
         """
-        return self._features.added(self.resources.add_file(uri, path, **options))
+        from mcpwire.server.directories import add_file
+
+        return add_file(self.resources, uri, path, **options)
 
     def add_directory(
         self, uri: str, path: str | PathLike[str], **options: Unpack[DirectoryKeywords]
@@ -383,7 +384,9 @@ class Server:
         Raises:
             ValueError: The URI or an option is wrong, or the URI is taken.
         """
-        return self._features.added(self.resources.add_directory(uri, path, **options))
+        from mcpwire.server.directories import add_directory
+
+        return add_directory(self.resources, uri, path, **options)
 
     # Changes...
 

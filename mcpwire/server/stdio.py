@@ -154,7 +154,7 @@ def run_stdio(dispatcher: Dispatcher, *, around: Around = nullcontext) -> int:
     process: then this does not return.
 
     Args:
-        dispatcher: Who answers.
+        dispatcher: Answers the requests.
         around: Gives what is entered before and left behind serving, on its loop.
     """
     _say_that_it_waits()

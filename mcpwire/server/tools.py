@@ -5,38 +5,37 @@ from __future__ import annotations
 import logging
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import attrs
 
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
 from mcpwire.limits import check_timeout
-from mcpwire.server.auth.resource_server import check_scopes
+from mcpwire.protocol.http_headers import find_param_headers
 from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
-from mcpwire.server.calling import Slots
+from mcpwire.server.calling import Prepared, Slots
 from mcpwire.server.components import (
-    Tool,
+    EXCERPT,
+    Component,
     check_options,
     compose,
     list_page,
     name_of,
-    runs_in_thread,
 )
 from mcpwire.server.dispatcher import tool_failure
 from mcpwire.versions import REVISIONS
-from mcpwire.wire.headers import find_param_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpwire.server.authoring.signature import Signature
-    from mcpwire.server.calling import Calling, Prepared
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.components import Table
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.server.request import RequestContext
-    from mcpwire.wire.headers import ParamHeader
 
-__all__ = ["TASK_SUPPORT", "ToolOptions", "Tools"]
+__all__ = ["TASK_SUPPORT", "Tool", "Tools", "make_tool"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -47,89 +46,93 @@ TASK_SUPPORT: Final = ("forbidden", "optional", "required")
 
 _NOV_2025: Final = REVISIONS[3]
 
-EXCERPT: Final = 100
-"""How much of a name that the client chose an error message repeats."""
+
+@attrs.define(eq=False, kw_only=True, repr=False)
+class Tool(Component):
+    """A function that a model may call."""
+
+    kind: ClassVar[str] = "tool"
+
+    timeout: float | None = None
+    """How long a call may take, in seconds."""
+
+    slots: Slots | None = None
+    """Bounds how many calls run at once."""
+
+    is_direct: bool = False
+    """Whether a call is no more than awaiting the function with its arguments."""
+
+    task: str = "forbidden"
+    """Whether calls may (``"optional"``) or must (``"required"``) be tasks."""
+
+    param_headers: tuple[ParamHeader, ...] = ()
+    """Which arguments HTTP repeats in header fields, from 2026-07-28 on."""
 
 
-class ToolOptions:
-    """Makes tools of functions, by the settings of one server."""
+def make_tool(
+    function: Callable[..., Any],
+    options: Mapping[str, Any],
+    *,
+    coerce: bool,
+    timeout: float | None,
+    validate_output: bool,
+) -> Tool:
+    """Make a tool; the options are those of `Server.tool`, the rest its defaults.
 
-    def __init__(
-        self, *, coerce: bool, timeout: float | None, validate_output: bool
-    ) -> None:
-        self._coerce = coerce
-        self._validate_output = validate_output
-        self._timeout = check_timeout(timeout, "tool_timeout")
-
-    def make(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
-        """Make a tool; the options are those of `Server.tool`.
-
-        Raises:
-            TypeError: The function cannot be a tool; names it and why.
-            ValueError: So it is with an option.
-        """
-        check_options("tool", options)
-        given = dict(options)
-        name = given.get("name") or name_of(function)
-        if _NAME.fullmatch(name) is None:
-            raise ValueError(
-                f"a tool's name must be 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.', "
-                f"got {name[:EXCERPT]!r}"
-            )
-        coerce = given.get("coerce")
-        signature = read_signature(
-            function,
-            coerce=self._coerce if coerce is None else coerce,
-            input_schema=given.get("input_schema"),
-            output_schema=given.get("output_schema"),
-            structured=given.get("structured"),
-            validate=self._validate_output,
+    Raises:
+        TypeError: The function cannot be a tool; names it and why.
+        ValueError: An option is wrong.
+    """
+    check_options("tool", options)
+    given = dict(options)
+    name = given.get("name") or name_of(function)
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(
+            f"a tool's name must be 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.', "
+            f"got {name[:EXCERPT]!r}"
         )
-        task = given.get("task", "forbidden")
-        if task not in TASK_SUPPORT:
-            raise ValueError(f"task must be one of {TASK_SUPPORT}, got {task!r}")
-        schema = signature.parameters.schema
-        try:
-            headers = find_param_headers(schema)
-        except InvalidMessage as error:
-            raise ValueError(f"tool {name!r}: {error}") from error
-        timeout = given.get("timeout")
-        timeout = self._timeout if timeout is None else check_timeout(timeout)
-        slots = _slots(given.get("concurrency"))
-        return Tool(
-            key=name,
-            definition=self._definition(name, signature, given, task),
-            scopes=frozenset(given.get("scopes", ())),
-            tags=frozenset(given.get("tags", ())),
-            visible=given.get("visible"),
-            function=function,
-            signature=signature,
-            runs_in_thread=runs_in_thread(signature, given.get("thread")),
-            timeout=timeout,
-            slots=slots,
-            is_direct=signature.is_async
-            and not signature.injected
-            and timeout is None
-            and slots is None,
-            task=task,
-            param_headers=headers,
-            options={**given, "name": name},
-        )
-
-    def _definition(
-        self, name: str, signature: Signature, given: Mapping[str, Any], task: str
-    ) -> dict[str, Any]:
-        description = given.get("description")
-        return compose(
-            {"name": name, "inputSchema": signature.parameters.schema},
-            title=given.get("title"),
-            description=signature.description if description is None else description,
-            outputSchema=signature.returns.schema,
-            execution=None if task == "forbidden" else {"taskSupport": task},
-            annotations=given.get("annotations"),
-            icons=given.get("icons") or (),
-            meta=given.get("meta"),
-        )
+    given_coerce = given.get("coerce")
+    signature = read_signature(
+        function,
+        coerce=coerce if given_coerce is None else given_coerce,
+        input_schema=given.get("input_schema"),
+        output_schema=given.get("output_schema"),
+        structured=given.get("structured"),
+        validate=validate_output,
+    )
+    task = given.get("task", "forbidden")
+    if task not in TASK_SUPPORT:
+        raise ValueError(f"task must be one of {TASK_SUPPORT}, got {task!r}")
+    schema = signature.parameters.schema
+    try:
+        headers = find_param_headers(schema)
+    except InvalidMessage as error:
+        raise ValueError(f"tool {name!r}: {error}") from error
+    if given.get("timeout") is not None:
+        timeout = check_timeout(given["timeout"])
+    slots = _slots(given.get("concurrency"))
+    definition = compose(
+        {"name": name, "inputSchema": schema},
+        given,
+        description=signature.description,
+        outputSchema=signature.returns.schema,
+        execution=None if task == "forbidden" else {"taskSupport": task},
+    )
+    return Tool.of(
+        name,
+        definition,
+        given,
+        function,
+        signature,
+        timeout=timeout,
+        slots=slots,
+        is_direct=signature.is_async
+        and not signature.injected
+        and timeout is None
+        and slots is None,
+        task=task,
+        param_headers=headers,
+    )
 
 
 def _slots(concurrency: int | None) -> Slots | None:
@@ -141,19 +144,11 @@ def _slots(concurrency: int | None) -> Slots | None:
 
 
 class Tools:
-    """Answers for one server's tools.
+    """Answers for one server's tools."""
 
-    Attributes:
-        table: The tools.
-        tasks: Makes tasks of calls, where the server has that extension.
-    """
-
-    def __init__(
-        self, table: Table[Tool], calling: Calling, *, page_size: int | None
-    ) -> None:
+    def __init__(self, table: Table[Tool], *, page_size: int | None) -> None:
         self.table = table
         self.tasks: Tasks | None = None
-        self._calling = calling
         self._page_size = page_size
 
     def methods(self) -> dict[str, Handler]:
@@ -200,46 +195,53 @@ class Tools:
         tool = self.table.public.get(name) if type(name) is str else None
         if tool is None:
             tool = self._find(params, request)
-        if tool.scopes and request.info.transport == "http":
-            check_scopes(request.info.principal, tool.scopes)
+        if tool.scopes:
+            tool.check_scopes(request)
         signature = tool.signature
         try:
             arguments = signature.parameters.convert(params.get("arguments"))
         except BadArguments as error:
             raise _refusal(error, request) from error
-        calling = tool.calling or self._calling  # of another server, if mounted
+        calling = tool.calling  # of another server, if mounted
         if tool.is_direct and self.tasks is None:
-            with calling.context_of(request):  # as `entered`
+            with calling.context_of(request):
                 value = await tool.function(**arguments)
             return tool_result(value, signature.returns, request.revision)
-        prepared = calling.prepare(signature, tool.function, arguments)
+        prepared = Prepared(calling, signature, tool.function, arguments)
         try:
-            if prepared.needs_making:
-                await prepared.make(calling.context_of(request))
+            await prepared.make(request)
             if self.tasks is not None and may_be_task:
-                run = _Body(self, tool, prepared)
+                run = partial(self._run_and_close, tool, prepared)
                 task = await self.tasks.intercept(tool, params, request, run)
                 if task is not None:
                     return task  # which closes what is prepared
-            result = await self.run(tool, prepared, request)
+        except BaseException as error:
+            await prepared.close(error)
+            raise
+        return await self._run_and_close(tool, prepared, request)
+
+    async def _run_and_close(
+        self, tool: Tool, prepared: Prepared, request: RequestContext
+    ) -> dict[str, Any]:
+        try:
+            result = await self._run(tool, prepared, request)
         except BaseException as error:
             await prepared.close(error)
             raise
         await prepared.close()
         return result
 
-    async def run(
+    async def _run(
         self, tool: Tool, prepared: Prepared, request: RequestContext
     ) -> dict[str, Any]:
         """Call the function and return the result that its value makes."""
-        context = (tool.calling or self._calling).context_of(request)
         slots = None if tool.slots is None else tool.slots.here()
         owner = "" if slots is None else request.info.owner
         if slots is not None:
             await slots.acquire(owner)
         try:
             value = await prepared.call(
-                context, runs_in_thread=tool.runs_in_thread, timeout=tool.timeout
+                request, runs_in_thread=tool.runs_in_thread, timeout=tool.timeout
             )
         finally:
             if slots is not None:
@@ -255,25 +257,6 @@ class Tools:
         if tool is None:
             raise InvalidParams(f"there is no tool {name[:EXCERPT]!r}")
         return tool
-
-
-class _Body:
-    """What a task runs: the function, with what was made for it, and then its end."""
-
-    def __init__(self, tools: Tools, tool: Tool, prepared: Prepared) -> None:
-        self._tools = tools
-        self._tool = tool
-        self._prepared = prepared
-
-    async def __call__(self, request: RequestContext) -> dict[str, Any]:
-        prepared = self._prepared
-        try:
-            result = await self._tools.run(self._tool, prepared, request)
-        except BaseException as error:
-            await prepared.close(error)
-            raise
-        await prepared.close()
-        return result
 
 
 def _refusal(error: BadArguments, request: RequestContext) -> Exception:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcpwire.group.base import GroupBase
 from mcpwire.sync._facade import Owner, Reader, Stream
 from mcpwire.sync._made import Client
-from mcpwire.tools.reading import Reading
+from mcpwire.tools.toolset import Reading
 from mcpwire.types import UNSET
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@
 `Issuer`            an authorization server that lets everybody in
 `FaultyStdio`       a real server behind pipes that lose, spoil and delay
 `leak_check`        what was left open: descriptors, children, threads, tasks
-`VirtualClockLoop`  an event loop whose timers take no time
+`VirtualClockLoop`  an event loop with timers that take no time
 ==================  ============================================================
 
 ``mcpwire.testing.pytest_plugin`` has fixtures for pytest. Names are imported when they
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         scripted_command,
         text,
     )
-    from mcpwire.testing.splits import at_random
+    from mcpwire.testing.wire import at_random
 
 _EXPORTS: Final = {
     "mcpwire.testing.asgi": ("AsgiTransport",),
@@ -77,7 +77,7 @@ _EXPORTS: Final = {
         "scripted_command",
         "text",
     ),
-    "mcpwire.testing.splits": ("at_random",),
+    "mcpwire.testing.wire": ("at_random",),
 }
 
 _MODULE_OF: Final = {

@@ -22,21 +22,28 @@ from collections import deque
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.testing.lifespan import ASGI, GRACE_S, Lifespan, awaited
-
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
     from typing import Self
 
-    # It need not be one, and httpx is imported by whoever uses it.
+    # The transport need not be one; a program that uses it imports httpx.
     from httpx import AsyncBaseTransport as Base
     from httpx import Request, Response
 
-    from mcpwire.testing.lifespan import Application, Event
+    Event = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Event]]
+    Send = Callable[[Event], Awaitable[None]]
+    Application = Callable[[Event, Receive, Send], Awaitable[None]]
 else:
     Base = object
 
-__all__ = ["AsgiTransport"]
+__all__ = [
+    "ASGI",
+    "GRACE_S",
+    "AsgiTransport",
+    "Lifespan",
+    "awaited",
+]
 
 logger = logging.getLogger("mcpwire")
 
@@ -189,7 +196,7 @@ class _Exchange:
         self.is_gone = False
 
     def _tell(self) -> None:
-        """Wake all who wait for anything; each looks whether it is there."""
+        """Wake all waiting tasks; each checks its condition again."""
         self._changed.set()
         self._changed.clear()
 
@@ -321,3 +328,88 @@ def _stream_class(library: Any) -> Any:
             self._exchange.leave()
 
     return Stream
+
+
+logger = logging.getLogger("mcpwire")
+
+GRACE_S: Final = 1.0
+"""How long requests may take to end when their client is gone for good."""
+
+END_S: Final = 10.0
+"""How long the application may take to end."""
+
+ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
+
+
+async def awaited(running: Awaitable[None]) -> None:
+    """Make a coroutine of anything that can be awaited: tasks need one."""
+    await running
+
+
+class Lifespan:
+    """Starts and ends an application, where it wants to hear of that."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self.state: dict[str, Any] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._started: asyncio.Future[None] | None = None
+        self._stopped = asyncio.Event()
+
+    async def start(self) -> None:
+        """Start it, once; other callers wait for that.
+
+        Raises:
+            RuntimeError: It says that it could not start.
+        """
+        if self._task is None:
+            loop = asyncio.get_running_loop()
+            self._started = loop.create_future()
+            self._stopped.clear()
+            self._events.put_nowait({"type": "lifespan.startup"})
+            scope = {"type": "lifespan", "asgi": dict(ASGI), "state": self.state}
+            running = self._app(scope, self._events.get, self._send)
+            self._task = loop.create_task(awaited(running), name="mcpwire-lifespan")
+            self._task.add_done_callback(self._ended)
+        assert self._started is not None
+        await asyncio.shield(self._started)
+
+    async def stop(self) -> None:
+        """End it, where it has been started."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        assert self._started is not None
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        both = {task, stopped}
+        if self._started.done():  # or there is nothing to wait for
+            self._events.put_nowait({"type": "lifespan.shutdown"})
+            await asyncio.wait(both, timeout=END_S, return_when=asyncio.FIRST_COMPLETED)
+        for each in both:
+            each.cancel()
+        await asyncio.wait(both, timeout=GRACE_S)
+        while not self._events.empty():
+            self._events.get_nowait()
+
+    async def _send(self, event: Event) -> None:
+        assert self._started is not None
+        kind = event["type"]
+        if kind == "lifespan.startup.complete" and not self._started.done():
+            self._started.set_result(None)
+        elif kind == "lifespan.startup.failed" and not self._started.done():
+            said = event.get("message") or "the ASGI application could not start"
+            self._started.set_exception(RuntimeError(said))
+        else:
+            if kind == "lifespan.shutdown.failed":
+                said = event.get("message")
+                logger.error("the ASGI application failed to end: %s", said)
+            self._stopped.set()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Go on where the application knows no lifespan, as servers do."""
+        assert self._started is not None
+        if not task.cancelled():
+            task.exception()
+        if not self._started.done():
+            self._started.set_result(None)

@@ -24,13 +24,12 @@ from mcpwire.testing.messages import (
     plain,
     refusal_of,
 )
-from mcpwire.testing.splits import cut
+from mcpwire.testing.wire import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpwire.testing.splits import Split
-    from mcpwire.testing.wire import Wire
+    from mcpwire.testing.wire import Split, Wire
 
 __all__ = ["PATIENCE_S", "ScriptedPeer"]
 
@@ -42,10 +41,10 @@ class ScriptedPeer:
     """Sends what it is told to and answers by a table; see `ScriptedServer`.
 
     What the table does not answer waits for `receive`: notifications, answers to our
-    own requests, and requests whose outcome is `SILENCE`.
+    own requests, and requests with the outcome `SILENCE`.
 
     Args:
-        answers: Outcomes by method (see `mcpwire.testing.messages`).
+        answers: Outcomes by method (see `mcpwire.testing.scripted`).
         split: How every message is cut, unless `send` or `send_bytes` say otherwise.
         turns: Turns of the loop before each part, at least one.
 
@@ -88,7 +87,7 @@ class ScriptedPeer:
     def send_bytes(
         self, data: bytes, *, split: Split = None, turns: int | None = None
     ) -> None:
-        """Send exactly these bytes, in these parts (see `mcpwire.testing.splits`).
+        """Send exactly these bytes, in these parts (see `mcpwire.testing.wire`).
 
         Where `split` or `turns` is left out, the peer's own counts.
 
@@ -175,7 +174,7 @@ class ScriptedPeer:
         )
 
     async def closed(self, *, timeout: float = PATIENCE_S) -> None:
-        """Wait until the connection is closed, whoever closes it.
+        """Wait until the connection is closed by either side.
 
         Raises:
             AssertionError: It was not in time.
@@ -280,7 +279,7 @@ class ScriptedPeer:
         self._wake()
 
     def wire_ended(self, wire: Wire) -> None:
-        """The connection is over, whoever ended it."""
+        """Take note of the end of the connection, from either side."""
         self._wake()
 
     def _use(self, wire: Wire) -> None:
@@ -367,7 +366,7 @@ def _call(script: Callable[[Message], Any], request: Message) -> Any:
         outcome = script(request)
     except RPCError as error:
         return error
-    except Exception as error:  # noqa: BLE001 - must reach who waits for the answer
+    except Exception as error:  # noqa: BLE001 - must reach the waiting caller
         return RPCError(f"the script raised {error!r}", code=-32603)
     if inspect.iscoroutine(outcome):
         outcome.close()

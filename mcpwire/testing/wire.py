@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections import deque
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mcpwire.errors import MCPError
 from mcpwire.protocol.http_reply import Reply, Request
@@ -22,8 +25,6 @@ from mcpwire.versions import find_revision
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from mcpwire.errors import TransportError
     from mcpwire.limits import Limits
     from mcpwire.transports.base import Inbound
@@ -31,17 +32,27 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.streamable import HttpChannel
     from mcpwire.wire.jsonrpc import Line
 
-__all__ = ["ChannelWire", "HttpWire", "MemoryWire", "Wire", "WireOwner"]
+
+__all__ = [
+    "ChannelWire",
+    "HttpWire",
+    "MemoryWire",
+    "Split",
+    "Wire",
+    "WireOwner",
+    "at_random",
+    "cut",
+]
 
 
 class WireOwner(Protocol):
-    """Who hears what comes over a wire."""
+    """The receiver of a wire's messages."""
 
     def wire_received(self, wire: Wire, data: bytes) -> None:
         """Bytes came."""
 
     def wire_ended(self, wire: Wire) -> None:
-        """The connection is over, whoever ended it."""
+        """Take note of the end of the connection, from either side."""
 
 
 class Wire:
@@ -164,7 +175,7 @@ class Wire:
 
 
 class _NearEnd(MemoryChannel):
-    """A client's end of a connection in memory whose far end is a `MemoryWire`."""
+    """A client's end of a connection in memory to a `MemoryWire`."""
 
     def __init__(self, wire: MemoryWire, inbound: Inbound, **options: Any) -> None:
         super().__init__(inbound, **options)
@@ -217,7 +228,7 @@ class MemoryWire(Wire):
 
 
 class ChannelWire(Wire):
-    """A connection over a channel whose messages pass us as bytes.
+    """A connection over a channel of messages as bytes.
 
     It is the channel's `Inbound` too, which hears nothing but its end.
 
@@ -280,22 +291,19 @@ class ChannelWire(Wire):
 class _RawReply(Reply):
     """What comes back to one request, each message as bytes and unchecked."""
 
-    __slots__ = ("_passes", "deadline", "id")
-
-    _takes_json = True
+    id: Any
 
     def __init__(
         self, owner: HttpChannel, what: str, passes: Callable[[_RawReply, bytes], None]
     ) -> None:
-        super().__init__(owner, what)
+        super().__init__(owner, "stream" if what == "GET" else "call", what)
         self._passes = passes
-        self.deadline = None
-        self.id: Any = None
+        self.id = None
 
     def _judge_head(self) -> None:
         self.is_over = self.status == 202 or self.what == "GET"
 
-    def _complete(self, body: Line) -> None:
+    def _take_body(self, body: Line) -> None:
         self._passes(self, bytes(body) or b"HTTP %d" % self.status)
 
     def _take_message(self, data: Line) -> None:
@@ -400,7 +408,7 @@ def _message(data: bytes) -> dict[str, Any]:
 
 
 def _addressed(data: bytes, id: Any) -> bytes:
-    """Return what came as a message to whoever made the request with that id."""
+    """Return the message to the maker of the request with that id."""
     message = _message(data)
     if "jsonrpc" not in message:
         text = data[:200].decode("utf-8", "replace")
@@ -408,3 +416,56 @@ def _addressed(data: bytes, id: Any) -> bytes:
     elif message.get("id") is not None or "error" not in message:
         return data
     return encode({**message, "id": id})
+
+
+Split: TypeAlias = int | Iterable[int] | Callable[[bytes], Iterable[bytes]] | None
+
+
+def cut(data: bytes, split: Split) -> list[bytes]:
+    """Return the bytes in the parts that a split asks for; none of them is empty.
+
+    Offsets beyond the bytes are left out.
+
+    Raises:
+        ValueError: The size is below one, or a function's parts are not the bytes.
+    """
+    if split is None:
+        parts = [data]
+    elif isinstance(split, int):
+        if split < 1:
+            raise ValueError(f"a part has at least one byte, got {split!r}")
+        parts = [data[i : i + split] for i in range(0, len(data), split)]
+    elif callable(split):
+        parts = list(split(data))
+        if b"".join(parts) != data:
+            raise ValueError(f"the parts of {split!r} are not the bytes it was given")
+    else:
+        size = len(data)
+        places = {place + size if place < 0 else place for place in split}
+        inside = sorted(place for place in places if 0 < place < size)
+        parts = [data[a:b] for a, b in pairwise([0, *inside, size])]
+    return [part for part in parts if part]
+
+
+def at_random(seed: int, longest: int = 16) -> Callable[[bytes], list[bytes]]:
+    """Return a split into parts of 1 to `longest` bytes: by a seed always the same.
+
+    What it returns goes on with its own chance from one message to the next.
+
+    Raises:
+        ValueError: `longest` is below one.
+    """
+    if longest < 1:
+        raise ValueError(f"a part has at least one byte, got longest={longest!r}")
+    chance = random.Random(seed)  # noqa: S311 - to repeat a test, not to keep a secret
+
+    def split(data: bytes) -> list[bytes]:
+        parts = []
+        start = 0
+        while start < len(data):
+            end = start + chance.randint(1, longest)
+            parts.append(data[start:end])
+            start = end
+        return parts
+
+    return split

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from mcpwire.tools.results import flatten
     from mcpwire.tools.rules import ServerRules
     from mcpwire.tools.toolset import ToolSet
-    from mcpwire.tools.transforms import ToolTransform
-    from mcpwire.tools.view import ToolCall, ToolView
+    from mcpwire.tools.transforms import ToolCall, ToolTransform, ToolView
 
 __all__ = [
     "CatalogEntry",
@@ -33,12 +32,12 @@ __all__ = [
 _MODULES: Final = {
     "CatalogEntry": "mcpwire.tools.catalog",
     "ServerRules": "mcpwire.tools.rules",
-    "ToolCall": "mcpwire.tools.view",
+    "ToolCall": "mcpwire.tools.transforms",
     "ToolLock": "mcpwire.tools.lock",
     "ToolOptions": "mcpwire.tools.options",
     "ToolSet": "mcpwire.tools.toolset",
     "ToolTransform": "mcpwire.tools.transforms",
-    "ToolView": "mcpwire.tools.view",
+    "ToolView": "mcpwire.tools.transforms",
     "flatten": "mcpwire.tools.results",
 }
 

@@ -18,7 +18,7 @@ from mcpwire.types.tools import Tool
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcpwire.tools.view import ToolView
+    from mcpwire.tools.transforms import ToolView
     from mcpwire.types import CallToolResult
     from mcpwire.types.tools import ToolAnnotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mcpwire.tools.lock import ToolLock
     from mcpwire.tools.rules import Confirm, Patterns, TraceContext
-    from mcpwire.tools.view import ToolCall
+    from mcpwire.tools.transforms import ToolCall
 
     Approve: TypeAlias = Callable[[ToolCall], Any]
 

@@ -12,11 +12,12 @@ Trace context of calls goes along in `_meta`, and where that is wanted as an arg
 from __future__ import annotations
 
 import fnmatch
+import re
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.types.meta import TRACE_KEYS, is_trace_value
+from mcpwire.types._base import TRACE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,6 +29,7 @@ __all__ = [
     "ServerRules",
     "as_patterns",
     "first_match",
+    "is_trace_value",
     "with_trace_argument",
     "with_trace_meta",
 ]
@@ -118,6 +120,55 @@ class ServerRules(Rules):
 
     trace_argument: str | None = None
     """The argument that repeats it; ``None``: as for all servers."""
+
+
+# --- trace context
+
+# W3C Trace Context: versions to come may add fields behind the four of version 00.
+_TRACEPARENT: Final = (
+    r"(?!ff)([0-9a-f]{2})-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
+)
+_TRACESTATE_MEMBER: Final = (
+    r"([a-z0-9][a-z0-9_*/@-]{0,255})=[ -+\--<>-~]{0,255}[!-+\--<>-~]"
+)
+_TRACESTATE_MEMBERS_MAX: Final = 32
+
+_NAME: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_BAGGAGE_VALUE: Final = r"[!#-+\--:<-\[\]-~]*"
+_BAGGAGE_MEMBER: Final = (
+    rf"{_NAME}[ \t]*=[ \t]*{_BAGGAGE_VALUE}"
+    rf"(?:[ \t]*;[ \t]*{_NAME}(?:[ \t]*=[ \t]*{_BAGGAGE_VALUE})?)*"
+)
+
+
+def is_trace_value(key: str, value: object) -> bool:
+    """Tell whether W3C allows the value for that key of `TRACE_KEYS`."""
+    return isinstance(value, str) and _TRACE_RULES[key](value)
+
+
+def _is_traceparent(value: str) -> bool:
+    match = re.fullmatch(_TRACEPARENT, value)
+    return match is not None and (match[1] != "00" or match[2] is None)
+
+
+def _is_tracestate(value: str) -> bool:
+    # Empty members are allowed and say nothing.
+    members = [member for each in value.split(",") if (member := each.strip(" \t"))]
+    matches = [re.fullmatch(_TRACESTATE_MEMBER, member) for member in members]
+    keys = {match[1] for match in matches if match is not None}
+    return len(members) == len(keys) <= _TRACESTATE_MEMBERS_MAX
+
+
+def _is_baggage(value: str) -> bool:
+    members = [each.strip(" \t") for each in value.split(",")]
+    return all(re.fullmatch(_BAGGAGE_MEMBER, member) for member in members)
+
+
+_TRACE_RULES: Final[Mapping[str, Callable[[str], bool]]] = {
+    "traceparent": _is_traceparent,
+    "tracestate": _is_tracestate,
+    "baggage": _is_baggage,
+}
 
 
 SPANS: Final = ("traceparent", "tracestate")

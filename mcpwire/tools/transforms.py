@@ -12,12 +12,34 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.tools.rules import as_patterns
+from mcpwire.tools.catalog import SideEffects
+from mcpwire.tools.lock import fingerprint
+from mcpwire.tools.results import EXTRAS
+from mcpwire.tools.rules import ServerRules, as_patterns, first_match
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ToolTransform", "check_arguments", "object_schema", "without"]
+    from mcpwire.tools.names import NameTable, Owner
+    from mcpwire.tools.options import Options
+    from mcpwire.tools.results import Extra
+    from mcpwire.types import Tool
+
+
+__all__ = [
+    "PREVIEW",
+    "Built",
+    "Listed",
+    "ToolCall",
+    "ToolTransform",
+    "ToolView",
+    "build",
+    "check_arguments",
+    "key_of",
+    "object_schema",
+    "preview",
+    "without",
+]
 
 EMPTY_SCHEMA: Final = {"type": "object", "properties": {}}
 
@@ -164,3 +186,252 @@ class ToolTransform:
         if name not in self.defaults or not isinstance(property_, dict):
             return property_
         return {**property_, "default": self.defaults[name]}
+
+
+PREVIEW: Final = 80
+"""How many characters of an argument are shown."""
+
+TELLING: Final = ("path", "query", "sql", "url", "name", "id", "command", "input")
+"""The arguments that say most about a call, the most telling first."""
+
+
+def preview(arguments: Mapping[str, Any] | None, length: int = PREVIEW) -> str:
+    """Return the argument that says most, on one line; empty where there is none."""
+    given = arguments or {}
+    texts = [given.get(name) for name in TELLING] + list(given.values())
+    found = next((text for text in texts if isinstance(text, str) and text), "")
+    # Names and texts come from models and servers, and may drive a terminal.
+    start = found[: 4 * length]
+    line = "".join(each if each.isprintable() else " " for each in start)
+    line = " ".join(line.split())
+    is_whole = len(line) <= length and len(found) == len(start)
+    return line if is_whole else f"{line[: length - 3]}..."
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ToolView:
+    """A tool of one of the servers, as a model sees it."""
+
+    name: str
+    """What it is called here; no other tool is called so."""
+
+    server: str
+    """The server's name here."""
+
+    tool: str
+    """What the server calls it."""
+
+    definition: Tool
+    """What the server says of it, untouched."""
+
+    title: str
+    """What to show to people."""
+
+    description: str
+    """What it does, for a model; empty where nobody says."""
+
+    input_schema: dict[str, Any]
+    """The JSON Schema of the arguments that a caller gives."""
+
+    group: str
+    """The `group` of its `_meta`, else the server's name. Each server says what it
+    likes: it sorts tools, and says nothing of what they may do."""
+
+    needs_confirmation: bool = False
+    """Whether somebody has to confirm each call."""
+
+    trusted: bool = False
+    """Whether what the server says of side effects is believed."""
+
+    rules: ServerRules
+    """What holds for this server's tools alone."""
+
+    transform: ToolTransform | None = None
+    extra: Extra | None = None
+    """What it really is, where it is no tool of the server."""
+
+    @property
+    def side_effects(self) -> SideEffects:
+        """What it may do to the world, as far as its server says."""
+        return SideEffects.of(self.definition.annotations, trusted=self.trusted)
+
+    @property
+    def display_name(self) -> str:
+        """One line for people: where it is and what it is called there."""
+        return f"[MCP] {self.server}.{self.tool}"
+
+    def __repr__(self) -> str:
+        """Return one readable line."""
+        return f"<ToolView {self.name!r}: {self.tool!r} of {self.server!r}>"
+
+
+@attrs.frozen(eq=False)
+class ToolCall:
+    """A call that is about to be made: what `approve` is asked about."""
+
+    view: ToolView
+
+    arguments: dict[str, Any] | None
+    """What the server would get."""
+
+    confirmed: bool = False
+    """Whether the caller says that somebody confirmed it."""
+
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether somebody has to confirm it and, so far, nobody has."""
+        return self.view.needs_confirmation and not self.confirmed
+
+    @property
+    def side_effects(self) -> SideEffects:
+        """What the tool may do to the world, as far as its server says."""
+        return self.view.side_effects
+
+    @property
+    def preview(self) -> str:
+        """The argument that says most, on one line of at most 80 characters."""
+        return preview(self.arguments)
+
+    def __str__(self) -> str:
+        """Return one line to ask with."""
+        return f"{self.view.display_name} {self.preview}".rstrip()
+
+
+@attrs.frozen
+class Listed:
+    """What one server has: its own tools, and what is made into tools of it."""
+
+    tools: list[Tool]
+    extras: list[Tool] = attrs.field(factory=list)
+    rules: ServerRules = attrs.field(factory=ServerRules)
+
+
+@attrs.frozen
+class Built:
+    """All tools of all servers, by name."""
+
+    table: NameTable
+    views: dict[str, ToolView]
+
+    hidden: dict[str, str]
+    """The names that nobody may call, and the rule that forbids each."""
+
+
+def key_of(owner: Owner) -> str:
+    """Return ``server/tool``, which is what locks and rules call it."""
+    return "/".join(owner)
+
+
+def build(options: Options, servers: Mapping[str, Listed]) -> Built:
+    """Return what there is.
+
+    Raises:
+        NameCollision: Two tools would have one name, where that is to be raised.
+    """
+    return _Building(options, servers).built()
+
+
+class _Building:
+    def __init__(self, options: Options, servers: Mapping[str, Listed]) -> None:
+        self.options = options
+        self.servers = servers
+        self.definitions: dict[Owner, Tool] = {}
+        self.extras: set[Owner] = set()
+        for server, listed in servers.items():
+            for tool in listed.tools:
+                self.definitions.setdefault((server, tool.name), tool)
+            for tool in listed.extras:
+                # A server's own tool of that name goes first.
+                if self.definitions.setdefault((server, tool.name), tool) is tool:
+                    self.extras.add((server, tool.name))
+
+    def built(self) -> Built:
+        """Return everything, rules applied."""
+        plain, transforms = self._transforms()
+        labels = {
+            owner: transform.name
+            for owner, transform in transforms.items()
+            if transform.name is not None
+        }
+        table = self.options.names.table(
+            self.definitions, labels=labels, reserved=self.options.reserved
+        )
+        built = Built(table, {}, {})
+        for owner in self.definitions:
+            name = table.name_of(*owner)
+            if name is None:
+                continue
+            keys = (name, plain.get(owner, name), key_of(owner))
+            view = self._view(owner, name, keys, transforms.get(owner))
+            rule = self._refusal(view, keys)
+            if rule is None:
+                built.views[name] = view
+            else:
+                built.hidden[name] = rule
+        return built
+
+    def _transforms(self) -> tuple[dict[Owner, str], dict[Owner, ToolTransform]]:
+        """Return the names without any renaming, and the transforms of tools."""
+        patterns = self.options.transforms
+        if not patterns:
+            return {}, {}
+        # Here a collision is of no concern: renaming may be what ends it.
+        names = attrs.evolve(self.options.names, on_collision="suffix")
+        table = names.table(self.definitions, reserved=self.options.reserved)
+        plain = {owner: name for name in table if (owner := table.find(name))}
+        found: dict[Owner, ToolTransform] = {}
+        for owner, name in plain.items():
+            pattern = first_match(patterns, (name, key_of(owner)))
+            if pattern is not None:
+                found[owner] = patterns[pattern]
+        return plain, found
+
+    def _view(
+        self,
+        owner: Owner,
+        name: str,
+        keys: tuple[str, ...],
+        transform: ToolTransform | None,
+    ) -> ToolView:
+        server, tool = owner
+        definition = self.definitions[owner]
+        title, description = definition.display_name, definition.description
+        schema = object_schema(definition.input_schema)
+        if transform is not None:
+            title = transform.title or title
+            if transform.description is not None:
+                description = transform.description
+            schema = transform.outside(schema)
+        group = (definition.meta or {}).get("group")
+        trusted = self.options.trusts(server) or owner in self.extras
+        rules = self.servers[server].rules
+        # Hints of a server that is not trusted talk nobody out of being asked.
+        only_reads = trusted and SideEffects.of(definition).kind == "read_only"
+        return ToolView(
+            name=name,
+            server=server,
+            tool=tool,
+            definition=definition,
+            title=title,
+            description=description or "",
+            input_schema=schema,
+            group=group if isinstance(group, str) and group else server,
+            needs_confirmation=self.options.rules.asks(keys, only_reads=only_reads)
+            or rules.asks((*keys, tool), only_reads=only_reads),
+            trusted=trusted,
+            rules=rules,
+            transform=transform,
+            extra=EXTRAS[tool] if owner in self.extras else None,
+        )
+
+    def _refusal(self, view: ToolView, keys: tuple[str, ...]) -> str | None:
+        """Return which rule hides a tool; ``None``: none does."""
+        options = self.options
+        rule = options.rules.refusal(keys) or view.rules.refusal((*keys, view.tool))
+        if rule is not None:
+            return rule
+        if options.groups is not None and view.group not in options.groups:
+            return "its group is none of groups"
+        if options.lock is None or view.extra is not None:
+            return None
+        return options.lock.refusal(keys[-1], fingerprint(view.definition))

@@ -21,7 +21,7 @@ from mcpwire.errors import (
     TooManyQuestions,
     TransportError,
 )
-from mcpwire.protocol.peer import PeerStats, unasked
+from mcpwire.protocol.peer import PeerStats, too_many_questions
 from mcpwire.transports.base import CallHandle, misuse
 from mcpwire.transports.timeouts import Pending, Timeouts, admit_request
 
@@ -406,7 +406,7 @@ class _Inbound:
 
         self._adapter.stats.messages += 1
         if method != "ping" and not self._adapter.admit():
-            answer(unasked())
+            answer(too_many_questions())
             return
         self._inbound.request(id, method, params, answer, call)
         if not is_answered:

@@ -28,7 +28,7 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.peer import TOO_MANY, Peer, unasked
+from mcpwire.protocol.peer import TOO_MANY, Peer, too_many_questions
 from mcpwire.transports.base import let_go_after_fork, misuse
 from mcpwire.transports.timeouts import Pending, Timeouts, admit_request
 from mcpwire.wire.jsonrpc import LineDecoder
@@ -316,7 +316,7 @@ class Duplex:
         if is_client and method != "ping" and not self._admit(id):
             return
         self._inbound.request(id, method, params, partial(self._reply, id), None)
-        if is_client and self._peer.is_in_flight(id):
+        if is_client and id in self._peer.unanswered:
             # Nothing on the stream says which call the request belongs to.
             self._timeouts.hold(id, self._peer.outstanding.values())
 
@@ -329,7 +329,7 @@ class Duplex:
             self._give_up(calls[call], TOO_MANY)
             self.failed(call, TooManyQuestions(call.method, limit=limit))
         if not is_admitted:
-            self._reply(id, unasked())
+            self._reply(id, too_many_questions())
         return is_admitted
 
     def withdrawn(self, id: RequestId) -> None:

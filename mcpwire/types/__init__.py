@@ -23,14 +23,7 @@ if TYPE_CHECKING:
     from mcpwire.types._codec import encoder as encoder
     from mcpwire.types.content import *
     from mcpwire.types.elicitation import *
-    from mcpwire.types.input import *
     from mcpwire.types.lifecycle import *
-    from mcpwire.types.meta import NotificationMetaObject as NotificationMetaObject
-    from mcpwire.types.meta import RequestMetaObject as RequestMetaObject
-    from mcpwire.types.meta import ResultMetaObject as ResultMetaObject
-    from mcpwire.types.meta import (
-        SubscriptionsListenResultMetaObject as SubscriptionsListenResultMetaObject,
-    )
     from mcpwire.types.prompts import *
     from mcpwire.types.requests import *
     from mcpwire.types.resources import *
@@ -52,24 +45,22 @@ _MODULES: Final = {
         TextContent TextResourceContents Theme UnknownContent
     """,
     "elicitation": """
-        BooleanSchema ElicitAction ElicitRequestFormParams ElicitRequestParams
-        ElicitRequestURLParams ElicitResult
-        ElicitationCompleteNotificationParams EnumItems EnumOption
-        LegacyTitledEnumSchema NumberSchema PrimitiveSchemaDefinition
-        RequestedSchema StringFormat StringSchema TitledEnumItems
-        TitledMultiSelectEnumSchema TitledSingleSelectEnumSchema UnknownSchema
-        UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema
+        BooleanSchema CreateMessageRequest ElicitAction ElicitRequest
+        ElicitRequestFormParams ElicitRequestParams ElicitRequestURLParams
+        ElicitResult ElicitationCompleteNotificationParams EnumItems EnumOption
+        InputRequest InputRequests InputRequiredResult InputResponse
+        InputResponses LegacyTitledEnumSchema ListRootsRequest
+        ListRootsRequestParams ListRootsResult NumberSchema
+        PrimitiveSchemaDefinition RequestedSchema Root StringFormat StringSchema
+        TitledEnumItems TitledMultiSelectEnumSchema
+        TitledSingleSelectEnumSchema UnknownInputRequest UnknownInputResponse
+        UnknownSchema UntitledMultiSelectEnumSchema
+        UntitledSingleSelectEnumSchema
     """,
     "skills": """
         GetSkillRequestParams GetSkillResult ListSkillsResult
         ReadResourceDirectoryRequestParams ReadResourceDirectoryResult Skill
         SkillResource
-    """,
-    "input": """
-        CreateMessageRequest ElicitRequest InputRequest InputRequests
-        InputRequiredResult InputResponse InputResponses ListRootsRequest
-        ListRootsRequestParams ListRootsResult Root UnknownInputRequest
-        UnknownInputResponse
     """,
     "lifecycle": """
         ClientCapabilities ClientTaskRequests ClientTasksCapability
@@ -78,10 +69,6 @@ _MODULES: Final = {
         ResourcesCapability RootsCapability SamplingCapability
         ServerCapabilities ServerTaskRequests ServerTasksCapability
         ToolsCapability
-    """,
-    "meta": """
-        NotificationMetaObject RequestMetaObject ResultMetaObject
-        SubscriptionsListenResultMetaObject
     """,
     "prompts": """
         GetPromptRequestParams GetPromptResult ListPromptsResult Prompt
@@ -113,11 +100,13 @@ _MODULES: Final = {
         CancelledNotificationParams CompleteRequestParams CompleteResult
         Completion CompletionArgument CompletionContext CompletionReference
         EmptyResult LoggingLevel LoggingMessageNotificationParams
-        NotificationParams PaginatedRequestParams ProgressNotificationParams
-        ProgressToken PromptReference RequestId
-        ResourceTemplateReference SetLevelRequestParams SubscriptionFilter
+        NotificationMetaObject NotificationParams PaginatedRequestParams
+        ProgressNotificationParams ProgressToken PromptReference RequestId
+        RequestMetaObject ResourceTemplateReference ResultMetaObject
+        SetLevelRequestParams SubscriptionFilter
         SubscriptionsAcknowledgedNotificationParams
         SubscriptionsListenRequestParams SubscriptionsListenResult
+        SubscriptionsListenResultMetaObject
     """,
 }
 

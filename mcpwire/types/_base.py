@@ -7,6 +7,7 @@ for the codec only when a value is decoded or encoded.
 from __future__ import annotations
 
 import itertools
+import re
 from enum import Enum
 from typing import (
     TYPE_CHECKING,
@@ -29,7 +30,16 @@ if TYPE_CHECKING:
     from mcpwire.types.content import Annotations, Icon
 
 __all__ = [
+    "CLIENT_CAPABILITIES",
+    "CLIENT_INFO",
+    "LOG_LEVEL",
+    "PROGRESS_TOKEN",
+    "PROTOCOL_VERSION",
+    "RELATED_TASK",
+    "SERVER_INFO",
     "SHARED",
+    "SUBSCRIPTION_ID",
+    "TRACE_KEYS",
     "UNSET",
     "AnnotatedType",
     "BareResult",
@@ -51,6 +61,7 @@ __all__ = [
     "WireObject",
     "WireType",
     "WithMeta",
+    "is_meta_key",
 ]
 
 Json: TypeAlias = Any
@@ -178,6 +189,31 @@ Title: TypeAlias = Annotated[str | None, Spec("2025-06-18")]
 
 ResultType: TypeAlias = Annotated[str, Spec("2026-07-28", required=("2026-07-28",))]
 KnownScope: TypeAlias = Literal["public", "private"]
+
+
+# --- keys of `_meta`
+
+PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
+CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
+LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
+SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
+PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a key, no secret
+TRACE_KEYS: Final = ("traceparent", "tracestate", "baggage")
+"""The keys of trace context; they carry no prefix."""
+
+# Patterns are compiled by their first use: importing this stays cheap.
+_LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_KEY: Final = (
+    rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?"
+)
+
+
+def is_meta_key(key: str) -> bool:
+    """Tell whether a key has the form that `_meta` demands: [prefix/]name."""
+    return re.fullmatch(_KEY, key) is not None
 
 
 # --- base classes

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import enum
+import functools
 import sys
 import types
 import typing
@@ -36,11 +37,9 @@ if TYPE_CHECKING:
     from mcpwire.types._base import Json
     from mcpwire.types.tools import CallToolResult
 
-__all__ = ["convert", "convert_result"]
+__all__ = ["convert_result"]
 
-START: Final = "CallToolResult.structuredContent"
-
-_LEAVES: Final[Mapping[type | None, tuple[tuple[type, ...], str]]] = {
+_LEAVES: Final[Mapping[Any, tuple[tuple[type, ...], str]]] = {
     str: ((str,), "str"),
     bool: ((bool,), "bool"),
     int: ((int,), "int"),
@@ -52,33 +51,39 @@ _LEAVES: Final[Mapping[type | None, tuple[tuple[type, ...], str]]] = {
 
 def convert_result(result: CallToolResult, kind: Any) -> Any:
     """Make a type from what a call gave; see `CallToolResult.as_`."""
+    path = "CallToolResult.structuredContent"
     if result.structured_content is UNSET:
-        _wrong(START, _name(kind), "nothing")
-    return convert(kind, result.structured_content, START)
+        _wrong(path, _name(kind), "nothing")
+    return _convert(kind, result.structured_content, path)
 
 
-def convert(kind: Any, value: Json, path: str) -> Any:
-    """Make a type from a JSON value.
-
-    Raises:
-        InvalidMessage: The value does not fit the type.
-        TypeError: The type cannot be made from JSON.
-    """
+def _convert(kind: Any, value: Json, path: str) -> Any:
     if kind is Any or kind is object:
         return value
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    origin = typing.get_origin(kind) or kind
     if origin in _GENERIC:
+        arguments = typing.get_args(kind) or (Any, Any)
         return _GENERIC[origin](origin, arguments, value, path)
     if kind in _LEAVES:
         return _leaf(kind, value, path)
-    if kind in _GENERIC:
-        return _GENERIC[kind](kind, (Any, Any), value, path)
     alias = getattr(kind, "__supertype__", None) or getattr(kind, "__value__", None)
     if alias is not None:  # a NewType, or a `type` statement
-        return convert(alias, value, path)
-    if isinstance(kind, type):
-        return _class(kind, value, path)
-    raise TypeError(f"{kind!r} is no type that can be made from JSON")
+        return _convert(alias, value, path)
+    return _class(kind, value, path)
+
+
+def _class(kind: Any, value: Json, path: str) -> Any:
+    if not isinstance(kind, type):
+        raise TypeError(f"{kind!r} is no type that can be made from JSON")
+    if hasattr(kind, "model_validate"):  # pydantic
+        return _foreign(kind.model_validate, ValueError, kind, value, path)
+    if hasattr(kind, "__struct_fields__"):
+        msgspec: Any = sys.modules["msgspec"]  # or there would be no struct
+        build = functools.partial(msgspec.convert, type=kind)
+        return _foreign(build, msgspec.ValidationError, kind, value, path)
+    if issubclass(kind, enum.Enum):
+        return _foreign(kind, ValueError, kind, value, path)
+    return _object(kind, value, path)
 
 
 def _wrong(path: str, expected: str, got: str) -> NoReturn:
@@ -104,7 +109,7 @@ def _array(make: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any
     if type(value) is not list:
         _wrong(path, "array", describe(value))
     items = [
-        convert(arguments[0], each, f"{path}[{index}]")
+        _convert(arguments[0], each, f"{path}[{index}]")
         for index, each in enumerate(value)
     ]
     return make(items) if make in {set, frozenset} else items
@@ -117,7 +122,7 @@ def _tuple(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
         got = f"{len(value)} items" if type(value) is list else describe(value)
         _wrong(path, f"array of {len(arguments)} items", got)
     return tuple(
-        convert(kind, each, f"{path}[{index}]")
+        _convert(kind, each, f"{path}[{index}]")
         for index, (kind, each) in enumerate(zip(arguments, value, strict=True))
     )
 
@@ -126,7 +131,7 @@ def _mapping(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
     if type(value) is not dict:
         _wrong(path, "object", describe(value))
     return {
-        convert(arguments[0], name, path): convert(
+        _convert(arguments[0], name, path): _convert(
             arguments[1], each, member(path, name)
         )
         for name, each in value.items()
@@ -136,7 +141,7 @@ def _mapping(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
 def _union(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
     for kind in arguments:
         try:
-            return convert(kind, value, path)
+            return _convert(kind, value, path)
         except InvalidMessage:
             continue
     _wrong(path, " or ".join(map(_name, arguments)), describe(value))
@@ -150,7 +155,7 @@ def _literal(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
 
 
 def _marked(_: Any, arguments: tuple[Any, ...], value: Json, path: str) -> Any:
-    return convert(arguments[0], value, path)
+    return _convert(arguments[0], value, path)
 
 
 _GENERIC: Final[Mapping[Any, Callable[[Any, tuple[Any, ...], Json, str], Any]]] = {
@@ -177,62 +182,46 @@ _GENERIC: Final[Mapping[Any, Callable[[Any, tuple[Any, ...], Json, str], Any]]] 
 }
 
 
-def _class(kind: Any, value: Json, path: str) -> Any:
-    if hasattr(kind, "model_validate"):
-        return _foreign(kind.model_validate, ValueError, kind, value, path)
-    if hasattr(kind, "__struct_fields__"):
-        return _struct(kind, value, path)
-    if issubclass(kind, enum.Enum):
-        return _foreign(kind, ValueError, kind, value, path)
+def _members(kind: Any) -> list[tuple[str, str, bool]]:
+    """Return the members of a class: name on the wire, parameter, required."""
     if typing.is_typeddict(kind):
-        return _object(kind, _typed_dict_members(kind), value, path)
+        # `__required_keys__` does not see NotRequired in annotations that are text.
+        marks = {name: typing.get_origin(hint) for name, hint in _hints(kind).items()}
+        required = kind.__required_keys__
+        return [
+            (
+                name,
+                name,
+                mark is not NotRequired and (name in required or mark is Required),
+            )
+            for name, mark in marks.items()
+        ]
     if attrs.has(kind):
-        return _object(kind, _attrs_members(kind), value, path)
-    if hasattr(kind, "__dataclass_fields__"):
-        return _object(kind, _dataclass_members(kind), value, path)
+        return [
+            (field.name, field.alias or field.name, field.default is attrs.NOTHING)
+            for field in attrs.fields(kind)
+            if field.init
+        ]
+    if dataclasses.is_dataclass(kind):
+        return [
+            (f.name, f.name, f.default is f.default_factory is dataclasses.MISSING)
+            for f in dataclasses.fields(kind)
+            if f.init
+        ]
     raise TypeError(f"{_name(kind)} is no type that can be made from JSON")
 
 
-def _typed_dict_members(kind: Any) -> list[tuple[str, str, bool]]:
-    # `__required_keys__` does not see NotRequired in annotations that are text.
-    required = kind.__required_keys__
-    marks = {name: typing.get_origin(hint) for name, hint in _hints(kind).items()}
-    return [
-        (name, name, mark is not NotRequired and (name in required or mark is Required))
-        for name, mark in marks.items()
-    ]
-
-
-def _attrs_members(kind: type) -> list[tuple[str, str, bool]]:
-    return [
-        (field.name, field.alias or field.name, field.default is attrs.NOTHING)
-        for field in attrs.fields(kind)
-        if field.init
-    ]
-
-
-def _dataclass_members(kind: Any) -> list[tuple[str, str, bool]]:
-    missing = dataclasses.MISSING
-    return [
-        (f.name, f.name, f.default is missing and f.default_factory is missing)
-        for f in dataclasses.fields(kind)
-        if f.init
-    ]
-
-
-def _object(
-    kind: type, members: list[tuple[str, str, bool]], value: Json, path: str
-) -> Any:
-    """Build a class from `members`: name on the wire, parameter, required."""
+def _object(kind: type, value: Json, path: str) -> Any:
+    members = _members(kind)
     if type(value) is not dict:
         _wrong(path, "object", describe(value))
     hints, arguments = _hints(kind), {}
     for name, parameter, required in members:
-        where = member(path, name)
+        where, hint = member(path, name), hints.get(name, Any)
         if name in value:
-            arguments[parameter] = convert(hints.get(name, Any), value[name], where)
+            arguments[parameter] = _convert(hint, value[name], where)
         elif required:
-            _wrong(where, _name(hints.get(name, Any)), "nothing")
+            _wrong(where, _name(hint), "nothing")
     return kind(**arguments)
 
 
@@ -243,16 +232,6 @@ def _hints(kind: type) -> dict[str, Any]:
         raise TypeError(
             f"{_name(kind)} has an annotation without a type: {exc}"
         ) from exc
-
-
-def _struct(kind: type, value: Json, path: str) -> Any:
-    # The library is loaded already, or there would be no struct.
-    msgspec: Any = sys.modules["msgspec"]
-
-    def build(members: Json) -> Any:
-        return msgspec.convert(members, kind)
-
-    return _foreign(build, msgspec.ValidationError, kind, value, path)
 
 
 def _foreign(

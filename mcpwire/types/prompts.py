@@ -15,7 +15,7 @@ from mcpwire.types._base import (
 if TYPE_CHECKING:
     from mcpwire.types._base import Spec, Title
     from mcpwire.types.content import ContentBlock, Icon, Role
-    from mcpwire.types.input import InputResponses
+    from mcpwire.types.elicitation import InputResponses
 
 
 class PromptArgument(WireObject):

@@ -15,7 +15,19 @@ from mcpwire.types._base import (
 )
 
 if TYPE_CHECKING:
-    from mcpwire.types._base import Json, RequestMeta, Spec, Title
+    from mcpwire.types._base import (
+        CLIENT_CAPABILITIES,
+        CLIENT_INFO,
+        LOG_LEVEL,
+        PROTOCOL_VERSION,
+        SERVER_INFO,
+        SUBSCRIPTION_ID,
+        Json,
+        RequestMeta,
+        Spec,
+        Title,
+    )
+    from mcpwire.types.lifecycle import ClientCapabilities, Implementation
 
 RequestId: TypeAlias = int | str
 """The id of a request; ``7`` and ``"7"`` are different."""
@@ -88,6 +100,48 @@ class CancelledNotificationParams(PlainParams):
         Spec(required=("2024-11-05", "2025-03-26", "2025-06-18", "2026-07-28")),
     ] = None
     reason: str | None = None
+
+
+# --- `_meta`; everywhere else it is a plain dict, open to everybody
+
+
+class RequestMetaObject(WireObject):
+    """`_meta` of a request of 2026-07-28: the client and its settings."""
+
+    protocol_version: Annotated[str, Spec("2026-07-28", wire=PROTOCOL_VERSION)]
+    client_capabilities: Annotated[
+        ClientCapabilities, Spec("2026-07-28", wire=CLIENT_CAPABILITIES)
+    ]
+    client_info: Annotated[
+        Implementation | None, Spec("2026-07-28", wire=CLIENT_INFO)
+    ] = None
+    log_level: Annotated[LoggingLevel | None, Spec("2026-07-28", wire=LOG_LEVEL)] = None
+    progress_token: ProgressToken | None = None
+
+
+class ResultMetaObject(WireObject):
+    """`_meta` of a result of 2026-07-28: the server."""
+
+    server_info: Annotated[
+        Implementation | None, Spec("2026-07-28", wire=SERVER_INFO)
+    ] = None
+
+
+class NotificationMetaObject(WireObject):
+    """`_meta` of a notification of 2026-07-28: its subscription."""
+
+    subscription_id: Annotated[
+        RequestId | None, Spec("2026-07-28", wire=SUBSCRIPTION_ID)
+    ] = None
+
+
+class SubscriptionsListenResultMetaObject(WireObject):
+    """`_meta` of the result that ends a subscription (2026-07-28)."""
+
+    subscription_id: Annotated[RequestId, Spec("2026-07-28", wire=SUBSCRIPTION_ID)]
+    server_info: Annotated[
+        Implementation | None, Spec("2026-07-28", wire=SERVER_INFO)
+    ] = None
 
 
 # --- completion

@@ -19,7 +19,7 @@ from mcpwire.types._base import (
 if TYPE_CHECKING:
     from mcpwire.types._base import Spec, Title
     from mcpwire.types.content import Icon, ResourceContents
-    from mcpwire.types.input import InputResponses
+    from mcpwire.types.elicitation import InputResponses
 
 _Bytes: TypeAlias = bytes  # the property below is called `bytes`
 

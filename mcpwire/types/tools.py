@@ -27,7 +27,7 @@ from mcpwire.types._base import (
 if TYPE_CHECKING:
     from mcpwire.types._base import Json, JsonObject, Spec, Title
     from mcpwire.types.content import ContentBlock, Icon
-    from mcpwire.types.input import InputResponses
+    from mcpwire.types.elicitation import InputResponses
     from mcpwire.types.tasks import TaskMetadata
 
 T = TypeVar("T")

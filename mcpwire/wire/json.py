@@ -1,26 +1,24 @@
 """JSON text to values and back; the only module that knows orjson.
 
-orjson is quick, but it writes NaN and infinity as ``null``. `encode` and `encode_line`
-write standard JSON or raise, and name the place of the offence in the value.
+orjson writes NaN and infinity as ``null``. `encode` and `encode_line` write standard
+JSON or raise, and name the place of the offence in the value.
 
-It writes ``dict``, ``list``, ``tuple``, ``str``, ``int``, ``float``, ``bool`` and
+orjson writes ``dict``, ``list``, ``tuple``, ``str``, ``int``, ``float``, ``bool`` and
 ``None``; subclasses of ``dict``, ``list``, ``str`` and ``int``; `Fragment`, which is
 trusted to be JSON on one line. An enum member is written as its value and a UUID as its
 text: orjson has no switch for them. Dataclasses, dates, ``bytes``, sets, named tuples
 and subclasses of ``float`` are refused, and so are keys of another type than ``str``.
 
 When it reads, integers beyond 64 bit become floats, and the last of several members
-with one name counts. `salvage` reads text that orjson refuses with the standard
-library. Short text can stand for many values (60 MB of ``{}`` for 1.8 GB of objects): a
-peer's message that is `LARGE` goes through `check_values` first.
+with one name counts. Short text can stand for many values (60 MB of ``{}`` for 1.8 GB
+of objects): a peer's message that is `LARGE` goes through `check_values` first.
+`outline` finds the id of a message that is not decoded.
 """
 
 from __future__ import annotations
 
-import json as stdlib_json
 import re
 from enum import Enum
-from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
@@ -31,7 +29,7 @@ from orjson import Fragment, JSONDecodeError, loads
 from mcpwire.errors import LocalProtocolError, MessageTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
 
 __all__ = [
     "LARGE",
@@ -41,22 +39,18 @@ __all__ = [
     "check_values",
     "encode",
     "encode_line",
+    "encode_sorted",
     "loads",
     "outline",
-    "salvage",
 ]
 
 Json: TypeAlias = Any
-
-_WRITTEN_BY_TYPE: Final = {type(None), tuple, UUID}
 
 _PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
 _DEPTH_OUT: Final = 254  # dicts and lists within each other; orjson's own bound
 
 _PATH_SPELLED: Final = 16  # levels of a path that an error message spells out
-_SMALLEST_INT: Final = -(2**63)
-_LARGEST_INT: Final = 2**64 - 1
 
 _dumps: Final = orjson.dumps
 
@@ -80,6 +74,9 @@ encode: Final = _encoder(_PLAIN)
 Raises:
     LocalProtocolError: Something in the value has no JSON form; names its path.
 """
+
+encode_sorted: Final = _encoder(_PLAIN | orjson.OPT_SORT_KEYS)
+"""Return the one JSON text of a value, whatever the order of its objects' members."""
 
 encode_line: Final = _encoder(_PLAIN | orjson.OPT_APPEND_NEWLINE)
 """As `encode`, with a newline at the end; the text itself contains none."""
@@ -105,38 +102,29 @@ def _refusal(value: Json, reason: str) -> LocalProtocolError:
     return LocalProtocolError(f"cannot send {path}: {offence}")
 
 
-def _find_offence(value: Json) -> tuple[str, str] | None:
-    """Return path and description of the first thing that has no JSON form.
-
-    In orjson's order, so that it ends where orjson ended, in any value.
-    """
-    path: list[str] = []
-    levels = [_members([value])]
-    while levels:
-        for name, offence, member in levels[-1]:
-            item = member
-            while isinstance(item, Enum):
-                item = item.value
-            path[len(levels) - 1 :] = [name]
-            found = offence or _offence(item, level=len(levels))
-            if found is not None:
-                return _spell(path[1:]), found
-            if isinstance(item, (dict, list, tuple)):
-                levels.append(_members(item))
-                break
-        else:
-            levels.pop()
+def _find_offence(
+    value: Json, path: str = "$", level: int = 1
+) -> tuple[str, str] | None:
+    """Return path and description of the first thing that has no JSON form."""
+    while isinstance(value, Enum):
+        value = value.value
+    offence = _offence(value, level)
+    if offence is not None:
+        return path, offence
+    is_dict = isinstance(value, dict)
+    for key, member in value.items() if is_dict else _enumerated(value):
+        name, offence = _examine_key(key) if is_dict else (f"[{key}]", None)
+        if level > _PATH_SPELLED:
+            name = "..." if level == _PATH_SPELLED + 1 else ""
+        found = (path + name, offence) if offence is not None else None
+        found = found or _find_offence(member, path + name, level + 1)
+        if found is not None:
+            return found
     return None
 
 
-def _members(container: Json) -> Iterator[tuple[str, str | None, Any]]:
-    """Yield how each member is spelled, what is wrong with its key, and its value."""
-    if isinstance(container, dict):
-        for key, item in container.items():
-            yield (*_examine_key(key), item)
-    else:
-        for index, item in enumerate(container):
-            yield f"[{index}]", None, item
+def _enumerated(value: Json) -> Iterable[tuple[int, Json]]:
+    return enumerate(value) if isinstance(value, (list, tuple)) else ()
 
 
 def _examine_key(key: object) -> tuple[str, str | None]:
@@ -148,25 +136,20 @@ def _examine_key(key: object) -> tuple[str, str | None]:
     return name, f"in the key, {offence}" if offence else None
 
 
-def _spell(path: list[str]) -> str:
-    if len(path) > _PATH_SPELLED:
-        path = [*path[:_PATH_SPELLED], "..."]
-    return "$" + "".join(path)
-
-
-def _offence(item: object, *, level: int) -> str | None:
+def _offence(item: object, level: int) -> str | None:
     """Say what keeps this value itself, not its members, from being JSON."""
     if level > _DEPTH_OUT and isinstance(item, (dict, list, tuple)):
         return f"nested deeper than {_DEPTH_OUT} levels"
     if isinstance(item, str):
         return _str_offence(item)
     if isinstance(item, int):
-        fits = _SMALLEST_INT <= item <= _LARGEST_INT
+        fits = -(2**63) <= item < 2**64
         return None if fits else f"an integer of {item.bit_length()} bits is too large"
     if type(item) is float:
         return None if isfinite(item) else f"{item} has no JSON form"
     # orjson writes tuples and UUIDs, but not their subclasses.
-    if isinstance(item, (dict, list, Fragment)) or type(item) in _WRITTEN_BY_TYPE:
+    is_exact = type(item) in {type(None), tuple, UUID}
+    if is_exact or isinstance(item, (dict, list, Fragment)):
         return None
     return f"a value of type {type(item).__name__} has no JSON form"
 
@@ -177,62 +160,6 @@ def _str_offence(text: str) -> str | None:
     except UnicodeEncodeError as error:
         return f"a lone surrogate stands at index {error.start}"
     return None
-
-
-_DEPTH_SALVAGED: Final = 64
-_TOKENS_SALVAGED: Final = 100_000  # steps in Python, so that the walk ends soon
-_SLOWLY_SALVAGED: Final = 8 * 1024 * 1024  # beyond, its reader would stall
-
-# int() takes quadratic time over its digits, or raises, as Python is set up.
-_LONG_NUMBER: Final = re.compile(r"(?<![0-9])[0-9]{401,}+")
-_INFINITY: Final = "1e999"
-
-# Each alternative is possessive, and an unterminated string reaches to the end: linear.
-_BRACKETS_OR_STRING: Final = re.compile(
-    r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)|[\[{]++|[\]}]++', re.DOTALL
-)
-
-
-def salvage(line: bytes | bytearray) -> Json | None:
-    """Return what the standard library reads in a line orjson refused, or ``None``.
-
-    It tells which request a broken line answers, and is never handed on as a message:
-    depth beyond 64 levels is ``None``. Never raises, and takes linear time.
-    """
-    text = line.decode("utf-8-sig", "replace")
-    try:
-        return loads(text)
-    except JSONDecodeError:
-        if len(text) > _SLOWLY_SALVAGED:
-            return None
-    # The standard library's own limit of depth is another one in each Python.
-    text = _cut_depth(_LONG_NUMBER.sub(_INFINITY, text))
-    try:
-        return stdlib_json.loads(text, strict=False)
-    except (RecursionError, ValueError):
-        return None
-
-
-def _cut_depth(text: str) -> str:
-    """Return JSON text with each value nested too deeply replaced by ``null``."""
-    depth = 0
-    kept: list[str] = []
-    start = 0
-    for token in islice(_BRACKETS_OR_STRING.finditer(text), _TOKENS_SALVAGED):
-        brackets = token[0]
-        if brackets[0] in "[{":
-            room = _DEPTH_SALVAGED - depth
-            depth += len(brackets)
-            if 0 <= room < len(brackets):
-                kept += text[start : token.start() + room], "null"
-        elif brackets[0] in "]}":
-            surplus = depth - _DEPTH_SALVAGED
-            depth -= len(brackets)
-            if 0 < surplus <= len(brackets):
-                start = token.start() + surplus
-    if depth <= _DEPTH_SALVAGED:
-        kept.append(text[start:])
-    return "".join(kept)
 
 
 LARGE: Final = slice(1024 * 1024, 1024 * 1024 + 1)
@@ -295,7 +222,10 @@ _TAIL: Final = re.compile(rb"[]}]\s*+((?:,\s*+" + _MEMBER + rb")*+\})\s*+\Z")
 
 
 def outline(text: bytes | bytearray) -> dict[str, Json]:
-    """Return the members around the first long one of an object, it as ``None``."""
+    """Return the members around the first long one of an object, it as ``None``.
+
+    For a message that cannot be decoded, or must not be; ``{}``: it cannot be read.
+    """
     head = _HEAD.match(text[:_EDGE])
     tail = _TAIL.search(text[-_EDGE:])
     if head is None or tail is None:

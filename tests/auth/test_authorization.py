@@ -14,7 +14,7 @@ from mcpwire.auth.errors import (
 )
 from mcpwire.auth.flow import authorization_url, code_challenge, read_response
 from mcpwire.auth.jwt import base64url
-from mcpwire.auth.records import Identity, ServerMetadata
+from mcpwire.auth.records import Identity, Pending, Record, ServerMetadata
 from mcpwire.auth.url_policy import check_authorization_url
 from mcpwire.wire.urls import parse_url
 
@@ -27,17 +27,12 @@ def server(**members):
     return ServerMetadata(ISSUER, **members)
 
 
-def url_for(metadata=None, **options):
-    given_ = {
-        "redirect_uri": "http://127.0.0.1:3333/callback",
-        "state": STATE,
-        "challenge": "the-challenge",
-        "scopes": (),
-        "resource": "https://h.example/mcp",
-    }
-    return authorization_url(
-        metadata or server(), Identity("me & you"), **{**given_, **options}
+def url_for(metadata=None, scopes=(), resource="https://h.example/mcp"):
+    record = Record(
+        resource, metadata or server(), Identity("me & you"), asked_scopes=scopes
     )
+    redirect_uri = "http://127.0.0.1:3333/callback"
+    return authorization_url(Pending(record, STATE, "verifier", redirect_uri, 0.0))
 
 
 @pytest.mark.rule("FLOW-01")
@@ -63,7 +58,7 @@ def test_a_request_has_everything_that_the_response_is_held_against():
         ("response_type", "code"),
         ("client_id", "me & you"),
         ("redirect_uri", "http://127.0.0.1:3333/callback"),
-        ("code_challenge", "the-challenge"),
+        ("code_challenge", code_challenge("verifier")),
         ("code_challenge_method", "S256"),
         ("state", STATE),
         ("scope", "files:read a/b"),

@@ -10,9 +10,9 @@ from mcpwire.auth.config import (
     DISCOVERED,
     ClientCredentials,
     EnterpriseManaged,
+    Grant,
     OAuth,
     WorkloadIdentity,
-    is_grant,
 )
 from mcpwire.auth.records import Tokens
 from mcpwire.transports.oauth.storage import MemoryStorage
@@ -91,12 +91,12 @@ def test_what_is_taken_is_what_stands_there(kind, options):
     grant = make(kind, **options)
     for name, value in options.items():
         assert getattr(grant, name) == value
-    assert is_grant(grant)
+    assert isinstance(grant, Grant)
 
 
 @pytest.mark.parametrize("value", [None, "oauth", OAuth, Tokens("t")])
 def test_nothing_else_is_a_way_to_get_tokens(value):
-    assert not is_grant(value)
+    assert not isinstance(value, Grant)
 
 
 @pytest.mark.parametrize("kind", NEEDED)

@@ -91,6 +91,7 @@ def fail(answers, error=DiscoveryError, **given):
 
 
 AT_AS = ResourceMetadata("https://h/mcp", ("https://as",))
+OF_OLD = ResourceMetadata("https://h/mcp", ("https://h",))
 
 FOUND = {
     "by the well-known URI of the path": (
@@ -304,7 +305,7 @@ def test_a_server_by_http_is_asked_only_where_that_is_allowed():
     net, _ = fail({}, UrlRefused, url=url)
     assert net.asked == []
     net, (resource, found) = find({}, url=url, allow_insecure=True)
-    assert (resource, found) == (None, assumed_metadata(url))
+    assert (resource.resource, found) == ("http://h/mcp", assumed_metadata(url))
 
 
 # Several authorization servers...
@@ -373,7 +374,7 @@ def test_a_thousand_servers_are_not_all_asked():
 def test_a_server_without_resource_metadata_is_its_own_authorization_server():
     answers = {f"https://h{OAUTH}": server("https://h")}
     net, found = find(answers)
-    assert found == (None, metadata("https://h"))
+    assert found == (OF_OLD, metadata("https://h"))
     assert net.asked == [PRM, ROOT_PRM, f"https://h{OAUTH}"]
     version = ("mcp-protocol-version", "2025-03-26")
     assert [version in step.headers for step in net.steps] == [False, False, True]
@@ -390,7 +391,7 @@ def test_a_server_of_old_may_be_an_issuer_below_its_origin():
 @pytest.mark.system("U42")
 def test_a_server_that_says_nothing_is_taken_for_one_of_old():
     net, found = find({})
-    assert found == (None, assumed_metadata(SERVER))
+    assert found == (OF_OLD, assumed_metadata(SERVER))
     assert net.asked == [PRM, ROOT_PRM, f"https://h{OAUTH}", f"https://h{OPENID}"]
 
 
@@ -405,7 +406,7 @@ def test_nobody_is_sent_to_a_page_because_everything_is_a_page(place, answer):
 def test_a_page_does_not_hide_what_a_server_of_old_says_of_itself():
     answers = {PRM: PAGE, ROOT_PRM: PAGE, f"https://h{OAUTH}": server("https://h")}
     _, found = find(answers)
-    assert found == (None, metadata("https://h"))
+    assert found == (OF_OLD, metadata("https://h"))
 
 
 @pytest.mark.rule("AUTH-04")

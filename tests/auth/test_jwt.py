@@ -10,8 +10,8 @@ from mcpwire.auth.jwt import (
     ALGORITHMS,
     Prover,
     SigningKey,
-    check_signing_key,
     client_assertion,
+    import_signing_key,
     new_key,
 )
 from mcpwire.errors import LocalProtocolError
@@ -35,7 +35,7 @@ def key_for(algorithm):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_client_says_who_it_is_to_one_issuer_for_a_short_time(algorithm):
     key = key_for(algorithm)
-    check_signing_key(pem(key), algorithm)
+    import_signing_key(pem(key), algorithm)
     text = client_assertion(
         SigningKey(pem(key), algorithm),
         client_id="me",
@@ -59,7 +59,7 @@ def test_a_client_says_who_it_is_to_one_issuer_for_a_short_time(algorithm):
 @pytest.mark.parametrize("algorithm", ["none", "None", "HS256", "HS512", "es256", ""])
 def test_what_anybody_could_sign_with_is_refused(algorithm):
     with pytest.raises(ValueError, match="cannot sign with") as refused:
-        check_signing_key(pem(EC["P-256"]), algorithm)
+        import_signing_key(pem(EC["P-256"]), algorithm)
     assert "use one of ES256, ES384" in str(refused.value)
 
 
@@ -83,7 +83,7 @@ SHAPES = {
 @pytest.mark.parametrize(("key", "algorithm", "text"), SHAPES.values(), ids=SHAPES)
 def test_a_key_that_cannot_sign_is_refused_and_not_shown(key, algorithm, text):
     with pytest.raises(ValueError, match=text) as refused:
-        check_signing_key(key, algorithm)
+        import_signing_key(key, algorithm)
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__ or refused.value.__context__ is None
     lines = str(key).splitlines()[1:-1]
@@ -94,7 +94,7 @@ def test_a_key_that_cannot_sign_is_refused_and_not_shown(key, algorithm, text):
 def test_an_rsa_key_that_is_too_short_is_refused():
     short = pem(RSAKey.generate_key(1024))
     with pytest.raises(ValueError, match="must have 2048 bits, it has 1024"):
-        check_signing_key(short, "RS256")
+        import_signing_key(short, "RS256")
 
 
 def test_a_signing_key_shows_nothing_of_itself():
@@ -134,7 +134,7 @@ def test_a_jwk_that_is_no_private_key_of_our_curve_is_refused(key):
 @pytest.mark.parametrize(
     "use",
     [
-        lambda: check_signing_key(pem(EC["P-256"]), "ES256"),
+        lambda: import_signing_key(pem(EC["P-256"]), "ES256"),
         new_key,
         lambda: Prover({}),
     ],

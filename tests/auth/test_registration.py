@@ -190,16 +190,6 @@ def test_a_client_that_was_given_is_of_the_issuer_it_was_given_for():
 
 @pytest.mark.attack("S01")
 @pytest.mark.rule("REG-10", "REG-11")
-@pytest.mark.parametrize("issuer", [issuer for issuer in ELSEWHERE if issuer])
-def test_a_client_of_a_named_issuer_goes_to_no_other(issuer):
-    config = OAuth(client_id="given", client_secret="a-secret", issuer=ISSUER)
-    with pytest.raises(RegistrationError, match="nothing is sent there") as refused:
-        outcome(config, attrs.evolve(metadata(), issuer=issuer))
-    assert "a-secret" not in str(refused.value)
-
-
-@pytest.mark.attack("S01")
-@pytest.mark.rule("REG-10", "REG-11")
 @pytest.mark.parametrize("secret", [None, "a-secret"])
 def test_a_client_that_was_used_with_one_issuer_is_not_used_with_the_next(secret):
     stored = Identity("given", secret, "https://first.example")

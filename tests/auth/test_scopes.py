@@ -65,7 +65,8 @@ def test_the_first_request_asks_for_what_is_needed(given_, asked):
 @pytest.mark.rule("FLOW-13")
 def test_without_denial_and_metadata_no_scope_is_asked_for():
     metadata = ServerMetadata("https://as", scopes_supported=("a", "offline_access"))
-    assert initial_scopes(None, None, None, metadata, wants_refresh=True) == ()
+    resource = ResourceMetadata("https://h", ("https://as",))
+    assert initial_scopes(None, resource, None, metadata, wants_refresh=True) == ()
 
 
 OFFERED = ("a", "offline_access")

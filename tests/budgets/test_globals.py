@@ -16,13 +16,12 @@ import mcpwire
 PACKAGE = Path(mcpwire.__file__).parent
 
 ALLOWED = {
-    "cli/ask/pages.py: STAYING": "browsers that outlive the command, so no zombies",
+    "cli/login.py: STAYING": "browsers that outlive the command, so no zombies",
     "protocol/skills.py: _bounded_loader": "a class, made with PyYAML",
     "gateway/relay.py: _causing": "a context variable is the task's own",
     "gateway/upstreams.py: NOTHING": "stays empty: who gets it only reads",
     "server/context.py: _current": "a context variable is the task's own",
     "server/auth/resource_server.py: client_address": "a context variable",
-    "server/calling.py: _NOTHING": "stays empty: who gets it only reads",
     "sync/_facade.py: _known": "one facade of an asyncio object, held weakly",
     "sync/_runner.py: _in_background": "threads to end at the exit, held weakly",
     "sync/_runner.py: _of_parent": "loops of a parent process, which must not close",

@@ -235,7 +235,7 @@ def test_a_server_that_wants_no_login_is_said_to_want_none(cli, server):
 def test_a_token_that_has_ended_is_no_login_unless_it_is_renewed(
     cli, log_in, monkeypatch, refresh, code
 ):
-    from mcpwire.cli.ask import login
+    from mcpwire.cli import login
 
     with (
         authorization_server(refresh=refresh) as auth,

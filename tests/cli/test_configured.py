@@ -8,7 +8,7 @@ from sentinel import SENTINEL
 import mcpwire
 from mcpwire.cli.failures import UsageError
 from mcpwire.cli.grammar import parse
-from mcpwire.cli.target.making import target_of
+from mcpwire.cli.targets import target_of
 from mcpwire.errors import GroupError
 
 URL = "https://host.example/mcp"

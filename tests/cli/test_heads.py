@@ -2,10 +2,10 @@
 
 import pytest
 
+from mcpwire.cli.escape import head_lines
 from mcpwire.cli.grammar import parse
 from mcpwire.cli.output import Output
 from mcpwire.cli.session import Session
-from mcpwire.cli.text.heads import head_lines
 
 REQUEST = "POST /mcp HTTP/1.1\r\nhost: host.example\r\nauthorization: ***\r\n\r\n"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpwire.cli.text.listing import MAX_DESCRIPTION, first_line
+from mcpwire.cli.render import MAX_DESCRIPTION, first_line
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcpwire.cli.timing import Timing
+from mcpwire.cli.session import Timing
 
 DONE = {"result": {"content": [{"type": "text", "text": "done"}]}}
 POINTS = ["queued", "written", "first byte", "complete", "decoded"]
@@ -194,7 +194,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 0.0
-        monkeypatch.setattr("mcpwire.cli.timing.time.perf_counter", self.tick)
+        monkeypatch.setattr("mcpwire.cli.session.time.perf_counter", self.tick)
 
     def tick(self):
         self.now += 1.0

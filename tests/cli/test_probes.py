@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import mcpwire
-from mcpwire.cli.target import probes
-from mcpwire.cli.target.probes import SERVERS, ProbeCache
+from mcpwire.cli import targets as probes
+from mcpwire.cli.targets import SERVERS, ProbeCache
 
 DAY_S = 24 * 3_600.0
 SERVER = mcpwire.Stdio("server", ("--token", "s3cret"))

@@ -14,7 +14,7 @@ import pytest
 from cli_servers import MCPWIRE, PATIENCE
 
 import mcpwire
-from mcpwire.cli import verbs
+from mcpwire.cli import commands
 from mcpwire.cli.grammar import parse
 from mcpwire.cli.manual import OVERVIEW
 
@@ -235,7 +235,7 @@ def test_the_demos_server_is_found_where_we_were_found(monkeypatch, path):
     if path is not None:
         monkeypatch.setenv("PYTHONPATH", path)
     options = parse(["demo"])
-    verbs.prepare(options)
+    commands.prepare(options)
     assert options.command[1:] == ("-m", "mcpwire", "demo-server")
     assert options.passed_env == (("PYTHONPATH",) if path else ())
 
@@ -359,10 +359,10 @@ def test_a_bug_of_ours_is_one_sentence_and_with_verbose_a_traceback(tmp_path):
     broken = tmp_path / "broken.py"
     broken.write_text(
         "import sys\n"
-        "from mcpwire.cli import verbs, main\n"
+        "from mcpwire.cli import commands, main\n"
         "async def ls(session):\n"
         "    raise ZeroDivisionError('a bug')\n"
-        "verbs.PLAIN['ls'] = ls\n"
+        "commands.PLAIN['ls'] = ls\n"
         "sys.exit(main())\n",
         encoding="utf-8",
     )
@@ -386,7 +386,7 @@ def test_the_librarys_log_is_told_with_verbose_only(cli, scripted, monkeypatch):
         logging.getLogger("mcpwire.part").warning("look %s", "here\x1b")
         return 0
 
-    monkeypatch.setitem(verbs.PLAIN, "ping", work)
+    monkeypatch.setitem(commands.PLAIN, "ping", work)
     before = logging.getLogger("mcpwire").handlers
     assert cli("ping", scripted().line) == (0, "", "")
     assert "log: look here\\x1b\n" in cli("ping", "-v", scripted().line).err

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from schema_values import JSON
 
-from mcpwire.cli.schemas import SchemaReader
-from mcpwire.cli.text.signatures import (
+from mcpwire.cli.render import (
     badges,
     parameters,
     prompt_signature,
     tool_signature,
     type_name,
 )
+from mcpwire.cli.schemas import SchemaReader
 from mcpwire.types import Prompt, PromptArgument, Tool, ToolAnnotations
 
 DEEP = {"type": "array", "items": {"$ref": "#/$defs/deep"}}

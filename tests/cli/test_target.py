@@ -9,7 +9,7 @@ import trustme
 import mcpwire
 from mcpwire.cli.failures import UsageError
 from mcpwire.cli.grammar import parse
-from mcpwire.cli.target.making import target_of
+from mcpwire.cli.targets import target_of
 
 URL = "https://host.example/mcp"
 HUSH = "hush-hush"

@@ -25,7 +25,7 @@ KEPT = frozenset({"send", "receive", "status"})
 
 def install(folder: Path, set_attribute: Any = setattr) -> None:
     """Let each client of this process write what it sends and gets to a folder."""
-    make, heard = Connection.__init__, HttpChannel.heard_head
+    make, heard = Connection.__init__, HttpChannel.trace_head
     numbers = itertools.count()
 
     def watched_make(self, opener, settings):
@@ -49,4 +49,4 @@ def install(folder: Path, set_attribute: Any = setattr) -> None:
         heard(self, reply)
 
     set_attribute(Connection, "__init__", watched_make)
-    set_attribute(HttpChannel, "heard_head", watched_head)
+    set_attribute(HttpChannel, "trace_head", watched_head)

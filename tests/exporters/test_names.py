@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.exporters import anthropic, gemini, neutral, openai
-from mcpwire.exporters.names import NameRule, VendorNames
+from mcpwire.exporters.schemas import NameRule, VendorNames
 
 RULES = [anthropic.RULE, openai.RULE, gemini.RULE, neutral.RULE]
 

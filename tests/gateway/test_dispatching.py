@@ -8,7 +8,7 @@ from gated import PATIENCE, named
 import mcpwire
 from mcpwire.gateway import Gateway
 from mcpwire.server.request import RequestInfo
-from mcpwire.types.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from mcpwire.types._base import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 
 pytestmark = pytest.mark.anyio
 

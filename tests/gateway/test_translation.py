@@ -38,7 +38,7 @@ from mcpwire.gateway.translation import (
     without_rounds,
 )
 from mcpwire.protocol.methods import LEVELS
-from mcpwire.types.meta import RELATED_TASK
+from mcpwire.types._base import RELATED_TASK
 from mcpwire.versions import REVISIONS, Era
 
 A, B, C, D, E = REVISIONS

@@ -411,14 +411,14 @@ def test_what_was_not_ours_before_is_not_preferred(uri):
 def test_without_ipv4_the_loopback_of_ipv6_will_do(monkeypatch):
     if not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
-    listen = module._listener_at
+    listen = socket.create_server
 
-    def without_ipv4(family, host, port):
-        if family == socket.AF_INET:
+    def without_ipv4(address, **options):
+        if address[0] == "127.0.0.1":
             raise OSError(errno.EADDRNOTAVAIL, "no")
-        return listen(family, host, port)
+        return listen(address, **options)
 
-    monkeypatch.setattr(module, "_listener_at", without_ipv4)
+    monkeypatch.setattr(socket, "create_server", without_ipv4)
     try:
         callbacks = CallbackServer()
     except AuthError:

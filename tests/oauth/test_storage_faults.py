@@ -365,7 +365,7 @@ def test_a_file_is_not_set_aside_while_it_is_open(storage):
             pass
         return FileStorage(storage.path).load(KEY)  # others may use it meanwhile
 
-    assert storage._run(look, reads=True) == (SECRET, 1)
+    assert storage._run(look, missing=(None, 0)) == (SECRET, 1)
     with module.folder_lock(storage.path.parent, 0):
         pass
 

@@ -14,7 +14,7 @@ import pytest
 
 from mcpwire.limits import DEFAULT_RECOVERY, Limits
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.protocol.http_reply import CallReply, NoticeReply, Reply, StreamReply
+from mcpwire.protocol.http_reply import Reply
 from mcpwire.protocol.peer import PeerStats
 from mcpwire.versions import find_revision
 
@@ -75,15 +75,6 @@ def event(message: Any, *, id: str | None = None, name: str | None = None) -> by
     return b"\n".join(lines) + b"\n\n"
 
 
-class Timer:
-    """Something that would happen later."""
-
-    is_cancelled = False
-
-    def cancel(self) -> None:
-        self.is_cancelled = True
-
-
 class Owner:
     """Writes down what it is told, one tuple for each event."""
 
@@ -93,35 +84,33 @@ class Owner:
         *,
         limits: Limits | None = None,
         recovery: Any = DEFAULT_RECOVERY,
-        is_watched: bool = False,
+        is_traced: bool = False,
     ) -> None:
         self.target = URL
         self.limits = limits or Limits()
         self.recovery = recovery
         self.stats = PeerStats()
         self.revision = find_revision(revision)
-        self.is_watched = is_watched
+        self.is_traced = is_traced
         self.told: list[tuple[Any, ...]] = []
         self.opened_streams = 0
-        self.doubts: list[Reply] = []
-        self.timer = Timer()
-        self.redirects = "it leads to another origin"
+        self.error_bodies: list[Reply] = []
+        self.redirects: Any = "it leads to another origin"
 
-    def why_not_followed(self, reply: Reply) -> str:
+    def redirect(self, reply: Reply) -> Any:
         assert 300 <= reply.status < 400
         return self.redirects
 
-    def doubted(self, reply: Reply) -> None:
-        self.doubts.append(reply)
-        reply.timer = self.timer
+    def error_body_began(self, reply: Reply) -> None:
+        self.error_bodies.append(reply)
 
-    def opened(self, reply: Reply) -> None:
+    def stream_opened(self, reply: Reply) -> None:
         self.opened_streams += 1
 
-    def heard_head(self, reply: Reply) -> None:
+    def trace_head(self, reply: Reply) -> None:
         self.told.append(("head", reply.status))
 
-    def heard_message(self, data: bytes) -> None:
+    def trace_message(self, data: bytes) -> None:
         assert type(data) is bytes
         self.told.append(("message", data))
 
@@ -149,16 +138,16 @@ def call(
     *,
     id: int = ID,
     deadline: Deadline | None = None,
-) -> CallReply:
-    return CallReply(owner, method, id, deadline, None, None)
+) -> Reply:
+    return Reply(owner, "call", method, deadline, id)
 
 
-def notice(owner: Owner) -> NoticeReply:
-    return NoticeReply(owner, "notifications/x", Deadline(0.0, 30.0))
+def notice(owner: Owner) -> Reply:
+    return Reply(owner, "notification", "notifications/x", Deadline(0.0, 30.0))
 
 
-def stream(owner: Owner) -> StreamReply:
-    return StreamReply(owner, "GET")
+def stream(owner: Owner) -> Reply:
+    return Reply(owner, "stream", "GET")
 
 
 def fields(content_type: str | None, **others: str) -> dict[bytes, bytes]:
@@ -223,7 +212,7 @@ def an(cls: type[MCPError], *words: str, **attributes: Any) -> Is:
     return Is(cls, words, attributes)
 
 
-def check(reply: CallReply, expected: Any) -> None:
+def check(reply: Reply, expected: Any) -> None:
     """Compare the outcome of a call: a result, an error, or ``None`` for neither."""
     if isinstance(expected, Is):
         assert reply.result is None

@@ -32,6 +32,7 @@ def test_a_result_is_used_again_while_it_is_fresh(method):
     assert keep(cache, method, {"cursor": "a"}, {**PRIVATE, "x": [1, {"y": None}]})
     found = cache.get(method, {"cursor": "a"}, 0.5)
     assert found == {**PRIVATE, "x": [1, {"y": None}]}
+    assert list(found) == [*PRIVATE, "x"]
     assert (cache.hits, cache.misses, cache.stores, len(cache)) == (1, 1, 1, 1)
 
 

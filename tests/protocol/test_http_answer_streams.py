@@ -31,7 +31,7 @@ from hypothesis import strategies as st
 
 from mcpwire.errors import InvalidMessage, MessageTooLarge, RPCError
 from mcpwire.limits import Limits, Recovery
-from mcpwire.protocol.http_reply import LISTEN
+from mcpwire.protocol.peer import LISTEN
 
 HINT = "changed the type of the request's id"
 CUT_OFF = None  # neither a result nor an error: whoever owns it knows what follows
@@ -136,15 +136,15 @@ def more_of(stream):
 
 
 @in_three_ways
-@pytest.mark.parametrize("is_watched", [False, True], ids=["", "watched"])
+@pytest.mark.parametrize("is_traced", [False, True], ids=["", "watched"])
 @pytest.mark.parametrize("case", STREAMS)
 @pytest.mark.attack("S31")
 @pytest.mark.fault("F14", "F30", "F31")
 @pytest.mark.pain("P19")
 @pytest.mark.rule("TR-HTTP-13", "TR-HTTP-20")
-def test_a_stream_brings_its_own_answer_or_says_what_stood_there(case, is_watched, way):
+def test_a_stream_brings_its_own_answer_or_says_what_stood_there(case, is_traced, way):
     stream, expected, notes, counted = STREAMS[case]
-    owner = Owner(is_watched=is_watched)
+    owner = Owner(is_traced=is_traced)
     reply = call(owner)
     feed(reply, 200, SSE, stream, way, more=more_of(stream))
     check(reply, expected)
@@ -155,7 +155,7 @@ def test_a_stream_brings_its_own_answer_or_says_what_stood_there(case, is_watche
 
 @in_three_ways
 def test_whoever_looks_on_sees_head_and_messages_as_they_came(way):
-    owner = Owner(is_watched=True)
+    owner = Owner(is_traced=True)
     events = event(b"", id="1") + event(b"hi") + THE_ANSWER
     feed(call(owner), 200, SSE, events, way)
     assert owner.told == [
@@ -233,15 +233,15 @@ MANY = b"[" + b"{}," * 400_000 + b"{}]}"
 
 
 @pytest.mark.attack("X12")
-@pytest.mark.parametrize("is_watched", [False, True])
+@pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("way", ["whole", "pieces"])
-def test_an_event_of_too_many_values_fails_the_call_that_it_answers(way, is_watched):
+def test_an_event_of_too_many_values_fails_the_call_that_it_answers(way, is_traced):
     limits = Limits(values=600_000)
     ours = b'{"jsonrpc":"2.0","id":%d,"result":' % ID + MANY
     others = b'{"jsonrpc":"2.0","method":"x","params":' + MANY
     for data, error in ((ours, an(MessageTooLarge, "Limits.values")), (others, None)):
         owner = Owner(limits=limits)
-        owner.is_watched = is_watched
+        owner.is_traced = is_traced
         reply = call(owner)
         reply.head(200, fields(SSE))
         for piece in (event(data),) if way == "whole" else (b": x\n\n", event(data)):

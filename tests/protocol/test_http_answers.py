@@ -37,6 +37,7 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import Limits
 from mcpwire.protocol.deadline import Deadline
+from mcpwire.wire.urls import parse_url
 
 HINT = "changed the type of the request's id"
 NOT_JSON = an(InvalidMessage, METHOD, "JSON in UTF-8", path="body")
@@ -120,13 +121,13 @@ def as_bytes(body):
 
 
 @in_three_ways
-@pytest.mark.parametrize("is_watched", [False, True], ids=["", "watched"])
+@pytest.mark.parametrize("is_traced", [False, True], ids=["", "watched"])
 @pytest.mark.parametrize("case", BODIES)
 @pytest.mark.fault("F14", "F24")
 @pytest.mark.rule("TR-HTTP-13", "RPC-07")
-def test_a_body_is_the_answer_or_an_error_that_says_what_it_is(case, is_watched, way):
+def test_a_body_is_the_answer_or_an_error_that_says_what_it_is(case, is_traced, way):
     body, expected, counted = BODIES[case]
-    owner = Owner(is_watched=is_watched)
+    owner = Owner(is_traced=is_traced)
     reply = call(owner)
     feed(reply, 200, JSON, as_bytes(body), way)
     check(reply, expected)
@@ -252,7 +253,7 @@ def test_a_redirect_that_is_not_followed_ends_it_and_says_why(status):
 
 def test_a_redirect_that_is_followed_is_over_when_its_body_is_through():
     owner = Owner()
-    owner.redirects = ""
+    owner.redirects = parse_url("http://127.0.0.1:1/there")
     reply = call(owner)
     reply.head(307, fields(HTML, location="/there"))
     assert not reply.is_over
@@ -310,12 +311,12 @@ def test_a_body_at_the_limit_is_read_and_one_over_it_is_refused(way):
 
 
 @pytest.mark.attack("X12")
-@pytest.mark.parametrize("is_watched", [False, True])
+@pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("pieces", [1, 2])
-def test_a_body_of_too_many_values_fails_the_call(pieces, is_watched):
+def test_a_body_of_too_many_values_fails_the_call(pieces, is_traced):
     many = b'{"jsonrpc":"2.0","result":[' + b"{}," * 400_000 + b"{}]}"
     owner = Owner(limits=Limits(values=600_000))
-    owner.is_watched = is_watched
+    owner.is_traced = is_traced
     reply = call(owner)
     reply.head(200, fields(JSON))
     for piece in (many,) if pieces == 1 else (many[:9], many[9:]):

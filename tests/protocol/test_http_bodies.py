@@ -20,7 +20,7 @@ from mcpwire.errors import (
     rpc_error,
 )
 from mcpwire.protocol import http_reply
-from mcpwire.protocol.http_reply import fault
+from mcpwire.protocol.http_reply import unusable_answer
 from mcpwire.wire.sse import SSEDecoder, SSEEvent
 
 STATUSES = (400, 401, 403, 404, 405, 406, 409, 410, 413, 415, 421, 429, 431, 500, 501,
@@ -30,7 +30,9 @@ TARGET = "http://127.0.0.1:1/mcp"
 
 def judge(status, body=b"", content_type=None, *, detail="", **others):
     given = fields(content_type, **others)
-    return fault("tools/call", status, given, body, target=TARGET, detail=detail)
+    return unusable_answer(
+        "tools/call", status, given, body, target=TARGET, detail=detail
+    )
 
 
 # Kinds of bodies...
@@ -257,7 +259,8 @@ def test_a_success_that_completes_nothing_breaks_the_rules(status):
 
 def test_a_target_that_is_not_known_is_the_server():
     assert (
-        str(fault("GET", 405, {}, b"", target=None)) == "GET: the server answered 405"
+        str(unusable_answer("GET", 405, {}, b"", target=None))
+        == "GET: the server answered 405"
     )
 
 
@@ -322,7 +325,7 @@ def test_secrets_that_a_body_repeats_are_not_in_the_message(holder, before):
 @given(st.text(max_size=40), st.sampled_from(HOLDERS), st.text("abc =:'", max_size=40))
 def test_no_neighbour_of_a_secret_uncovers_it(before, holder, after):
     body = f"{before} {holder.format(SECRET)} {after}".encode("utf-8", "replace")
-    assert SECRET not in http_reply.shown(body)
+    assert SECRET not in http_reply.body_excerpt(body)
 
 
 @pytest.mark.parametrize(
@@ -335,12 +338,12 @@ def test_no_neighbour_of_a_secret_uncovers_it(before, holder, after):
     ],
 )
 def test_words_that_are_no_secrets_are_shown(words):
-    assert http_reply.shown(words.encode()) == repr(words)
+    assert http_reply.body_excerpt(words.encode()) == repr(words)
 
 
 @given(st.binary(max_size=400))
 def test_a_snippet_is_short_printable_and_quoted(body):
-    said = http_reply.shown(body)
+    said = http_reply.body_excerpt(body)
     assert said.isprintable()
     assert said[0] == said[-1]
     assert said[0] in "'\""
@@ -349,4 +352,4 @@ def test_a_snippet_is_short_printable_and_quoted(body):
 
 def test_masking_takes_linear_time():
     for part in (b"a-", b"token", b"x://", b"bearer ", b"=", b"_"):
-        assert len(http_reply.shown(part * 100_000)) <= 202
+        assert len(http_reply.body_excerpt(part * 100_000)) <= 202

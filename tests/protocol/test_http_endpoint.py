@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import RemoteProtocolError
-from mcpwire.protocol.http_headers import LONGEST_ENDPOINT, resolve_endpoint
+from mcpwire.protocol.http_headers import MAX_ENDPOINT_BYTES, resolve_endpoint
 from mcpwire.wire.urls import parse_url, same_origin
 
 STREAM = parse_url("https://mcp.example:8443/a/sse?key=k")
@@ -75,7 +75,7 @@ def test_a_path_or_a_url_of_the_same_origin_is_taken(stream, named, url):
         (STREAM, b"javascript:alert(1)"),
         (STREAM, b"data:text/plain,x"),
         (STREAM, b""),
-        (STREAM, b"/" + b"x" * LONGEST_ENDPOINT),
+        (STREAM, b"/" + b"x" * MAX_ENDPOINT_BYTES),
         (SIX, b"http://[::1]/m"),
         (SIX, b"http://[::2]:8000/m"),
         (SIX, b"http://[::1%25lo]:8000/m"),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mcpwire import __version__
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.http_headers import Heads, check_headers
+from mcpwire.protocol.http_headers import RequestHeaders, check_headers
 from mcpwire.protocol.http_reply import Request
 from mcpwire.protocol.retry import can_resume_from
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
@@ -37,7 +37,7 @@ def fields_of(start):
 @pytest.mark.system("U10", "L-V4")
 @pytest.mark.rule("LHTTP-02", "TR-HTTP-07")
 def test_a_post_accepts_both_kinds_of_reply():
-    start = Heads(URL).post()
+    start = RequestHeaders(URL).post()
     assert start.startswith(b"POST /a/mcp?tenant=7 HTTP/1.1\r\nhost: mcp.example:8443")
     assert start.endswith(b"\r\n")
     assert b"\r\n\r\n" not in start
@@ -46,20 +46,20 @@ def test_a_post_accepts_both_kinds_of_reply():
 
 @pytest.mark.rule("LHTTP-14")
 def test_a_get_accepts_an_event_stream_only():
-    start = Heads(URL).get()
+    start = RequestHeaders(URL).get()
     assert start.startswith(b"GET /a/mcp?tenant=7 HTTP/1.1\r\n")
     assert fields_of(start) == GET
 
 
 def test_a_delete_says_nothing_of_a_body():
-    start = Heads(URL).delete()
+    start = RequestHeaders(URL).delete()
     assert start.startswith(b"DELETE /a/mcp?tenant=7 HTTP/1.1\r\n")
     assert fields_of(start) == COMMON
 
 
 @pytest.mark.rule("LHTTP-24")
 def test_a_session_goes_with_every_request_until_it_is_gone():
-    heads = Heads(URL)
+    heads = RequestHeaders(URL)
     heads.session_id = "s-1"
     assert heads.session_id == "s-1"
     for start in (heads.post(), heads.get(), heads.delete(), heads.get("7")):
@@ -76,7 +76,7 @@ def test_a_session_goes_with_every_request_until_it_is_gone():
 def test_the_revision_goes_with_every_request_once_it_is_agreed_and_never_before(
     revision,
 ):
-    heads = Heads(URL)
+    heads = RequestHeaders(URL)
     assert heads.revision is None
     for start in (heads.post(), heads.get(), heads.delete()):
         assert "mcp-protocol-version" not in fields_of(start)
@@ -88,7 +88,7 @@ def test_the_revision_goes_with_every_request_once_it_is_agreed_and_never_before
 
 @pytest.mark.pain("P26")
 def test_a_probe_names_its_revision_for_itself_only():
-    heads = Heads(URL)
+    heads = RequestHeaders(URL)
     probe = heads.post([("Mcp-Method", "server/discover")], version=LATEST.name)
     assert fields_of(probe) == {
         **POST,
@@ -105,7 +105,7 @@ def test_a_probe_names_its_revision_for_itself_only():
 @pytest.mark.system("O80")
 @pytest.mark.pain("P27")
 def test_a_users_own_headers_go_with_every_request():
-    heads = Heads(URL, {"Authorization": "Bearer x", "User-Agent": "theirs"})
+    heads = RequestHeaders(URL, {"Authorization": "Bearer x", "User-Agent": "theirs"})
     for start in (heads.post(), heads.get(), heads.delete()):
         fields = fields_of(start)
         assert fields["authorization"] == "Bearer x"
@@ -114,7 +114,7 @@ def test_a_users_own_headers_go_with_every_request():
 
 @pytest.mark.pain("P27")
 def test_what_is_extra_replaces_an_earlier_field_for_that_request_only():
-    heads = Heads(URL, {"Authorization": "Bearer one", "X-Tenant": "a"})
+    heads = RequestHeaders(URL, {"Authorization": "Bearer one", "X-Tenant": "a"})
     extra = [("X-TENANT", "b"), ("authorization", "Bearer two"), ("x-tenant", "c")]
     for start in (heads.post(extra), heads.get(None, extra), heads.delete(extra)):
         fields = fields_of(start)
@@ -124,7 +124,10 @@ def test_what_is_extra_replaces_an_earlier_field_for_that_request_only():
 
 
 def test_what_is_extra_may_be_any_iterable():
-    assert fields_of(Heads(URL).post(iter([("x-a", "1")]))) == {**POST, "x-a": "1"}
+    assert fields_of(RequestHeaders(URL).post(iter([("x-a", "1")]))) == {
+        **POST,
+        "x-a": "1",
+    }
 
 
 @pytest.mark.rule("LHTTP-21")
@@ -141,7 +144,7 @@ def test_what_is_extra_may_be_any_iterable():
 )
 def test_a_stream_is_resumed_by_the_id_of_its_last_event(event_id, sent):
     assert can_resume_from(event_id)
-    start = Heads(URL).get(event_id, [("x-a", "1")])
+    start = RequestHeaders(URL).get(event_id, [("x-a", "1")])
     fields = dict(Request(start).fields)
     assert fields[b"last-event-id"] == sent
     assert fields[b"x-a"] == b"1"
@@ -155,7 +158,7 @@ def test_a_stream_is_resumed_by_the_id_of_its_last_event(event_id, sent):
 def test_an_event_id_that_cannot_travel_is_refused(event_id):
     assert not can_resume_from(event_id)
     with pytest.raises(LocalProtocolError, match="the event id cannot travel"):
-        Heads(URL).get(event_id)
+        RequestHeaders(URL).get(event_id)
 
 
 def test_no_event_id_is_nothing_to_resume_from():
@@ -163,7 +166,7 @@ def test_no_event_id_is_nothing_to_resume_from():
 
 
 def test_another_target_keeps_everything_but_path_and_query():
-    heads = Heads(URL, {"x-a": "1"})
+    heads = RequestHeaders(URL, {"x-a": "1"})
     heads.session_id = "s"
     heads.revision = LATEST_SESSION
     moved = heads.with_target("/b?c=d?e")
@@ -177,15 +180,15 @@ def test_another_target_keeps_everything_but_path_and_query():
 @pytest.mark.parametrize("target", ["", "b", "/a b", "/a\r\n", "/a#b", "/ä", "*"])
 def test_a_target_that_is_none_is_refused(target):
     with pytest.raises(LocalProtocolError, match="must be a path and query"):
-        Heads(URL).with_target(target)
+        RequestHeaders(URL).with_target(target)
     with pytest.raises(LocalProtocolError, match="must be a path and query"):
-        Heads(attrs.evolve(URL, path=target))
+        RequestHeaders(attrs.evolve(URL, path=target))
 
 
 @pytest.mark.attack("S19")
 @pytest.mark.parametrize("session_id", [" ", "a\r\nx: y", "ä", "\x7f"])
 def test_a_session_id_that_is_none_never_gets_into_a_head(session_id):
-    heads = Heads(URL)
+    heads = RequestHeaders(URL)
     heads.session_id = session_id
     with pytest.raises(LocalProtocolError, match="visible ASCII"):
         heads.post()
@@ -228,7 +231,7 @@ def test_what_mcpwire_writes_itself_is_no_users_header(name):
         f"headers of the call: {name!r} is for mcpwire to write"
     )
     with pytest.raises(LocalProtocolError):
-        Heads(URL, {name: "s3cret"})
+        RequestHeaders(URL, {name: "s3cret"})
 
 
 @pytest.mark.attack("S19")
@@ -261,13 +264,13 @@ def test_a_value_that_is_none_is_refused_and_never_shown(value):
         check_headers({"X-Key": value}, "headers of the target")
     assert str(caught.value) == f"headers of the target: {message}"
     with pytest.raises(LocalProtocolError) as caught:
-        Heads(URL).post([("x-key", value)])
+        RequestHeaders(URL).post([("x-key", value)])
     assert "s3" not in str(caught.value)
 
 
 def test_an_extra_field_without_a_proper_name_is_refused():
     with pytest.raises(LocalProtocolError, match="cannot be a header's name"):
-        Heads(URL).post([("x\r\ny", "1")])
+        RequestHeaders(URL).post([("x\r\ny", "1")])
 
 
 ANY = st.text(max_size=12) | st.text("\r\n\t\0 :aé\x7f", max_size=6)
@@ -287,9 +290,9 @@ def test_no_control_character_gets_out_but_the_ends_of_our_own_lines(
     own, session_id, event_id, extra, target
 ):
     try:
-        heads = Heads(URL, own)
+        heads = RequestHeaders(URL, own)
     except LocalProtocolError:
-        heads = Heads(URL)
+        heads = RequestHeaders(URL)
     heads.session_id = session_id
     heads.revision = LATEST_SESSION
     lines = 7 + len({name.lower() for name in own})

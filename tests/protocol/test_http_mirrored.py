@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol import http_headers
-from mcpwire.protocol.http_headers import Mirror
+from mcpwire.protocol.http_headers import MirroredHeaders
 from mcpwire.protocol.methods import METHODS, Kind
 from mcpwire.wire.headers import decode_value
 
@@ -20,7 +20,7 @@ def dropped():
 @pytest.fixture
 def mirrored(dropped):
     """Give a mirror that knows no tool."""
-    return Mirror(lambda name, reason: dropped.append((name, reason)))
+    return MirroredHeaders(lambda name, reason: dropped.append((name, reason)))
 
 
 def tool(name="query", header="Region", kind="string", **more):
@@ -119,7 +119,7 @@ def test_a_name_with_a_lone_surrogate_is_refused(mirrored):
 
 @pytest.mark.rule("HDR-05", "HDR-14")
 def test_the_arguments_that_a_listed_tool_marks_are_mirrored(mirrored):
-    mirrored.learn({"tools": [PLAIN, tool()]})
+    mirrored.learn_tools({"tools": [PLAIN, tool()]})
     call = {"name": "query", "arguments": {"region": "eu", "n": 1}}
     assert params(mirrored, "query", call["arguments"]) == [("mcp-param-region", "eu")]
     assert mirrored.lines("tools/call", call) == (
@@ -133,7 +133,7 @@ def test_the_arguments_that_a_listed_tool_marks_are_mirrored(mirrored):
 @pytest.mark.rule("HDR-14", "HDR-15")
 @pytest.mark.parametrize("arguments", [{}, {"region": None}, None, [], "x"])
 def test_an_argument_that_is_not_there_or_null_has_no_field(mirrored, arguments):
-    mirrored.learn({"tools": [tool()]})
+    mirrored.learn_tools({"tools": [tool()]})
     assert params(mirrored, "query", arguments) == []
 
 
@@ -141,12 +141,12 @@ def test_an_argument_that_is_not_there_or_null_has_no_field(mirrored, arguments)
 @pytest.mark.parametrize("name", ["other", "", 7, None, ["query"]])
 def test_of_a_tool_that_no_list_has_shown_nothing_is_mirrored(mirrored, name):
     assert params(mirrored, name, {"region": "eu"}) == []
-    mirrored.learn({"tools": [tool()]})
+    mirrored.learn_tools({"tools": [tool()]})
     assert params(mirrored, name, {"region": "eu"}) == []
 
 
 def test_only_calls_of_tools_mirror_arguments(mirrored):
-    mirrored.learn({"tools": [tool()]})
+    mirrored.learn_tools({"tools": [tool()]})
     params = {"name": "query", "arguments": {"region": "eu"}}
     assert b"mcp-param" not in mirrored.lines("prompts/get", params)
 
@@ -165,13 +165,13 @@ def test_only_calls_of_tools_mirror_arguments(mirrored):
     ],
 )
 def test_an_argument_is_spelled_by_its_type(mirrored, kind, value, sent):
-    mirrored.learn({"tools": [tool(kind=kind)]})
+    mirrored.learn_tools({"tools": [tool(kind=kind)]})
     assert params(mirrored, "query", {"region": value}) == [("mcp-param-region", sent)]
 
 
 @pytest.mark.parametrize("value", [1.5, 2**53, {}, []])
 def test_an_argument_without_a_header_form_is_the_callers_error(mirrored, value):
-    mirrored.learn({"tools": [tool(kind="integer")]})
+    mirrored.learn_tools({"tools": [tool(kind="integer")]})
     with pytest.raises(LocalProtocolError, match="argument region is mirrored"):
         mirrored.lines("tools/call", {"name": "query", "arguments": {"region": value}})
 
@@ -196,7 +196,7 @@ def test_only_the_tool_with_an_invalid_annotation_is_dropped(
     bad = tool("bad", header, kind)
     result = {"tools": [PLAIN, bad, tool()], "nextCursor": "2", "_meta": {"a": 1}}
     before = str(result)
-    assert mirrored.learn(result) == {**result, "tools": [PLAIN, tool()]}
+    assert mirrored.learn_tools(result) == {**result, "tools": [PLAIN, tool()]}
     assert str(result) == before
     ((name, reason),) = dropped
     assert name == "bad"
@@ -218,34 +218,34 @@ def test_only_the_tool_with_an_invalid_annotation_is_dropped(
     ],
 )
 def test_a_list_that_loses_no_tool_is_handed_on_as_it_came(mirrored, dropped, result):
-    assert mirrored.learn(result) is result
+    assert mirrored.learn_tools(result) is result
     assert dropped == []
 
 
 @pytest.mark.rule("HDR-30")
 def test_the_newest_list_counts(mirrored):
-    mirrored.learn({"tools": [tool()]})
-    mirrored.learn({"tools": [tool(header="Zone")]})
+    mirrored.learn_tools({"tools": [tool()]})
+    mirrored.learn_tools({"tools": [tool(header="Zone")]})
     assert params(mirrored, "query", {"region": "eu"}) == [("mcp-param-zone", "eu")]
-    mirrored.learn({"tools": [{**PLAIN, "name": "query"}]})
+    mirrored.learn_tools({"tools": [{**PLAIN, "name": "query"}]})
     assert params(mirrored, "query", {"region": "eu"}) == []
-    mirrored.learn({"tools": [tool()]})
-    mirrored.learn({"tools": [tool(header="a b")]})
+    mirrored.learn_tools({"tools": [tool()]})
+    mirrored.learn_tools({"tools": [tool(header="a b")]})
     assert params(mirrored, "query", {"region": "eu"}) == []
 
 
 def test_a_tool_of_an_earlier_page_stays_known(mirrored):
-    mirrored.learn({"tools": [tool()], "nextCursor": "2"})
-    mirrored.learn({"tools": [PLAIN]})
+    mirrored.learn_tools({"tools": [tool()], "nextCursor": "2"})
+    mirrored.learn_tools({"tools": [PLAIN]})
     assert params(mirrored, "query", {"region": "eu"}) != []
 
 
 @pytest.mark.system("U27")
 def test_a_server_cannot_fill_the_memory_with_annotations(mirrored, monkeypatch):
-    monkeypatch.setattr(http_headers, "_HEADERS_MAX", 10)
+    monkeypatch.setattr(http_headers, "_MAX_OF_ALL_TOOLS", 10)
     for turn in range(3):
         for number in range(25):
-            mirrored.learn({"tools": [tool(f"tool-{number}")]})
+            mirrored.learn_tools({"tools": [tool(f"tool-{number}")]})
             known = [
                 n for n in range(25) if params(mirrored, f"tool-{n}", {"region": "eu"})
             ]
@@ -263,8 +263,8 @@ def test_a_server_cannot_fill_the_memory_with_annotations(mirrored, monkeypatch)
     ),
 )
 def test_whatever_is_called_with_whatever_comes_back_from_its_fields(name, arguments):
-    mirrored = Mirror(print)
-    mirrored.learn({"tools": [tool(name)]})
+    mirrored = MirroredHeaders(print)
+    mirrored.learn_tools({"tools": [tool(name)]})
     lines = mirrored.lines("tools/call", {"name": name, "arguments": arguments})
     assert lines.endswith(b"\r\n")
     fields = dict(line.split(b": ", 1) for line in lines.split(b"\r\n")[:-1])
@@ -277,7 +277,7 @@ def test_whatever_is_called_with_whatever_comes_back_from_its_fields(name, argum
 
 
 def test_a_tool_that_is_listed_again_unchanged_keeps_its_headers():
-    mirror = Mirror(lambda *_: None)
+    mirror = MirroredHeaders(lambda *_: None)
     listed = {
         "tools": [
             {
@@ -290,16 +290,16 @@ def test_a_tool_that_is_listed_again_unchanged_keeps_its_headers():
         ]
     }
     for _ in range(2):
-        assert mirror.learn(listed) is listed
+        assert mirror.learn_tools(listed) is listed
         assert params(mirror, "x", {"a": "b"}) == [("mcp-param-a", "b")]
 
 
 @pytest.mark.rule("HDR-05")
 def test_what_a_list_says_of_a_tool_counts_for_its_very_next_call(mirrored):
     assert params(mirrored, "query", {"region": "eu"}) == []
-    mirrored.learn({"tools": [tool()]})
+    mirrored.learn_tools({"tools": [tool()]})
     for region in ("eu", "us"):
         sent = params(mirrored, "query", {"region": region})
         assert sent == [("mcp-param-region", region)]
-    mirrored.learn({"tools": [{**PLAIN, "name": "query"}]})
+    mirrored.learn_tools({"tools": [{**PLAIN, "name": "query"}]})
     assert params(mirrored, "query", {"region": "eu"}) == []

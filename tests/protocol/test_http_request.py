@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpwire.protocol.http_headers import Heads
+from mcpwire.protocol.http_headers import RequestHeaders
 from mcpwire.protocol.http_reply import Request
 from mcpwire.wire.urls import parse_url
 
@@ -35,7 +35,7 @@ def test_a_request_may_have_no_field():
 
 @pytest.mark.parametrize("kind", ["post", "get", "delete"])
 def test_what_heads_write_is_read_back(kind):
-    heads = Heads(parse_url("https://example.com/mcp?key=1"), {"x-own": "a b"})
+    heads = RequestHeaders(parse_url("https://example.com/mcp?key=1"), {"x-own": "a b"})
     start = heads.get("7") if kind == "get" else getattr(heads, kind)()
     request = Request(start)
     assert request.verb == kind.upper()

@@ -14,13 +14,13 @@ from mcpwire.errors import (
     rpc_error,
 )
 from mcpwire.protocol import http_reply
-from mcpwire.protocol.http_reply import contradicts, is_expired
+from mcpwire.protocol.http_reply import contradicts_era, is_expired
 from mcpwire.versions import Era
 
 
 def judge(status, body=b"", content_type=None, **others):
     given = fields(content_type, **others)
-    return http_reply.fault("tools/call", status, given, body, target=None)
+    return http_reply.unusable_answer("tools/call", status, given, body, target=None)
 
 
 # Sessions...
@@ -156,13 +156,13 @@ NOT_OLDER = {
 @pytest.mark.rule("VER-08")
 @pytest.mark.parametrize("case", OLDER)
 def test_a_server_that_went_back_an_era_is_found_out(case):
-    assert contradicts(OLDER[case], Era.STATELESS, "tools/call")
+    assert contradicts_era(OLDER[case], Era.STATELESS, "tools/call")
 
 
 @pytest.mark.fault("F50")
 @pytest.mark.parametrize("case", NOT_OLDER)
 def test_other_errors_leave_the_stateless_era_as_it_is(case):
-    assert not contradicts(NOT_OLDER[case], Era.STATELESS, "tools/call")
+    assert not contradicts_era(NOT_OLDER[case], Era.STATELESS, "tools/call")
 
 
 @pytest.mark.fault("F50")
@@ -170,9 +170,9 @@ def test_other_errors_leave_the_stateless_era_as_it_is(case):
 def test_every_server_of_the_stateless_era_knows_discover(status):
     error = rpc_error(-32601, "Method not found")
     error.status = status
-    assert contradicts(error, Era.STATELESS, "server/discover")
-    assert not contradicts(error, Era.STATELESS, "tools/list")
-    assert not contradicts(error, Era.SESSION, "server/discover")
+    assert contradicts_era(error, Era.STATELESS, "server/discover")
+    assert not contradicts_era(error, Era.STATELESS, "tools/list")
+    assert not contradicts_era(error, Era.SESSION, "server/discover")
 
 
 @pytest.mark.fault("F50")
@@ -180,12 +180,12 @@ def test_every_server_of_the_stateless_era_knows_discover(status):
 @pytest.mark.parametrize("code", MODERN)
 def test_errors_of_the_stateless_era_end_a_session(code):
     error = judge(400, text(failure(code, "no")))
-    assert contradicts(error, Era.SESSION, "tools/call")
+    assert contradicts_era(error, Era.SESSION, "tools/call")
     # As an answer it is the server's own business.
-    assert not contradicts(MODERN[code], Era.SESSION, "tools/call")
+    assert not contradicts_era(MODERN[code], Era.SESSION, "tools/call")
 
 
 @pytest.mark.parametrize("case", sorted({*OLDER, *NOT_OLDER} - {"modern errors"}))
 def test_other_errors_leave_the_session_era_as_it_is(case):
     error = {**OLDER, **NOT_OLDER}[case]
-    assert not contradicts(error, Era.SESSION, "tools/call")
+    assert not contradicts_era(error, Era.SESSION, "tools/call")

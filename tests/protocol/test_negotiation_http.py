@@ -25,7 +25,7 @@ from mcpwire.errors import (
     rpc_error,
 )
 from mcpwire.protocol import negotiation
-from mcpwire.protocol.http_reply import fault
+from mcpwire.protocol.http_reply import unusable_answer
 from mcpwire.protocol.negotiation import Negotiation
 
 PROBE = "server/discover 2026-07-28"
@@ -40,7 +40,7 @@ SILENT_ON_ERAS = (301, 307, 401, 403, 407, 408, 425, 429, 500, 501, 502, 503, 50
 
 def http(status, body=b""):
     """Return what a status and a body make of a request."""
-    return fault("x", status, {}, body, target=None)
+    return unusable_answer("x", status, {}, body, target=None)
 
 
 def said(status, code, message="no"):

@@ -10,7 +10,7 @@ from mcpwire.errors import (
     RPCError,
     UnsupportedVersion,
 )
-from mcpwire.protocol.peer import LATE_IDS_KEPT
+from mcpwire.protocol.peer import MAX_CANCELLED_IDS
 
 TWO = ("tools/call", "tools/list")
 DONE = ("answered", 1, {})
@@ -114,7 +114,7 @@ def test_an_answer_to_a_cancelled_call_is_counted_as_late(row):
 
 @pytest.mark.fault("F15")
 def test_only_the_newest_cancelled_ids_are_remembered():
-    peer, _ = make_peer(opens=("ping",) * (LATE_IDS_KEPT + 1))
+    peer, _ = make_peer(opens=("ping",) * (MAX_CANCELLED_IDS + 1))
     for id in list(peer.outstanding):
         peer.cancel(id, "test")
     peer.receive(msg('"id":1,"result":{}'))

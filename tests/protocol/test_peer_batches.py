@@ -149,7 +149,7 @@ def test_the_batch_leaves_with_its_last_answer_in_the_order_they_were_given():
     peer, owner = in_flight(1, 2, 3)
     assert peer.answer(3, {"n": 3}) is None
     assert peer.refuse(1, InternalError("no")) is None
-    assert not peer.is_in_flight(1)
+    assert 1 not in peer.unanswered
     assert [answer["id"] for answer in one_message(peer.answer(2, {}))] == [3, 1, 2]
     assert peer.answer(2, {}) is None
     assert owner.transmitted == []
@@ -180,7 +180,7 @@ def test_an_answer_that_is_no_json_leaves_the_batch_waiting():
     peer.answer(1, {})
     with pytest.raises(LocalProtocolError):
         peer.answer(2, {"a": "\ud800"})
-    assert peer.is_in_flight(2)
+    assert 2 in peer.unanswered
     assert len(one_message(peer.refuse(2, InternalError("no")))) == 2
 
 

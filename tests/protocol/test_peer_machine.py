@@ -261,7 +261,7 @@ class TwoPeers(RuleBasedStateMachine):
         for side in (self.sides[at], self.sides[1 - at]):
             unanswered = side.peer.end()
             assert [call.number for call in unanswered] == side.with_state("open")
-            assert not any(side.peer.is_in_flight(id) for id in side.requests)
+            assert not any(id in side.peer.unanswered for id in side.requests)
             assert side.peer.end() == []
             side.peer.receive(b'{"jsonrpc":"2.0","id":"x","method":"m"}\n')
         self.connect(self.revision)
@@ -271,7 +271,7 @@ class TwoPeers(RuleBasedStateMachine):
         for side in getattr(self, "sides", ()):
             assert list(side.peer.outstanding) == side.with_state("open")
             for id, (_, state) in side.requests.items():
-                assert side.peer.is_in_flight(id) == (state == "in flight")
+                assert (id in side.peer.unanswered) == (state == "in flight")
             assert side.peer.requests_sent == max(side.calls, default=0)
 
     def teardown(self):

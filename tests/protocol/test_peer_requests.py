@@ -87,7 +87,7 @@ def test_a_request_from_before_the_agreement_is_not_answered_in_the_stateless_er
     peer.revision = LATEST
     assert peer.answer(2, {}) is None
     assert peer.refuse(3, InternalError("late")) is None
-    assert not peer.is_in_flight(2)
+    assert 2 not in peer.unanswered
 
 
 @pytest.mark.rule("RPC-05", "RPC-06")
@@ -350,7 +350,7 @@ def test_an_answer_that_is_no_json_leaves_its_request_in_flight(send):
     peer.receive(msg('"id":1', ASK))
     with pytest.raises(LocalProtocolError):
         send(peer)
-    assert peer.is_in_flight(1)
+    assert 1 in peer.unanswered
     assert peer.answer(1, {}) is not None
 
 

@@ -17,7 +17,7 @@ from wire_tables import (
 )
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.peer import TOO_MANY, Peer, unasked
+from mcpwire.protocol.peer import TOO_MANY, Peer, too_many_questions
 from mcpwire.versions import LATEST, find_revision
 
 UNENCODABLE = [
@@ -257,6 +257,6 @@ def test_requests_that_get_no_answer_are_counted_and_so_is_the_line_being_told()
 
 
 def test_a_question_after_too_many_is_refused_with_the_reason():
-    error = unasked()
+    error = too_many_questions()
     assert error.code == -32600
     assert error.message.endswith(f": {TOO_MANY}")

@@ -17,6 +17,7 @@ from mcpwire.errors import (
     ResourceNotFound,
     UnsupportedVersion,
 )
+from mcpwire.protocol.http_headers import ParamHeader
 from mcpwire.protocol.request_validation import (
     UnreadableMessage,
     check_formats,
@@ -28,7 +29,7 @@ from mcpwire.protocol.request_validation import (
     read_message,
 )
 from mcpwire.versions import REVISIONS
-from mcpwire.wire.headers import ParamHeader, encode_value
+from mcpwire.wire.headers import encode_value
 from mcpwire.wire.jsonrpc import Notification, Request, Success
 
 KEY = "io.modelcontextprotocol/protocolVersion"

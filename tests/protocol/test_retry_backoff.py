@@ -58,7 +58,7 @@ def test_a_stream_that_lived_or_brought_a_message_starts_anew(stood, message, in
     if message:
         made.delivered()
     made.ended(100.0 + stood)
-    assert made._in_vain == in_vain
+    assert made._failures == in_vain
     bound = 1.0 if in_vain == 0 else 8.0
     assert made.delay(100.0 + stood, 0.5) == pytest.approx(0.1 + bound / 2)
 
@@ -67,11 +67,11 @@ def test_a_message_on_the_stream_before_says_nothing_of_this_one():
     made = opened()
     made.opened(1.0)
     made.ended(1.0)
-    assert made._in_vain == 1
+    assert made._failures == 1
 
 
 @pytest.mark.pain("P21")
-def test_each_opening_in_vain_waits_longer_up_to_the_longest_delay():
+def test_each_failed_opening_waits_longer_up_to_the_longest_delay():
     bounds = []
     made = opened()
     for turn in range(6):

@@ -17,7 +17,7 @@ ALMOST_ONE = 1 - 2**-53
 def stream():
     """Give a stream that has brought one event with an id, and ended."""
     made = Resumption(RECOVERY)
-    assert made.take("1")
+    assert made.add_event("1")
     made.ended(100.0)
     return made
 
@@ -28,7 +28,7 @@ def test_the_newest_id_is_where_the_stream_goes_on():
     stream = Resumption(RECOVERY)
     assert stream.cursor == ""
     for event_id in ("1", "2", "größe"):
-        assert stream.take(event_id)
+        assert stream.add_event(event_id)
         assert stream.cursor == event_id
 
 
@@ -36,7 +36,7 @@ def test_the_newest_id_is_where_the_stream_goes_on():
 def test_a_resumed_message_that_dies_empty_does_not_lose_the_place(stream):
     for now in range(101, 140):
         stream.ended(now)
-        stream.take("1")
+        stream.add_event("1")
         assert stream.cursor == "1"
     stream.ended(140.0, failed=True)
     assert stream.cursor == "1"
@@ -46,23 +46,28 @@ def test_a_resumed_message_that_dies_empty_does_not_lose_the_place(stream):
 @pytest.mark.pain("P22")
 def test_what_is_replayed_is_taken_once_and_does_not_turn_the_place_back():
     stream = Resumption(RECOVERY)
-    assert [stream.take(event_id) for event_id in "1234"] == [True] * 4
+    assert [stream.add_event(each) for each in "1234"] == [True] * 4
     stream.ended(0.0)
-    assert [stream.take(event_id) for event_id in "2345"] == [False, False, False, True]
+    assert [stream.add_event(each) for each in "2345"] == [
+        False,
+        False,
+        False,
+        True,
+    ]
     assert stream.cursor == "5"
     stream.ended(1.0)
-    assert not stream.take("2")
+    assert not stream.add_event("2")
     assert stream.cursor == "5"
 
 
 @pytest.mark.fault("F33")
 def test_the_newest_event_is_a_replay_too_in_the_next_message(stream):
-    assert not stream.take("1")
+    assert not stream.add_event("1")
 
 
 def test_a_replay_and_the_live_event_in_one_message_are_one_event():
     stream = Resumption(RECOVERY)
-    assert [stream.take(event_id) for event_id in ("5", "6", "5", "6", "7")] == [
+    assert [stream.add_event(each) for each in ("5", "6", "5", "6", "7")] == [
         True,
         True,
         False,
@@ -73,16 +78,20 @@ def test_a_replay_and_the_live_event_in_one_message_are_one_event():
 
 def test_events_without_an_id_of_their_own_are_no_replays():
     stream = Resumption(RECOVERY)
-    assert [stream.take(event_id) for event_id in ("", "", "1", "1", "1", "2")] == (
+    assert [stream.add_event(each) for each in ("", "", "1", "1", "1", "2")] == (
         [True] * 6
     )
     stream.ended(0.0)
     # "1" comes again, and behind it something that has no id.
-    assert [stream.take(event_id) for event_id in ("", "1", "1")] == [True, False, True]
+    assert [stream.add_event(each) for each in ("", "1", "1")] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_an_empty_id_does_not_lose_the_place(stream):
-    assert stream.take("")
+    assert stream.add_event("")
     assert stream.cursor == "1"
 
 
@@ -91,17 +100,17 @@ def test_an_empty_id_does_not_lose_the_place(stream):
 def test_an_id_that_cannot_travel_is_no_place_but_comes_once_all_the_same(
     stream, event_id
 ):
-    assert stream.take(event_id)
+    assert stream.add_event(event_id)
     assert stream.cursor == "1"
     stream.ended(0.0)
-    assert not stream.take(event_id)
+    assert not stream.add_event(event_id)
 
 
 def test_streams_do_not_share_their_place():
     one, other = Resumption(RECOVERY), Resumption(RECOVERY)
-    assert one.take("1")
+    assert one.add_event("1")
     assert other.cursor == ""
-    assert other.take("1")
+    assert other.add_event("1")
 
 
 @pytest.mark.system("U23")
@@ -129,7 +138,7 @@ def test_the_servers_reconnection_time_is_kept_within_bounds(stream, retry_ms, w
 def test_an_id_alone_is_something_brought():
     stream = Resumption(RECOVERY)
     stream.retry_ms = 500
-    stream.take("primed")
+    stream.add_event("primed")
     stream.ended(0.0)
     assert stream.delay(0.0, ALMOST_ONE) == 0.5
 
@@ -137,14 +146,14 @@ def test_an_id_alone_is_something_brought():
 @pytest.mark.fault("F31")
 def test_without_any_id_there_is_nothing_to_resume():
     stream = Resumption(RECOVERY)
-    stream.take("")
+    stream.add_event("")
     stream.ended(0.0)
     assert stream.delay(0.0, 0.0) is None
 
 
 def test_nothing_is_resumed_where_that_is_switched_off():
     stream = Resumption(Recovery(resume=False))
-    stream.take("1")
+    stream.add_event("1")
     stream.ended(0.0)
     assert stream.delay(0.0, 0.0) is None
 
@@ -156,12 +165,12 @@ def test_hundreds_of_rounds_that_bring_something_are_one_stream_in_constant_memo
     stream.retry_ms = 0
     sizes = set()
     for cycle in range(5_000):
-        assert stream.take(f"{cycle:08}")
+        assert stream.add_event(f"{cycle:08}")
         stream.ended(cycle)
         assert stream.cursor == f"{cycle:08}"
         assert stream.delay(cycle, ALMOST_ONE) == pytest.approx(0.1)
         if cycle >= 2_500:
-            sizes.add((len(stream._taken), sys.getsizeof(stream._taken)))
+            sizes.add((len(stream._seen), sys.getsizeof(stream._seen)))
     assert {count for count, _ in sizes} == {1_024}
     assert max(size for _, size in sizes) < 200_000
 
@@ -169,10 +178,10 @@ def test_hundreds_of_rounds_that_bring_something_are_one_stream_in_constant_memo
 def test_the_ids_of_a_hostile_stream_take_no_more_room_than_others():
     stream = Resumption(RECOVERY)
     for number in range(1_030):
-        assert stream.take(f"{number:0100000}")
+        assert stream.add_event(f"{number:0100000}")
     stream.ended(0.0)
-    assert not stream.take(f"{1_029:0100000}")
-    assert sum(map(sys.getsizeof, stream._taken)) < 200_000
+    assert not stream.add_event(f"{1_029:0100000}")
+    assert sum(map(sys.getsizeof, stream._seen)) < 200_000
 
 
 @pytest.mark.parametrize("event_id", ["2", ""])
@@ -185,7 +194,7 @@ def test_empty_rounds_wait_longer_and_longer_and_are_no_reason_to_give_up(
         assert stream.delay(100.0, 0.0) == pytest.approx(0.1)
         bounds.append(stream.delay(100.0, 0.5) - 0.1)
     assert bounds == pytest.approx([0.5, 1.0, 2.0, 4.0] + [5.0] * 46)
-    stream.take(event_id)
+    stream.add_event(event_id)
     stream.ended(100.0)
     assert stream.delay(100.0, 0.5) == pytest.approx(0.1)
 
@@ -211,7 +220,7 @@ def test_a_stream_that_came_about_ends_the_row_of_failures(stream):
 
 def test_a_message_that_breaks_off_after_it_brought_something_is_no_failure(stream):
     for cycle in range(20):
-        stream.take(f"c-{cycle}")
+        stream.add_event(f"c-{cycle}")
         stream.ended(100.0 + cycle, failed=True)
         assert stream.delay(100.0 + cycle, 0.5) == pytest.approx(0.1)
 
@@ -222,7 +231,7 @@ def test_what_a_refusal_says_of_the_time_counts_once(stream):
     assert stream.delay(100.0, 0.5) == pytest.approx(7.0 + 0.5)
     stream.ended(200.0, failed=True, retry_after=0.01)
     assert stream.delay(200.0, 0.0) == pytest.approx(0.1)
-    stream.take("2")
+    stream.add_event("2")
     stream.ended(300.0)
     assert stream.delay(300.0, 0.0) == pytest.approx(0.1)
 
@@ -243,7 +252,7 @@ def test_no_order_of_events_loses_the_place_or_waits_too_short(events, chance):
         if event == "take":
             (event_id,) = given_
             is_new = event_id not in seen
-            assert stream.take(event_id) == (is_new or event_id in {"", last})
+            assert stream.add_event(event_id) == (is_new or event_id in {"", last})
             seen.add(event_id)
             last = event_id or last
             if event_id and is_new and "\t" not in event_id:

@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from mcpwire.server.context import Context, Services, entered
+from mcpwire.server.context import Context, Services
 from mcpwire.server.input_rounds import (
     InputNeeded,
     StateSealer,
@@ -48,7 +48,7 @@ async def run(handler, context):
     """Run a handler as the server does; return its result, or the one that asks."""
     request = context.request
     try:
-        with entered(context):
+        with context:
             if inspect.iscoroutinefunction(handler):
                 return {"value": await handler(context)}
             return {
@@ -90,7 +90,7 @@ class Session:
         self.answer = answer
         self.asked = []
         self.told = Told()
-        self.services = services or Services(keeper=StateSealer(KEYS))
+        self.services = services or Services(sealer=StateSealer(KEYS))
 
     async def _ask(self, method, params):
         self.asked.append((method, plain(params)))
@@ -125,14 +125,14 @@ class Alone:
         answer=None,
         *,
         capabilities=ALL,
-        keeper=None,
+        sealer=None,
         principal=None,
         method="tools/call",
         params=CALL,
     ):
         self.answer = answer
         self.capabilities = capabilities
-        self.services = Services(keeper=keeper or StateSealer(KEYS))
+        self.services = Services(sealer=sealer or StateSealer(KEYS))
         self.info = RequestInfo(principal=principal)
         self.method = method
         self.params = params
@@ -160,7 +160,7 @@ class Alone:
         """Make one request; return its result."""
         context = self.context(meta, **members)
         if members:
-            begin(context.request, self.services.keeper)
+            begin(context.request, self.services.sealer)
         result = await run(handler, context)
         self.results.append(result)
         return result

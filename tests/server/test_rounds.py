@@ -237,7 +237,7 @@ async def test_a_call_may_ask_so_often_and_no_more(caplog):
         for number in range(9):
             await ctx.elicit(f"Round {number}?", FORM)
 
-    peer = Alone(person, keeper=StateSealer(KEYS, rounds=3))
+    peer = Alone(person, sealer=StateSealer(KEYS, rounds=3))
     with pytest.raises(InternalError, match="asked for input 3 times"):
         await peer.call(handler)
     assert len(peer.asked) == 3
@@ -246,7 +246,7 @@ async def test_a_call_may_ask_so_often_and_no_more(caplog):
 
 @pytest.mark.rule("MRTR-11")
 async def test_a_client_that_never_answers_is_asked_so_often_and_no_more():
-    peer = Alone(keeper=StateSealer(KEYS, rounds=3))
+    peer = Alone(sealer=StateSealer(KEYS, rounds=3))
     result = await peer.send(greet)
     for _ in range(2):
         result = await peer.send(greet, requestState=result["requestState"])
@@ -327,8 +327,8 @@ async def test_what_a_plain_call_costs_is_no_rounds_at_all():
 async def test_the_rounds_of_a_request_are_begun_once():
     peer = Alone()
     context = peer.context()
-    begun = begin(context.request, peer.services.keeper)
-    assert begin(context.request, peer.services.keeper) is begun
+    begun = begin(context.request, peer.services.sealer)
+    assert begin(context.request, peer.services.sealer) is begun
     assert context.rounds is begun
 
 

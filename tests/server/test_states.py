@@ -73,12 +73,12 @@ async def test_a_state_that_is_not_ours_is_refused_before_the_handler_runs(chang
     ids=["another user", "nobody", "method", "arguments", "tool"],
 )
 async def test_a_state_is_worth_nothing_elsewhere(thief):
-    keeper = StateSealer(KEYS)
-    first = await Alone(keeper=keeper, principal=ALICE).send(greet)
+    sealer = StateSealer(KEYS)
+    first = await Alone(sealer=sealer, principal=ALICE).send(greet)
     answered = {"requestState": first["requestState"], "inputResponses": {"name": YES}}
     with pytest.raises(InvalidParams, match="requestState"):
-        await Alone(keeper=keeper, **thief).send(greet, **answered)
-    own = Alone(keeper=keeper, principal=ALICE)
+        await Alone(sealer=sealer, **thief).send(greet, **answered)
+    own = Alone(sealer=sealer, principal=ALICE)
     assert await own.send(greet, **answered) == {"value": "yes"}
 
 
@@ -86,7 +86,7 @@ async def test_a_state_is_worth_nothing_elsewhere(thief):
 @pytest.mark.case("F16")
 async def test_a_state_ends():
     clock = Clock()
-    peer = Alone(keeper=StateSealer(KEYS, lifetime=60.0, clock=clock))
+    peer = Alone(sealer=StateSealer(KEYS, lifetime=60.0, clock=clock))
     state = (await peer.send(greet))["requestState"]
     clock.now += 59.0
     assert await peer.send(greet, requestState=state, inputResponses={"name": YES})
@@ -97,13 +97,13 @@ async def test_a_state_ends():
 
 async def test_a_state_outlives_its_process_where_keys_were_given():
     old, new = b"o" * 32, b"n" * 32
-    state = (await Alone(keeper=StateSealer([old])).send(greet))["requestState"]
+    state = (await Alone(sealer=StateSealer([old])).send(greet))["requestState"]
     answered = {"requestState": state, "inputResponses": {"name": YES}}
-    rotated = Alone(keeper=StateSealer([new, old]))
+    rotated = Alone(sealer=StateSealer([new, old]))
     assert await rotated.send(greet, **answered) == {"value": "yes"}
     for keys in ([new], []):
         with pytest.raises(InvalidParams):
-            await Alone(keeper=StateSealer(keys)).send(greet, **answered)
+            await Alone(sealer=StateSealer(keys)).send(greet, **answered)
 
 
 async def test_a_key_that_is_too_short_is_refused():
@@ -113,8 +113,8 @@ async def test_a_key_that_is_too_short_is_refused():
 
 @pytest.mark.rule("MRTR-10")
 async def test_a_state_is_used_once_where_that_is_asked_for():
-    keeper = StateSealer(KEYS, single_use=MemorySingleUse())
-    peer = Alone(keeper=keeper)
+    sealer = StateSealer(KEYS, single_use=MemorySingleUse())
+    peer = Alone(sealer=sealer)
     state = (await peer.send(greet))["requestState"]
     answered = {"requestState": state, "inputResponses": {"name": YES}}
     assert await peer.send(greet, **answered) == {"value": "yes"}
@@ -163,7 +163,7 @@ async def test_a_state_is_used_for_the_client_that_it_was_given_to():
             return True
 
     noted = Noted()
-    peer = Alone(keeper=StateSealer(KEYS, single_use=noted))
+    peer = Alone(sealer=StateSealer(KEYS, single_use=noted))
     for _ in range(2):
         state = (await peer.send(greet))["requestState"]
         await peer.send(greet, requestState=state, inputResponses={"name": YES})
@@ -175,8 +175,8 @@ async def test_a_state_is_used_for_the_client_that_it_was_given_to():
 @pytest.mark.case("F16")
 async def test_loops_side_by_side_do_not_meet():
     """Each loop has its own state: whose answers go in is whose come out."""
-    keeper = StateSealer(KEYS)
-    peers = [Alone(person, keeper=keeper) for _ in range(20)]
+    sealer = StateSealer(KEYS)
+    peers = [Alone(person, sealer=sealer) for _ in range(20)]
 
     def handler_of(number):
         async def handler(ctx):

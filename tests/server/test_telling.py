@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server import notifications as outbox_module
-from mcpwire.server.context import Context, current_context, entered
+from mcpwire.server.context import Context, current_context
 from mcpwire.server.notifications import RateLimit, Throttle, call_soon
 from mcpwire.server.request import RequestInfo
-from mcpwire.types.meta import LOG_LEVEL
+from mcpwire.types._base import LOG_LEVEL
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +63,7 @@ async def test_the_current_context_is_that_of_the_handler_that_runs():
 
     async def handler(ctx):
         inner = peer.context()
-        with entered(inner):
+        with inner:
             assert current_context() is inner
         assert await asyncio.create_task(asyncio.sleep(0, current_context())) is ctx
         return current_context() is ctx

@@ -57,7 +57,7 @@ RUNTIME: Final = {
     "Owner": "sync._facade",
     "PendingCall": "sync._facade",
     "Reader": "sync._facade",
-    "Reading": "tools.reading",
+    "Reading": "tools.toolset",
     "Stream": "sync._facade",
     "UNSET": "types",
 }

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.testing import at_random
-from mcpwire.testing.splits import cut
+from mcpwire.testing.wire import cut
 
 DATA = b"0123456789"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpwire.tools.extras import EXTRAS, extra_tools
+from mcpwire.tools.results import EXTRAS, extra_tools
 from mcpwire.types import (
     BlobResourceContents,
     GetPromptResult,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.tools.fingerprints import Differences, compare, fingerprint
+from mcpwire.tools.lock import Differences, compare, fingerprint
 from mcpwire.types import Tool, ToolAnnotations, decode
 
 TOOL = Tool(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpwire.tools.view import preview
+from mcpwire.tools.transforms import preview
 
 
 @pytest.mark.system("V40")

@@ -1,8 +1,5 @@
 """Options that cannot be are refused when a set is made, by their names."""
 
-import subprocess
-import sys
-
 import pytest
 from shelf import Shelf
 
@@ -38,8 +35,3 @@ def test_what_the_package_names_is_there_and_nothing_else():
         assert getattr(mcpwire.tools, name).__name__ == name
     with pytest.raises(AttributeError, match="has no attribute 'Toolset'"):
         mcpwire.tools.Toolset  # noqa: B018 - that is what raises
-
-
-def test_what_does_not_wait_loads_no_loop():
-    code = "import mcpwire.tools.reading, sys; sys.exit('asyncio' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -214,10 +214,10 @@ def test_a_msgspec_struct_is_converted_by_its_library(monkeypatch):
     class ValidationError(Exception):
         pass
 
-    def convert(value, kind):
+    def convert(value, type):
         if "a" not in value:
             raise ValidationError("Object missing required field `a`")
-        return kind, value
+        return type, value
 
     library = stdlib_types.SimpleNamespace(
         convert=convert, ValidationError=ValidationError

@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 from mcpwire.errors import InvalidMessage, LocalProtocolError
 from mcpwire.wire import headers
 from mcpwire.wire.headers import (
-    ParamHeader,
     decode_value,
     encode_value,
     is_field_value,
     is_session_id,
     is_token,
     media_type,
-    mirror_params,
     mirrors,
 )
 
@@ -192,53 +190,6 @@ def test_the_media_type_is_told_without_its_parameters(content_type, kind):
     assert media_type(content_type) == kind
 
 
-def headers_for(**paths):
-    return [ParamHeader(f"Mcp-Param-{name}", path) for name, path in paths.items()]
-
-
-MIRRORED = {
-    "string": ("us-west1", "us-west1"),
-    "empty": ("", ""),
-    "to be encoded": ("Zürich", "=?base64?WsO8cmljaA==?="),
-    "integer": (-7, "-7"),
-    "zero": (0, "0"),
-    "true": (True, "true"),
-    "false": (False, "false"),
-    "an integer as JSON Schema has them": (42.0, "42"),
-    "the largest integer": (2**53 - 1, "9007199254740991"),
-    "the smallest integer": (-(2**53) + 1, "-9007199254740991"),
-}
-
-
-@pytest.mark.rule("HDR-09", "HDR-16", "HDR-17", "HDR-19")
-@pytest.mark.parametrize(("value", "header"), MIRRORED.values(), ids=MIRRORED)
-def test_an_argument_is_mirrored_as_its_text(value, header):
-    assert mirror_params(headers_for(A=("a",)), {"a": value}) == [
-        ("Mcp-Param-A", header)
-    ]
-    assert mirrors(header, value)
-
-
-@pytest.mark.rule("HDR-09")
-@pytest.mark.parametrize(
-    "value", [2**53, -(2**53), 1.5, 1e300, float("inf"), float("nan"), [], {}, b""]
-)
-def test_an_argument_without_a_header_form_is_refused_by_name(value):
-    with pytest.raises(
-        LocalProtocolError, match=r"argument f\.a is mirrored into Mcp-P"
-    ):
-        mirror_params(headers_for(A=("f", "a")), {"f": {"a": value}})
-
-
-@pytest.mark.rule("HDR-14", "HDR-15")
-def test_a_value_is_read_at_its_exact_path_and_left_out_where_there_is_none():
-    found = headers_for(
-        A=("a",), B=("f", "b"), C=("f", "c"), D=("s", "d"), E=("e", "e")
-    )
-    arguments = {"a": None, "b": 1, "f": {"c": 2}, "s": "text", "E": 1}
-    assert mirror_params(found, arguments) == [("Mcp-Param-C", "2")]
-
-
 @pytest.mark.rule("HDR-20", "HDR-26", "HDR-27", "HDR-28")
 @pytest.mark.parametrize(
     ("value", "body", "same"),
@@ -290,10 +241,3 @@ def test_a_header_says_what_the_body_says_or_not(value, body, same):
 def test_a_header_that_cannot_be_read_says_nothing():
     with pytest.raises(InvalidMessage, match="Mcp-Param-A: expected Base64"):
         mirrors("=?base64?x?=", "x", header="Mcp-Param-A")
-
-
-@pytest.mark.rule("HDR-16", "HDR-20")
-@given(UNICODE | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1))
-def test_what_a_client_mirrors_its_server_finds_in_the_body(value):
-    ((name, header),) = mirror_params(headers_for(A=("a",)), {"a": value})
-    assert mirrors(header, value, header=name)

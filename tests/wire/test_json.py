@@ -24,7 +24,6 @@ from mcpwire.wire.json import (
     encode_line,
     loads,
     outline,
-    salvage,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -107,7 +106,6 @@ def test_what_is_written_is_one_line_and_reads_back_equal_everywhere(value):
     assert line.count(b"\n") == 1
     assert encode(value) + b"\n" == line
     assert stdlib_json.loads(line) == value
-    assert salvage(line) == value
 
 
 @pytest.mark.rule("RPC-02")
@@ -242,7 +240,7 @@ def test_long_messages_are_written_whatever_their_number_of_values(beside, write
 def test_an_offence_that_we_cannot_find_is_told_in_the_encoders_words(
     write, monkeypatch
 ):
-    monkeypatch.setattr("mcpwire.wire.json._find_offence", lambda _value: None)
+    monkeypatch.setattr("mcpwire.wire.json._find_offence", lambda *_: None)
     with pytest.raises(
         LocalProtocolError, match=r"cannot send \$: .*serializable: set"
     ):
@@ -322,87 +320,41 @@ def test_any_text_is_read_or_refused(text):
         loads(text)
 
 
-SAVED = {
-    "invalid UTF-8": b'{"id":7,"result":"\xff\xfe"}',
-    "lone surrogate": b'{"id":7,"result":"\\ud800"}',
-    "raw control character": b'{"id":7,"result":"\x00\x01"}',
-    "NaN": b'{"id":7,"result":[NaN,-Infinity]}',
-    "infinite number": b'{"id":7,"result":1e999}',
-    "enormous integer": b'{"id":7,"result":-' + b"9" * 10_000 + b"}",
-    "enormous fraction": b'{"id":7,"result":[' + b"0." + b"3" * 10_000 + b",NaN]}",
-    "a mark in front": b'\xef\xbb\xbf{"id":7}',
-    "deep": b'{"id":7,"result":' + b"[" * 5000 + b"]" * 5000 + b"}",
-    "deep and mixed": b'{"a":' * 40
-    + b'[{"k]":["\\"[",'
-    + b'{"x":[' * 3000
-    + b"1"
-    + b"]}" * 3000
-    + b"]}]"
-    + b"}" * 40,
+BROKEN = {
+    "invalid UTF-8": b'{"x":"\xff\xfe"}',
+    "lone surrogate": b'{"x":"\\ud800"}',
+    "raw control character": b'{"x":"\x00\x01"}',
+    "NaN": b"[NaN,-Infinity]",
+    "infinite number": b"[1e999]",
+    "enormous integer": b"[-" + b"9" * 10_000 + b",NaN]",
+    "deep": b"[" * 5000 + b"]" * 5000,
+    "deep and mixed": b'{"x":[' * 3000 + b"1" + b"]}" * 3000,
 }
 
 
 @pytest.mark.pain("P17")
 @pytest.mark.fault("F13")
 @pytest.mark.attack("S14")
-@pytest.mark.parametrize("line", SAVED.values(), ids=SAVED)
-def test_a_broken_line_still_tells_whose_answer_it_was(line):
-    if line.startswith(b'{"a"'):
-        line = b'{"id":7,"result":' + line + b"}"
-    with pytest.raises(JSONDecodeError):
-        loads(line)
-    assert salvage(line)["id"] == 7
-
-
-@pytest.mark.attack("S14")
-def test_what_stands_beside_and_behind_the_depth_is_kept():
-    deep = b'[{"x":' * 2000 + b"1" + b"}]" * 2000
-    line = b'{"before":[[1]],"deep":' + deep + b',"behind":{"d":[2]},"id":7}'
-    value = salvage(line)
-    deepest = value.pop("deep")
-    assert value == {"before": [[1]], "behind": {"d": [2]}, "id": 7}
-    depth = 0
-    while deepest is not None:
-        depth += 1
-        deepest = deepest[0] if type(deepest) is list else deepest["x"]
-    assert depth == 63
-
-
-LOST = {
-    "nothing": b"",
-    "noise": b"npm WARN deprecated",
-    "cut off": b'{"id":7,"result":',
-    "depth without end": b'{"id":7,"result":' + b"[" * 100_000,
-    "depth in disorder": b"]" * 5000 + b"[" * 5000,
-    "depth with a string without end": b'{"id":7,"result":' + b"[" * 5000 + b'"\\"\\',
-    "an enormous id": b'{"id":' + b"9" * 1000 + b".5e1}",
-    "too many steps": b'{"id":7,"result":' + b'[{"":' * 60_000 + b"1" + b"}]" * 60_000,
-}
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_a_broken_line_still_tells_whose_answer_it_was(broken):
+    for line in (
+        b'{"jsonrpc":"2.0","id":7,"result":' + broken + b"}",
+        b'\xef\xbb\xbf{"result":' + broken + b',"id":7,"jsonrpc":"2.0"}\r',
+    ):
+        with pytest.raises(JSONDecodeError):
+            loads(line)
+        assert outline(line) == {"jsonrpc": "2.0", "id": 7, "result": None}
 
 
 @pytest.mark.attack("S14", "S17")
-@pytest.mark.parametrize("line", LOST.values(), ids=LOST)
-def test_a_line_beyond_help_gives_nothing(line):
-    assert salvage(line) is None
-
-
-def test_a_broken_line_of_many_mebibytes_gets_the_quick_opinion_only():
-    padding = b" " * (9 * 1024 * 1024)
-    assert salvage(b'{"id":7,"result":"\xff"}' + padding) == {
-        "id": 7,
-        "result": "\ufffd",
-    }
-    assert salvage(b'{"id":7,"result":NaN}' + padding) is None
-
-
-def test_an_enormous_id_is_not_taken_for_a_small_one():
-    assert salvage(b'{"id":' + b"9" * 500 + b"}") == {"id": math.inf}
-
-
 @given(st.binary())
-@example(b"\xef\xbb\xbf")
-def test_salvage_never_raises(line):
-    salvage(line)
+@example(b"npm WARN deprecated")
+@example(b'{"id":7,"result":')
+@example(b'{"id":7,"result":' + b"[" * 100_000)
+@example(b'{"id":7,"result":' + b"[" * 5000 + b'"\\"\\')
+@example(b'{"id":' + b"9" * 1000 + b".5e1}")
+def test_a_line_beyond_help_gives_nothing(line):
+    assert outline(line) == {}
 
 
 def test_an_offence_behind_whole_lists_and_objects_is_found():

@@ -25,7 +25,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from mcpwire.auth.discovery import read_document, server_metadata_urls
+from mcpwire.auth.discovery import server_metadata_urls
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, DiscoveryError, TokenError
 from mcpwire.auth.jwt import (
     CHECKED_ALGORITHMS,
@@ -42,11 +42,10 @@ from mcpwire.auth.resource_server import (
     UnsoundToken,
     check_times,
     read_claims,
-    read_object,
+    read_part,
     read_signed,
 )
-from mcpwire.auth.steps import Fetch, check_available
-from mcpwire.auth.steps import read_object as read_answer
+from mcpwire.auth.steps import Fetch, check_available, read_object
 from mcpwire.auth.tokens import authenticate
 from mcpwire.errors import AuthError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
@@ -385,7 +384,10 @@ class IssuerKeys:
         check_available(answer, what, now)
         if answer.status != 200:
             raise DiscoveryError(f"{what}: HTTP {answer.status}")
-        return read_document(answer.body, what)
+        document = read_object(answer.body)
+        if document is None:
+            raise DiscoveryError(f"{what}: no JSON object")
+        return document
 
 
 # RFC 9068, 2.1, and what most issuers say instead; RFC 7515, 4.1.9: with or without the
@@ -485,7 +487,7 @@ class JwtVerifier:
             raise UnsoundToken("it is signed in a way that is not taken")
         if not await self._is_signed(parts, now):
             raise UnsoundToken("its signature is of none of the issuer's keys")
-        return self._believe(read_object(parts.payload, "payload"), now)
+        return self._believe(read_part(parts.payload, "payload"), now)
 
     async def _is_signed(self, parts: SignedToken, now: float) -> bool:
         if await self._fits(parts, now):
@@ -675,7 +677,7 @@ class IntrospectionVerifier:
         finally:
             pool.discard(evicted)
         check_available(answer, _WHAT, now)
-        said = read_answer(answer)
+        said = read_object(answer.body)
         if answer.status != 200 or said is None:
             # Also where it does not believe us: nothing is known of the token.
             raise TokenError(f"{_WHAT}: HTTP {answer.status}", status=answer.status)

@@ -1,13 +1,12 @@
-"""Types that msgspec does not build itself: the hooks through which it asks for them.
+"""Values between JSON and Python, and what is wrong with those that do not fit.
 
-pydantic's types validate themselves; paths are made of texts. Whatever else needs help
-gets a class of its own when a function is registered, a `Foreign`, which stands in for
-the hint. The way back, from values to JSON, is `plain`.
+msgspec converts. What it does not build itself it asks for through hooks: paths,
+pydantic's types, which validate themselves, and `Foreign` stand-ins. The way back, from
+values to JSON, is `plain`.
 
-What is wrong with arguments, said so that a model can put it right.
-
-Each fault names the place, what was expected there and what came instead, in the words
-of JSON. Of what the client sent, a hundred characters are repeated at most.
+A fault names the place, what was expected there and what came instead, in the words of
+JSON, so that a model can put it right. It repeats at most a hundred characters of what
+the client sent.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ _WORDS: Final = {
 }
 
 UNNAMED: Final = "..."
-"""In a path, a member of an object whose name is not told."""
+"""In a path, a member of an object without its name."""
 
 _EXPECTED: Final = re.compile(r"Expected `([^`]*)`(?:, got `[^`]*`)?(.*)", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
@@ -83,11 +82,7 @@ _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
 class BadArguments(ToolError, ValueError):
-    """Arguments that do not fit the function's parameters.
-
-    Attributes:
-        faults: What is wrong, a sentence for each place.
-    """
+    """Arguments that do not fit the function's parameters."""
 
     def __init__(self, faults: Iterable[str]) -> None:
         self.faults = tuple(faults)
@@ -97,7 +92,6 @@ class BadArguments(ToolError, ValueError):
         super().__init__("; ".join(told))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle with the faults."""
         return type(self), (self.faults,)
 
 
@@ -232,11 +226,7 @@ _EXACT_FLOATS: Final = 2**53
 
 
 class Fault(ValueError):
-    """A value that does not fit; says where within it, and why.
-
-    Attributes:
-        places: For each fault the path of its value, and a sentence about it.
-    """
+    """A value that does not fit; says where within it, and why."""
 
     def __init__(self, places: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
         self.places = tuple(places)
@@ -290,12 +280,7 @@ _AS_THEY_ARE: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it.
-
-    Raises:
-        TypeError: It has no JSON form.
-        RecursionError: It is nested too deeply.
-    """
+    """Return a value as JSON has it."""
     if type(value) in _AS_THEY_ARE:
         return value
     return msgspec.to_builtins(value, str_keys=True, enc_hook=to_plain)
@@ -314,11 +299,7 @@ def is_record(value: Any) -> bool:
 
 
 def to_plain(value: Any) -> Any:
-    """Return something nearer to JSON than the value; for `enc_hook`.
-
-    Raises:
-        TypeError: It has no JSON form.
-    """
+    """Return something nearer to JSON than the value; for `enc_hook`."""
     if isinstance(value, PurePath):
         return str(value)
     if is_pydantic(type(value)):
@@ -351,11 +332,7 @@ def _dumped(value: Any) -> Any:
 
 
 def validate(adapter: Any, value: Any, *, strict: bool) -> Any:
-    """Have pydantic make a value.
-
-    Raises:
-        Fault: It does not fit.
-    """
+    """Have pydantic make a value."""
     pydantic: Any = sys.modules["pydantic"]
     try:
         return _validate(adapter, value, strict=strict)
@@ -382,7 +359,7 @@ def _validate(adapter: Any, value: Any, *, strict: bool) -> Any:
 
 
 def with_whole_numbers(value: Any) -> Any:
-    """Return a JSON value whose floats without a fraction are integers.
+    """Return a JSON value with integers for floats that have no fraction.
 
     It is the value itself where nothing changes. JSON Schema 2020-12 validation, 6.1.1:
     a number without a fraction is an integer.
@@ -402,11 +379,7 @@ def with_whole_numbers(value: Any) -> Any:
 
 
 def validator_of(schema: Mapping[str, Any], what: str) -> SchemaValidator | None:
-    """Return what checks values; ``None`` where jsonschema-rs is not installed.
-
-    Raises:
-        ValueError: The schema is none.
-    """
+    """Return what checks values; ``None`` where jsonschema-rs is not installed."""
     from mcpwire.protocol.output_validation import SchemaValidator
 
     try:

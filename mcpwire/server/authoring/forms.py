@@ -50,17 +50,7 @@ _FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
 
 
 def form_schema(given: Any, revision: Revision) -> dict[str, Any]:
-    """Return the form that a type, or a schema, stands for.
-
-    Args:
-        given: A dataclass, an attrs class, a TypedDict, a struct, a pydantic model; a
-            single type, which becomes a form with the field ``value``; a JSON Schema;
-            ``None``, for a form without fields.
-        revision: The one that the client speaks.
-
-    Raises:
-        LocalProtocolError: A form cannot have such a field; names it.
-    """
+    """Return the form that a type, or a schema, stands for."""
     raw = _schema_of(given)
     properties, required = raw.get("properties", {}), raw.get("required", ())
     if raw.get("type") != "object" or not isinstance(properties, dict):
@@ -227,11 +217,7 @@ def _items(name: str, items: Any) -> dict[str, Any]:
 
 
 def read_answer(given: Any, content: object) -> Any:
-    """Return what a user filled in, as the type, or as a dict for a schema.
-
-    Raises:
-        BadArguments: It does not fit the form; says where.
-    """
+    """Return what a user filled in, as the type, or as a dict for a schema."""
     # client/elicitation, "Security Considerations": both sides validate.
     if not isinstance(content, Mapping):
         raise BadArguments([f"content: expected object, got {shown(content)}"])

@@ -1,8 +1,8 @@
 """Parameters that the server fills, not the client: the context, and dependencies.
 
-A parameter annotated `Context` gets the context; one whose default value, or whose
-`Annotated` metadata, is ``Depends(function)`` gets what that function returns. They are
-read once, when the function is registered, and nothing of them shows in its schema.
+A parameter annotated `Context` gets the context. If its default value, or its
+`Annotated` metadata, is ``Depends(function)``, it gets the function's result. They are
+read once, when the function is registered, and do not show in its schema.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     RunPlain = Callable[[Callable[[], Any]], Awaitable[Any]]
     """Runs a plain function where it may block."""
+
+_FRAMES: Final = 16
 
 __all__ = [
     "CONTEXT",
@@ -45,7 +47,7 @@ CONTEXT: Final = _ContextMark()
 
 @attrs.frozen(eq=False)
 class Dependency:
-    """What `Depends` makes: a function whose result a parameter gets."""
+    """What `Depends` makes: a parameter gets the function's result."""
 
     function: Callable[..., Any]
 
@@ -91,24 +93,29 @@ def where(function: Callable[..., Any]) -> str:
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return a function's type hints with their metadata.
-
-    Raises:
-        TypeError: A hint cannot be evaluated; names it.
-    """
+    """Return a function's type hints with their metadata."""
     target = inspect.unwrap(getattr(function, "func", function))
-    if not hasattr(target, "__annotations__"):
-        target = type(function).__call__
+    if not inspect.isroutine(target) and not inspect.isclass(target):
+        target = type(target).__call__
     target = getattr(target, "__func__", target)
+    if not hasattr(target, "__annotations__"):
+        return {}  # written in C
     try:
-        return typing.get_type_hints(
-            target, localns=_closure(target), include_extras=True
-        )
+        try:
+            return typing.get_type_hints(
+                target, localns=_closure(target), include_extras=True
+            )
+        except NameError:
+            return typing.get_type_hints(
+                target, localns=_names_around(target), include_extras=True
+            )
     except NameError as error:
         raise TypeError(
-            f"{where(function)}: a type hint names {error.name!r}, which is not known "
-            "there: define it in the module, or leave out the future import"
+            f"the hint of {_naming(target, str(error.name))} names {error.name!r}, "
+            "which is not known there: define it in the module"
         ) from error
+    except (AttributeError, SyntaxError) as error:
+        raise TypeError(f"a type hint cannot be read: {error}") from error
 
 
 def _closure(function: Callable[..., Any]) -> dict[str, Any]:
@@ -122,6 +129,34 @@ def _closure(function: Callable[..., Any]) -> dict[str, Any]:
         except ValueError:  # not bound yet
             continue
     return found
+
+
+def _names_around(target: Any) -> dict[str, Any]:
+    """Return names that a hint may mean although the module has none of them.
+
+    Those of the functions that are running, where the function is made in one of them;
+    and `Context`, which is often imported for type checkers only.
+    """
+    from mcpwire.server.context import Context
+
+    names: dict[str, Any] = {}
+    frame = inspect.currentframe()
+    left = _FRAMES
+    while frame is not None and left:
+        left -= 1
+        is_ours = frame.f_globals.get("__name__", "").startswith("mcpwire.")
+        if frame.f_locals is not frame.f_globals and not is_ours:
+            names = {**frame.f_locals, **names}
+        frame = frame.f_back
+    names = {"Context": Context, **names, **_closure(target)}
+    # What the module itself says comes first.
+    return {name: names[name] for name in names.keys() - target.__globals__.keys()}
+
+
+def _naming(target: Any, missing: str) -> str:
+    hints = target.__annotations__
+    name = next((name for name in hints if missing in str(hints[name])), "return")
+    return "what it returns" if name == "return" else f"the parameter {name!r}"
 
 
 def injected_by(
@@ -153,11 +188,7 @@ class _Plan:
 
 
 def _plan(dependency: Dependency) -> _Plan:
-    """Read a dependency's function.
-
-    Raises:
-        TypeError: It has a parameter that nothing fills.
-    """
+    """Read a dependency's function."""
     function = dependency.function
     injected = {}
     hints = hints_of(function)
@@ -185,11 +216,7 @@ def _kind(function: Callable[..., Any]) -> str:
 
 
 class Plans:
-    """The dependencies of one function, in the order in which they are made.
-
-    Raises:
-        TypeError: Nothing fills a parameter, or a dependency needs itself.
-    """
+    """The dependencies of one function, in the order in which they are made."""
 
     def __init__(self, injected: Mapping[str, Dependency | _ContextMark]) -> None:
         self._injected = dict(injected)
@@ -213,7 +240,6 @@ class Plans:
                 self._plans[function] = plan
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
         return bool(self._plans)
 
     async def make(

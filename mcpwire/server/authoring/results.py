@@ -1,4 +1,4 @@
-"""Results made of what functions return.
+"""Results made of what functions return, and the schema of what a hint says of that.
 
 ::
 
@@ -12,14 +12,8 @@
     CallToolResult                  as it is
 
 Where the hint or `output_schema` says what data a tool returns, there is structured
-content for all of it, with the same JSON as text beside it.
-
-What a function returns: the schema of it, and data made of the value.
-
-A hint that names data has a schema; one that names content, or nothing certain, has
-none. What is no object is wrapped: up to 2025-11-25 structured content is an object.
-
-Pictures, sounds and files that a function may return, from bytes or from a path.
+content for all of it, with the same JSON as text beside it. Data that is no object is
+wrapped: up to 2025-11-25 structured content is an object.
 """
 
 from __future__ import annotations
@@ -168,6 +162,15 @@ class Media:
             )
         return found
 
+    def block(self) -> dict[str, Any]:
+        """Return the content block."""
+        if not self.expected:
+            raise TypeError("return an Image, an Audio or a File")
+        data = self.read()
+        mime_type = self.media_type(data)
+        kind = self.expected.rstrip("/")
+        return {"type": kind, "data": base64_of(data), "mimeType": mime_type}
+
     def _guess(self, data: bytes) -> str:
         import mimetypes  # it takes long to import, and is for files
 
@@ -195,24 +198,12 @@ class Image(Media):
 
     expected: ClassVar[str] = "image/"
 
-    def block(self) -> dict[str, Any]:
-        """Return the content block."""
-        data = self.read()
-        mime_type = self.media_type(data)
-        return {"type": "image", "data": base64_of(data), "mimeType": mime_type}
-
 
 @attrs.frozen
 class Audio(Media):
     """A sound: ``Audio(data)`` or ``Audio(path="hello.wav")``."""
 
     expected: ClassVar[str] = "audio/"
-
-    def block(self) -> dict[str, Any]:
-        """Return the content block."""
-        data = self.read()
-        mime_type = self.media_type(data)
-        return {"type": "audio", "data": base64_of(data), "mimeType": mime_type}
 
 
 @attrs.frozen
@@ -268,14 +259,7 @@ class BadResult(ValueError):
 
 
 class Returns:
-    """What a function returns.
-
-    Attributes:
-        schema: The schema of its structured content; ``None``: there is none.
-        scalar: The one type of it that needs no check, if there is one.
-        is_wrapped: Whether the value stands under ``result`` there.
-        is_structured: Whether there may be structured content at all.
-    """
+    """What a function returns."""
 
     __slots__ = (
         "_hint",
@@ -304,11 +288,7 @@ class Returns:
         self._validator = validator
 
     def to_structured(self, value: Any) -> Any:
-        """Return the structured content.
-
-        Raises:
-            BadResult: The value breaks the schema.
-        """
+        """Return the structured content."""
         data = plain(value)
         if self._hint is not None:
             self._check_hint(data)
@@ -332,11 +312,7 @@ class Returns:
         msgspec.convert(data, self._hint, str_keys=True, dec_hook=STRICT)
 
     def check(self, structured: Any) -> None:
-        """Hold structured content against a schema that was written by hand.
-
-        Raises:
-            BadResult: It breaks the schema.
-        """
+        """Hold structured content against a schema that was written by hand."""
         # 2025-11-25 server/tools, "Output Schema": results MUST conform to it.
         fault = None if self._validator is None else self._validator.check(structured)
         if fault is not None:
@@ -350,12 +326,7 @@ def read_returns(
     structured: bool | None = None,
     validate: bool = True,
 ) -> Returns:
-    """Read what a function says that it returns.
-
-    Raises:
-        TypeError: It is to be data, and the hint does not say which.
-        ValueError: The schema is none.
-    """
+    """Read what a function says that it returns."""
     if structured is False:
         if output_schema is not None:
             raise ValueError("there is an output_schema, and structured=False")
@@ -441,13 +412,7 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
-    """Make the result of a tool.
-
-    Raises:
-        BadResult: The value breaks the tool's output schema.
-        TypeError: It has no JSON form.
-        LocalProtocolError: So it is with something in it; names its path.
-    """
+    """Make the result of a tool."""
     if returns.schema is None:
         if type(value) is str:
             return {"content": [{"type": "text", "text": value}]}
@@ -487,11 +452,7 @@ def _free(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
 
 
 def _ready(value: WireType, returns: Returns, revision: Revision) -> dict[str, Any]:
-    """Make the raw form of a result that a function made itself.
-
-    Raises:
-        BadResult: It is no such result, or without the data that the tool promises.
-    """
+    """Make the raw form of a result that a function made itself."""
     from mcpwire.types import CallToolResult, encode
 
     if not isinstance(value, CallToolResult):
@@ -539,24 +500,12 @@ def _block(value: Any, revision: Revision) -> dict[str, Any]:
     if isinstance(value, _BYTES):
         value = File(bytes(value))
     if isinstance(value, Media):
-        return _at(_media_block(value), revision)
+        return _at(value.block(), revision)
     return {"type": "text", "text": to_json(plain(value)).decode()}
 
 
-def _media_block(value: Media) -> dict[str, Any]:
-    block = getattr(value, "block", None)
-    if block is None:
-        raise TypeError("return an Image, an Audio or a File")
-    made: dict[str, Any] = block()
-    return made
-
-
 def _typed(value: WireType, revision: Revision) -> dict[str, Any]:
-    """Return the raw form of a content block, or of contents of a resource.
-
-    Raises:
-        TypeError: It is neither.
-    """
+    """Return the raw form of a content block, or of contents of a resource."""
     from mcpwire.types import BlobResourceContents, TextResourceContents, encode
 
     raw: dict[str, Any] = encode(value, revision)
@@ -586,11 +535,7 @@ def _at(block: dict[str, Any], revision: Revision) -> dict[str, Any]:
 def resource_contents(
     value: Any, uri: str, mime_type: str | None = None
 ) -> list[dict[str, Any]]:
-    """Make the contents of a resource: of text, bytes, data, or contents themselves.
-
-    Raises:
-        TypeError: The value has no such form.
-    """
+    """Make the contents of a resource: of text, bytes, data, or contents themselves."""
     if isinstance(value, (list, tuple)) and any(map(_is_content, value)):
         return [_contents(each, uri, mime_type) for each in value]
     if isinstance(value, WireType):
@@ -638,11 +583,7 @@ def _typed_contents(value: WireType) -> dict[str, Any]:
 def prompt_result(
     value: Any, description: str | None = None, revision: Revision = LATEST
 ) -> dict[str, Any]:
-    """Make the result of a prompt: of texts, content, and messages.
-
-    Raises:
-        TypeError: The value is none of these.
-    """
+    """Make the result of a prompt: of texts, content, and messages."""
     from mcpwire.types import GetPromptResult, encode
 
     if isinstance(value, GetPromptResult):

@@ -1,20 +1,11 @@
-"""JSON Schemas of type hints, as few and as plain as models and clients want them.
+"""JSON Schemas of type hints, and the hints in the words that msgspec understands.
 
-msgspec and pydantic write them with references; here each reference is replaced by what
-it means, unless that contains itself.
+`translate` replaces what msgspec does not know: constraints of `Arg` and of other
+libraries, classes with fields, unions of several classes, pydantic's annotations. What
+needs help gets a class of its own, a `Foreign`, which stands in for the hint.
 
-Type hints put into the words that msgspec understands.
-
-What it does not: constraints of other libraries and of `Arg`, unions of several
-classes, pydantic's own annotations. A hint without any of these stays as it is.
-
-Classes with fields, of whatever library: what they hold, and by default.
-
-What a type hint cannot say of a parameter: `Arg`, and what other libraries write.
-
-An annotation may carry a plain text (the description), an `Arg`, a `msgspec.Meta`, a
-pydantic ``Field`` or the constraints of `annotated_types`. Only the first two are known
-here; the others are read by the names of their attributes.
+`Schemas` makes the schemas. msgspec and pydantic write them with references; here each
+reference is replaced by what it means, unless that contains itself.
 """
 
 from __future__ import annotations
@@ -80,7 +71,6 @@ __all__ = [
     "fields_of",
     "has_fields",
     "is_nullable",
-    "loses_defaults",
     "members_of",
     "translate",
     "without_null",
@@ -250,9 +240,6 @@ def check_pattern(pattern: str) -> None:
 
     Such a one can take time that doubles with each character of a text. It must be one
     that `re` takes.
-
-    Raises:
-        TypeError: It does.
     """
     groups = [_Group()]
     before = ""
@@ -310,11 +297,7 @@ class Field(NamedTuple):
 
 
 def fields_of(kind: Any) -> list[Field]:
-    """Return the fields of a class; none where they are nobody else's business.
-
-    Raises:
-        TypeError: A hint cannot be read.
-    """
+    """Return the fields of a class; none where they are nobody else's business."""
     if typing.is_typeddict(kind):
         return [_member(kind, name, hint) for name, hint in _hints(kind).items()]
     if attrs.has(kind):
@@ -403,19 +386,6 @@ def described(
     return {**made, "required": required} if required else made
 
 
-def loses_defaults(kind: type) -> bool:
-    """Tell whether msgspec makes objects of a class that lack what was not given.
-
-    It leaves a dataclass's defaults where they are, in the class, and writes only what
-    it finds in the object.
-    """
-    return (
-        dataclasses.is_dataclass(kind)
-        and hasattr(kind, "__dict__")
-        and any(f.default is not dataclasses.MISSING for f in dataclasses.fields(kind))
-    )
-
-
 ORDER: Final = "x-mcpwire-order"
 """Says in which order the values of an enum stand; it does not leave this package."""
 
@@ -430,11 +400,7 @@ _LARGEST_PART: Final = 330
 
 
 class Schemas:
-    """Makes schemas that stand in one document.
-
-    Attributes:
-        definitions: What its references mean: the types that contain themselves.
-    """
+    """Makes schemas that stand in one document."""
 
     def __init__(self, *, for_input: bool, has_titles: bool = False) -> None:
         self.definitions: dict[str, Any] = {}
@@ -446,11 +412,7 @@ class Schemas:
         self._tidy = _tidied if for_input else _left
 
     def of(self, hints: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return the schema of each hint, as `translate` left it.
-
-        Raises:
-            TypeError: One has none; says which.
-        """
+        """Return the schema of each hint, as `translate` left it."""
         raw, definitions = msgspec.json.schema_components(
             hints, schema_hook=self._describe, ref_template=_REFERENCE + "{name}"
         )
@@ -718,9 +680,6 @@ def translate(hint: Any, *, is_exact: bool = False) -> Any:
 
     With `is_exact`, an object may have no members that its dataclass, attrs class or
     typed dict lacks.
-
-    Raises:
-        TypeError: A constraint does not go with its type.
     """
     return _translate(hint, Known(is_exact))
 
@@ -837,11 +796,7 @@ def _adapted(hint: Any) -> Any:
 
 
 def _bounded(hint: Any, bounds: dict[str, Any]) -> Any:
-    """Put bounds on a hint; on a union, on those members that they are about.
-
-    Raises:
-        TypeError: They are about nothing there, or a pattern is dangerous.
-    """
+    """Put bounds on a hint; on a union, on those members that they are about."""
     if not bounds:
         return hint
     if typing.get_origin(hint) in _UNIONS:
@@ -875,11 +830,7 @@ def _takes(hint: Any, bounds: dict[str, Any]) -> dict[str, Any]:
 
 
 def _probe(hint: Any) -> None:
-    """Have msgspec read a hint.
-
-    Raises:
-        TypeError: It cannot.
-    """
+    """Have msgspec read a hint."""
     with contextlib.suppress(msgspec.ValidationError):  # it does not fit, of course
         msgspec.convert(object(), hint)
 
@@ -946,7 +897,7 @@ def _class(kind: type, known: Known) -> Any:
         return _adapted(kind)
     if kind not in known.stands:
         known.stands[kind] = kind
-        if (known.is_exact and has_fields(kind)) or _is_strange(kind):
+        if has_fields(kind):
             _mirror(kind, known)
     return known.stands[kind]
 
@@ -957,44 +908,6 @@ def _needs_adapter(kind: type) -> bool:
     For msgspec, a dataclass of pydantic would be one without any rules.
     """
     return is_pydantic(kind) and not hasattr(kind, "model_validate_json")
-
-
-def _is_strange(hint: Any) -> bool:
-    """Tell whether something in a hint is not in msgspec's own words."""
-    seen: dict[int, Any] = {}
-    pending = [hint]
-    while pending:
-        one = pending.pop()
-        if id(one) in seen:
-            continue
-        seen[id(one)] = one  # kept, so that no other gets its identity
-        if _is_strange_itself(one):
-            return True
-        if typing.get_origin(one) is Annotated:
-            check_pattern(facts_of(one.__metadata__).get("pattern", ""))
-        pending += _parts(one)
-    return False
-
-
-def _parts(hint: Any) -> list[Any]:
-    """Return the hints that one is made of."""
-    if isinstance(hint, type) and typing.get_origin(hint) is None:
-        return [field.hint for field in fields_of(hint)]
-    if _is_alias(hint):
-        return [hint.__value__]
-    if typing.get_origin(hint) is Literal:
-        return []
-    return [each for each in typing.get_args(hint) if each is not Ellipsis]
-
-
-def _is_strange_itself(hint: Any) -> bool:
-    origin = typing.get_origin(hint)
-    if isinstance(hint, type) and origin is None:
-        return _needs_adapter(hint) or loses_defaults(hint)
-    if origin is Annotated:
-        own = msgspec.Meta
-        return any(type(i) is not own and facts_of([i]) for i in hint.__metadata__)
-    return origin in _UNIONS and not _is_readable(hint)
 
 
 def _mirror(kind: Any, known: Known) -> None:

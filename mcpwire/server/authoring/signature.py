@@ -1,29 +1,11 @@
 """Reads a function once, when it is registered: what it takes, what it gives back.
 
-Whatever is wrong with it is said then, with its name and place.
+Its hints make one `msgspec` struct, so that a call converts all of its arguments at
+once. Only where that fails are they looked at one by one, to say what is wrong with
+each. A schema that the author wrote is checked by jsonschema-rs; without that, the
+simple part of it is. Descriptions of parameters come from the docstring.
 
-Parameters of a function: their schema, and arguments made of what a client sends.
-
-All parameters are one `msgspec` struct, made when the function is registered, so that a
-call converts all of its arguments at once. Only where that fails are they looked at one
-by one, to say what is wrong with each.
-
-Schemas that an author writes by hand, for arguments and for results.
-
-With jsonschema-rs they are checked as they say; without, arguments get the simple check
-of `mcpwire.server.authoring.signature`, and results none.
-
-Descriptions of parameters, taken from a docstring.
-
-Three styles are understood, told apart by their marks: sections that end in a colon
-(Google), sections that are underlined (NumPy) and field lists (Sphinx). Whatever is in
-none of them is description. Nothing here fails: what is not understood stays text.
-
-Checks a call's arguments against the simple part of a JSON Schema.
-
-Types, values, required members, bounds and unknown members of one flat object: enough
-for explicit schemas of a few scalars. It never follows a `$ref`, and what it does not
-know it lets pass.
+Whatever is wrong with a function is said here, with its name and place.
 """
 
 from __future__ import annotations
@@ -39,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 import msgspec
 
-from mcpwire.errors import LocalProtocolError, ToolError
+from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.json_schema import properties_of, required_of
 from mcpwire.server.authoring.conversion import (
     LENIENT,
@@ -52,7 +34,7 @@ from mcpwire.server.authoring.conversion import (
     validator_of,
     with_whole_numbers,
 )
-from mcpwire.server.authoring.injection import hints_of, injected_by, where
+from mcpwire.server.authoring.injection import Plans, hints_of, injected_by, where
 from mcpwire.server.authoring.results import Returns, read_returns
 from mcpwire.server.authoring.schemas import (
     Schemas,
@@ -64,7 +46,7 @@ from mcpwire.server.authoring.schemas import (
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mcpwire.server.authoring.injection import Injected
 
@@ -212,9 +194,6 @@ MISSING: Final = _Missing.MISSING
 _CONSTANTS: Final = (str, int, float, bool, bytes, _NONE, tuple, frozenset, enum.Enum)
 
 
-_SIMPLE: Final = (str, int, float, bool)
-
-
 class Parameters(typing.Protocol):
     """What arguments a function takes from a client, and how they are made."""
 
@@ -231,18 +210,10 @@ class Parameters(typing.Protocol):
         """Those without a default."""
 
     def convert(self, arguments: object) -> dict[str, Any]:
-        """Return what the function is called with, by keyword.
-
-        Raises:
-            BadArguments: They do not fit; says where and why.
-        """
+        """Return what the function is called with, by keyword."""
 
     def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """Return the same, of texts that stand for the arguments.
-
-        Raises:
-            BadArguments: They do not fit; says where and why.
-        """
+        """Return the same, of texts that stand for the arguments."""
 
     def choices(self, name: str) -> list[str] | None:
         """Return what an argument may be, where that is a list."""
@@ -259,11 +230,7 @@ class Parameter:
 
 
 class HintedParameters:
-    """Parameters that type hints describe.
-
-    Raises:
-        TypeError: A hint has no JSON form, or says nothing sensible.
-    """
+    """Parameters that type hints describe."""
 
     def __init__(self, parameters: Sequence[Parameter], *, coerce: bool) -> None:
         self.names = tuple(each.name for each in parameters)
@@ -271,14 +238,14 @@ class HintedParameters:
             each.name for each in parameters if each.default is MISSING
         )
         self._by_name = {each.name: each for each in parameters}
-        self._is_strict = not coerce
         self._hints = {each.name: _hint(each) for each in parameters}
         self.schema = _schema(parameters, list(self._hints.values()))
-        self._plain: tuple[Callable[..., Any], Callable[..., Any], type] | None = None
-        self._make = self._maker() if parameters else _take_nothing
-
-    def _maker(self) -> Callable[[Any], dict[str, Any]]:
-        struct = msgspec.defstruct(
+        self._options: dict[str, Any] = {
+            "strict": not coerce,
+            "str_keys": True,
+            "dec_hook": LENIENT if coerce else STRICT,
+        }
+        self._struct = msgspec.defstruct(
             "Arguments",
             [
                 (name, hint, *_default(self._by_name[name].default))
@@ -288,109 +255,57 @@ class HintedParameters:
             forbid_unknown_fields=True,
             gc=False,
         )
-        convert, as_dict = msgspec.convert, msgspec.structs.asdict
-        if self._is_strict and all(_is_simple(each) for each in self._hints.values()):
-            # Options take time, and nothing here needs any.
-            self._plain = convert, as_dict, struct
-        strict, hook = self._is_strict, STRICT if self._is_strict else LENIENT
-
-        def make(arguments: Any) -> dict[str, Any]:
-            made: dict[str, Any] = as_dict(
-                convert(arguments, struct, strict=strict, str_keys=True, dec_hook=hook)
-            )
-            return made
-
-        return make
 
     def convert(self, arguments: object) -> dict[str, Any]:
-        """Return what the function is called with, by keyword.
-
-        Raises:
-            BadArguments: They do not fit; names each that does not.
-        """
+        """Return what the function is called with, by keyword; or `BadArguments`."""
         if arguments is None:
             arguments = {}
-        plain = self._plain
         try:
-            if plain is None:
-                return self._make(arguments)
-            convert, as_dict, struct = plain
-            made: dict[str, Any] = as_dict(convert(arguments, struct))
-            return made
+            made = msgspec.convert(arguments, self._struct, **self._options)
         except (ValueError, RecursionError):
-            return self._one_by_one(arguments)
+            # Nothing may be wrong: for JSON Schema, 1.0 is an integer.
+            return self._one_by_one(arguments, self._one)
+        return msgspec.structs.asdict(made)
 
-    def _one_by_one(self, arguments: object) -> dict[str, Any]:
-        """Make the arguments again, now looking for what is wrong.
+    def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
+        """Return the same, of texts; one that does not fit as it is may be JSON."""
+        return self._one_by_one(arguments, self._from_text)
 
-        Nothing may be: for JSON Schema, 1.0 is an integer.
-        """
-        if type(arguments) is not dict:
+    def _one_by_one(
+        self, arguments: object, read: Callable[[str, Any], Any]
+    ) -> dict[str, Any]:
+        if not isinstance(arguments, dict):
             raise BadArguments([f"arguments: expected object, got {shown(arguments)}"])
         made: dict[str, Any] = {}
         faults: list[str] = []
         for name, value in arguments.items():
             if name not in self._hints:
-                faults.append(f"unknown argument {excerpt(name)}{self._known()}")
+                known = f", there are {', '.join(self.names)}" if self.names else ""
+                faults.append(f"unknown argument {excerpt(name)}{known}")
                 continue
             try:
-                made[name] = self._one(name, value)
+                made[name] = read(name, value)
             except (ValueError, RecursionError) as error:
-                faults += self._faults(name, value, error)
-        return self._filled(made, faults, arguments)
-
-    def _one(self, name: str, value: Any) -> Any:
-        strict = self._is_strict
-        hint, hook = self._hints[name], STRICT if strict else LENIENT
-        try:
-            return msgspec.convert(
-                value, hint, strict=strict, str_keys=True, dec_hook=hook
-            )
-        except ValueError:
-            whole = with_whole_numbers(value)
-            if whole is value:
-                raise
-        return msgspec.convert(whole, hint, strict=strict, str_keys=True, dec_hook=hook)
-
-    def _faults(self, name: str, value: Any, error: BaseException) -> list[str]:
-        return faults_of(name, value, error, self.schema["properties"][name])
-
-    def _known(self) -> str:
-        return f", there are {', '.join(self.names)}" if self.names else ""
-
-    def _filled(
-        self, made: dict[str, Any], faults: list[str], given: Iterable[str]
-    ) -> dict[str, Any]:
-        """Return the arguments with the defaults of those that were not given."""
+                schema = self.schema["properties"][name]
+                faults += faults_of(name, value, error, schema)
         for name in self.names:
-            if name not in given:
-                default = self._by_name[name].default
-                if default is MISSING:
+            if name not in arguments:
+                made[name] = self._by_name[name].default
+                if made[name] is MISSING:
                     faults.append(f"{name} is missing")
-                made[name] = default
         if faults:
             raise BadArguments(faults)
         return made
 
-    def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """Return what the function is called with, of texts.
-
-        A text that does not fit as it is may be JSON.
-
-        Raises:
-            BadArguments: They do not fit; names each that does not.
-        """
-        made: dict[str, Any] = {}
-        faults: list[str] = []
-        for name, text in arguments.items():
-            if name not in self._hints:
-                faults.append(f"unknown argument {excerpt(name)}{self._known()}")
-                continue
-            try:
-                made[name] = self._from_text(name, text)
-            except (ValueError, RecursionError) as error:
-                faults += self._faults(name, text, error)
-        return self._filled(made, faults, arguments)
+    def _one(self, name: str, value: Any) -> Any:
+        hint = self._hints[name]
+        try:
+            return msgspec.convert(value, hint, **self._options)
+        except ValueError:
+            whole = with_whole_numbers(value)
+            if whole is value:
+                raise
+        return msgspec.convert(whole, hint, **self._options)
 
     def _from_text(self, name: str, text: str) -> Any:
         hint = self._hints[name]
@@ -422,12 +337,6 @@ class HintedParameters:
         return list(dict.fromkeys(found))
 
 
-def _take_nothing(arguments: object) -> dict[str, Any]:
-    if type(arguments) is not dict or arguments:
-        raise ValueError
-    return {}
-
-
 def _default(default: Any) -> tuple[Any, ...]:
     """Return what a struct's field has for a default."""
     if default is MISSING:
@@ -438,11 +347,7 @@ def _default(default: Any) -> tuple[Any, ...]:
 
 
 def _hint(parameter: Parameter) -> Any:
-    """Return the hint to convert by; ``= None`` makes None a value.
-
-    Raises:
-        TypeError: It cannot be read; names the parameter.
-    """
+    """Return the hint to convert by; ``= None`` makes None a value."""
     try:
         made = translate(parameter.hint, is_exact=True)
     except TypeError as error:
@@ -452,10 +357,6 @@ def _hint(parameter: Parameter) -> Any:
         for each in members_of(parameter.hint)
     )
     return made if takes_none or parameter.default is not None else made | None
-
-
-def _is_simple(hint: Any) -> bool:
-    return any(hint is each for each in _SIMPLE)
 
 
 def _listed(plain: Any) -> list[str] | None:
@@ -546,17 +447,17 @@ _JSON_NAMES.update({bool: "boolean", int: "integer", float: "number"})
 def check_arguments(schema: Mapping[str, Any], arguments: object) -> dict[str, Any]:
     """Return the arguments with the schema's defaults filled in.
 
+    It checks types, values, bounds, required and unknown members of one flat object,
+    never follows a `$ref`, and lets pass what it does not know.
+
     Raises:
-        ToolError: They do not fit; names each argument that is wrong, and why.
+        BadArguments: They do not fit; names each argument that is wrong, and why.
     """
     if arguments is None:
         arguments = {}
     if type(arguments) is not dict:
-        raise ToolError(f"arguments must be an object, got {_name(arguments)}")
-    properties: Mapping[str, Any] = {
-        name: rule if isinstance(rule, dict) else {}
-        for name, rule in properties_of(schema).items()
-    }
+        raise BadArguments([f"arguments must be an object, got {_name(arguments)}"])
+    properties = properties_of(schema)
     wrong = [
         f"argument {name!r} is missing"
         for name in required_of(schema)
@@ -564,18 +465,25 @@ def check_arguments(schema: Mapping[str, Any], arguments: object) -> dict[str, A
     ]
     for name, value in arguments.items():
         if name in properties:
-            wrong += _faults(name, value, properties[name])
+            rule = properties[name]
+            wrong += _faults(name, value, rule if isinstance(rule, dict) else {})
         elif schema.get("additionalProperties") is False:
             wrong.append(f"argument {name[:100]!r} is unknown")
     if wrong:
-        raise ToolError("; ".join(wrong))
-    checked = {
-        name: rule["default"] for name, rule in properties.items() if "default" in rule
-    }
+        raise BadArguments(wrong)
+    return _filled(properties, arguments)
+
+
+def _filled(
+    properties: Mapping[str, Any], arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return arguments with the defaults of a schema; integers become `int`."""
+    rules = {name: rule for name, rule in properties.items() if type(rule) is dict}
+    made = {n: rule["default"] for n, rule in rules.items() if "default" in rule}
     for name, value in arguments.items():
-        is_whole = properties.get(name, {}).get("type") == "integer"
-        checked[name] = int(value) if is_whole else value
-    return checked
+        is_whole = rules.get(name, {}).get("type") == "integer"
+        made[name] = int(value) if is_whole else value
+    return made
 
 
 def _faults(name: str, value: Any, rule: Mapping[str, Any]) -> list[str]:
@@ -607,78 +515,46 @@ def _name(value: object) -> str:
 
 
 class ExplicitParameters:
-    """Arguments that a function takes as they are, in one dict.
-
-    Raises:
-        ValueError: The schema is not one of a tool's arguments.
-    """
+    """Arguments that a function takes as they are, in one dict."""
 
     def __init__(self, schema: Mapping[str, Any], argument: str | None) -> None:
-        """Take the schema, and the name of the parameter that gets the dict."""
         if not isinstance(schema, dict) or schema.get("type") != "object":
             # 2025-11-25 server/tools, "Tool": an object, its root of type "object".
             raise ValueError('input_schema: expected an object with "type": "object"')
         self.schema: dict[str, Any] = deepcopy(schema)
         self._argument = argument
         self._validator = validator_of(self.schema, "input_schema")
-        properties = properties_of(self.schema)
-        self._properties: dict[str, Any] = {
-            name: rule for name, rule in properties.items() if isinstance(rule, dict)
-        }
-        self.names = tuple(properties)
+        self._properties = properties_of(self.schema)
+        self.names = tuple(self._properties)
         self.required = frozenset(required_of(self.schema))
 
     def convert(self, arguments: object) -> dict[str, Any]:
-        """Return what the function is called with, by keyword.
-
-        Defaults of the schema stand where an argument is not given.
-
-        Raises:
-            BadArguments: They break the schema; says where.
-        """
+        """Return what the function is called with, by keyword, with defaults."""
         if arguments is None:
             arguments = {}
         if type(arguments) is not dict:
             raise BadArguments([f"arguments: expected object, got {shown(arguments)}"])
-        checked = self._checked(arguments)
+        if self._validator is None:
+            checked = check_arguments(self.schema, arguments)
+        else:
+            fault = self._validator.check(arguments, "arguments")
+            if fault is not None:
+                raise BadArguments([fault])
+            checked = _filled(self._properties, arguments)
         return {} if self._argument is None else {self._argument: checked}
 
-    def _checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        if self._validator is None:
-            try:
-                return check_arguments(self.schema, arguments)
-            except ToolError as error:
-                raise BadArguments([str(error)]) from error
-        fault = self._validator.check(arguments, "arguments")
-        if fault is not None:
-            raise BadArguments([fault])
-        made = {
-            name: rule["default"]
-            for name, rule in self._properties.items()
-            if "default" in rule
-        }
-        for name, value in arguments.items():
-            is_whole = self._properties.get(name, {}).get("type") == "integer"
-            made[name] = int(value) if is_whole else value
-        return made
-
     def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """Return the same; texts are what they are.
-
-        Raises:
-            BadArguments: They break the schema; says where.
-        """
+        """Return the same; texts are what they are."""
         return self.convert(dict(arguments))
 
     def choices(self, name: str) -> list[str] | None:
         """Return what an argument may be, where its schema lists texts."""
-        values = self._properties.get(name, {}).get("enum")
+        rule = self._properties.get(name)
+        values = rule.get("enum") if isinstance(rule, dict) else None
         if not isinstance(values, list):
             return None
         return [value for value in values if isinstance(value, str)]
 
-
-_FRAMES: Final = 16
 
 _REFUSED: Final = {
     inspect.Parameter.VAR_POSITIONAL: "takes any number of arguments, which cannot be "
@@ -699,6 +575,9 @@ class Signature:
     injected: Mapping[str, Injected]
     """The parameters that the server fills: with the context, or a dependency."""
 
+    plans: Plans | None
+    """How these are filled; ``None``: there are none."""
+
     returns: Returns
 
     is_async: bool
@@ -706,49 +585,27 @@ class Signature:
     description: str | None
     """The docstring, without what it says of parameters."""
 
-    explicit: bool = False
-    """Whether a schema was given, and the function takes one dict."""
-
 
 def read_signature(
     function: Callable[..., Any],
     *,
     coerce: bool = False,
-    explicit: bool = False,
-    skip: Collection[str] = (),
     input_schema: Mapping[str, Any] | None = None,
     output_schema: Mapping[str, Any] | None = None,
     structured: bool | None = None,
     validate: bool = True,
 ) -> Signature:
-    """Read a function's parameters, hints and docstring.
-
-    Args:
-        function: A function, method, partial or callable object; not a generator.
-        coerce: Whether a text is taken for a number, and the like.
-        explicit: Whether it takes all arguments in one dict.
-        skip: Parameters that are somebody else's business.
-        input_schema: The schema of that dict; makes it explicit.
-        output_schema: The schema of what it returns, instead of its hint's.
-        structured: Whether results are data as well as text; ``None``: where the hint
-            says what data.
-        validate: Whether results are held against their schema.
-
-    Raises:
-        TypeError: It cannot be called by a client; names the parameter and its place.
-        ValueError: A schema is none.
-    """
+    """Read a function's parameters, hints and docstring."""
     target = _target(function)
     try:
         _check_kind(function, target)
-        hints = _hints(target)
-        taken, injected = _sorted(function, hints, skip)
+        hints = hints_of(target)
+        taken, injected = _sorted(function, hints)
+        plans = Plans(injected) if injected else None
         description, told = read_docstring(inspect.getdoc(target))
-        is_explicit = explicit or input_schema is not None
         parameters: Parameters
-        if is_explicit:
-            schema = {"type": "object"} if input_schema is None else input_schema
-            parameters = ExplicitParameters(schema, _only(taken))
+        if input_schema is not None:
+            parameters = ExplicitParameters(input_schema, _only(taken))
         else:
             parameters = HintedParameters(
                 [_parameter(each, hints, told) for each in taken], coerce=coerce
@@ -763,7 +620,7 @@ def read_signature(
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{where(function)}: {error}") from error
     return Signature(
-        parameters, injected, returns, _is_async(function), description, is_explicit
+        parameters, injected, plans, returns, _is_async(function), description
     )
 
 
@@ -799,77 +656,14 @@ def _is_async(function: Any) -> bool:
 # --- hints
 
 
-def _hints(target: Any) -> dict[str, Any]:
-    """Return the hints of a function.
-
-    Raises:
-        TypeError: One cannot be evaluated; names the parameter.
-    """
-    if not hasattr(target, "__annotations__"):
-        return {}  # written in C
-    try:
-        return hints_of(target)
-    except TypeError as error:
-        if not isinstance(error.__cause__, NameError):
-            raise
-    except (AttributeError, SyntaxError) as error:
-        raise TypeError(f"a type hint cannot be read: {error}") from error
-    try:
-        return typing.get_type_hints(
-            target, localns=_names_around(target), include_extras=True
-        )
-    except NameError as error:
-        raise TypeError(
-            f"the hint of {_naming(target, str(error.name))} names {error.name!r}, "
-            "which is not known there: define it in the module"
-        ) from error
-
-
-def _names_around(target: Any) -> dict[str, Any]:
-    """Return names that a hint may mean although the module has none of them.
-
-    Those of the functions that are running, where the function is made in one of them;
-    and `Context`, which is often imported for type checkers only.
-    """
-    from mcpwire.server.context import Context
-
-    names: dict[str, Any] = {}
-    frame = inspect.currentframe()
-    left = _FRAMES
-    while frame is not None and left:
-        left -= 1
-        is_ours = frame.f_globals.get("__name__", "").startswith("mcpwire.")
-        if frame.f_locals is not frame.f_globals and not is_ours:
-            names = {**frame.f_locals, **names}
-        frame = frame.f_back
-    names = {"Context": Context, **names}
-    # What the module itself says comes first.
-    return {name: names[name] for name in names.keys() - target.__globals__.keys()}
-
-
-def _naming(target: Any, missing: str) -> str:
-    hints = target.__annotations__
-    name = next((name for name in hints if missing in str(hints[name])), "return")
-    return "what it returns" if name == "return" else f"the parameter {name!r}"
-
-
-# --- parameters
-
-
 def _sorted(
-    function: Callable[..., Any], hints: Mapping[str, Any], skip: Collection[str]
+    function: Callable[..., Any], hints: Mapping[str, Any]
 ) -> tuple[list[inspect.Parameter], dict[str, Injected]]:
-    """Return the parameters that the client fills, and those that the server does.
-
-    Raises:
-        TypeError: One can be filled by nobody.
-    """
+    """Return the parameters that the client fills, and those that the server does."""
     taken: list[inspect.Parameter] = []
     injected: dict[str, Injected] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         found = injected_by(parameter, hints.get(name))
-        if name in skip:
-            continue
         if found is not None and parameter.kind is not parameter.POSITIONAL_ONLY:
             injected[name] = found
             continue
@@ -885,11 +679,7 @@ def _sorted(
 
 
 def _only(taken: list[inspect.Parameter]) -> str | None:
-    """Return the name of the one parameter that gets all arguments.
-
-    Raises:
-        TypeError: There are more.
-    """
+    """Return the name of the one parameter that gets all arguments."""
     needed = [each for each in taken if each.default is each.empty] or taken
     if len(needed) > 1:
         raise TypeError(

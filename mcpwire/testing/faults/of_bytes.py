@@ -18,13 +18,13 @@ from mcpwire.testing.faults.base import (
     not_negative,
     numbers,
 )
-from mcpwire.testing.splits import at_random, cut
+from mcpwire.testing.wire import at_random, cut
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterable, Iterator
 
-    from mcpwire.testing.splits import Split as Cuts
+    from mcpwire.testing.wire import Split as Cuts
 
 __all__ = ["Corrupt", "HangUp", "Lose", "Split", "Stall"]
 

@@ -33,7 +33,7 @@ from mcpwire.errors import (
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol import http_reply
 from mcpwire.protocol.http_headers import (
-    Heads,
+    RequestHeaders,
     resolve_endpoint,
 )
 from mcpwire.protocol.http_reply import MAX_REDIRECTS, Request, resolve_redirect
@@ -84,7 +84,7 @@ INITIALIZED: Final = "notifications/initialized"
 
 CANCELLED: Final = "notifications/cancelled"
 
-ERROR_BODY_BYTES: Final = 64 * 1024
+MAX_ERROR_BODY: Final = 64 * 1024
 
 OWN_FIELDS_KEPT: Final = 1_024
 """Calls with own fields that are remembered, in case they are cancelled."""
@@ -113,7 +113,7 @@ class LegacyChannel(Duplex):
         self._engine = engine
         self._owns_engine = owns_engine
         self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
-        self._heads = Heads(target.parsed, dict(target.static_headers))
+        self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
         self._taken = 0
         # The fields of single messages: of calls by id, for they go with its
         # cancelling too; of notifications by their line.
@@ -296,7 +296,7 @@ class LegacyChannel(Duplex):
     def _fault(self, answer: Answer) -> MCPError:
         """Build the error for an answer that is of no use."""
         why = self._redirect(answer) if 300 <= answer.status < 400 else None
-        fault = http_reply.fault(
+        fault = http_reply.unusable_answer(
             answer.what,
             answer.status,
             answer.fields_came,
@@ -624,7 +624,7 @@ class Answer:
         """Keep as much of the body as tells what is wrong."""
         if not self.is_over:
             self.body += chunk
-            self.is_over = len(self.body) >= ERROR_BODY_BYTES
+            self.is_over = len(self.body) >= MAX_ERROR_BODY
 
     def end(self) -> None:
         """Take note that the body is complete."""

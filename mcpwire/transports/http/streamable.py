@@ -40,22 +40,24 @@ from mcpwire.errors import (
 from mcpwire.protocol import http_reply
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.http_headers import (
-    Heads,
-    Mirror,
+    MirroredHeaders,
+    RequestHeaders,
 )
 from mcpwire.protocol.http_reply import (
-    LAST_WORDS,
-    LISTEN,
     MAX_REDIRECTS,
-    CallReply,
-    NoticeReply,
+    SENT_WHEN_CLOSING,
     Reply,
     Request,
-    StreamReply,
     resolve_redirect,
 )
 from mcpwire.protocol.negotiation import META
-from mcpwire.protocol.peer import TOO_MANY, PeerStats, unasked
+from mcpwire.protocol.peer import (
+    LISTEN,
+    NEVER_CANCELLED,
+    TOO_MANY,
+    PeerStats,
+    too_many_questions,
+)
 from mcpwire.protocol.retry import (
     DECLINING_STATUSES,
     PASSING_STATUSES,
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.tracing import Trace
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
+    from mcpwire.wire.urls import Url
 
     Fields = tuple[tuple[str, str], ...]
 
@@ -99,8 +102,6 @@ OUTBOX_LIMIT: Final = 4_096
 
 LEARNED_FROM: Final = frozenset({"initialize", "tools/list"})
 """Requests whose answers say something for those to come."""
-
-NEVER_CANCELLED: Final = frozenset({"initialize"})
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
@@ -156,15 +157,15 @@ class HttpChannel:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._pauses: dict[Reply, asyncio.Future[None]] = {}
         self._quiet: asyncio.Future[None] | None = None
-        self._heads = Heads(target.parsed, dict(target.static_headers))
-        self._mirror = Mirror(self._dropped_tool)
+        self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
+        self._mirror = MirroredHeaders(self._dropped_tool)
         self._notices = count(1)
         self._era: Era | None = None
         self._dead: TransportError | None = None
         self._closed_by_us = False
         self._is_over = False
         self._trace: Trace | None = None
-        self.is_watched = False
+        self.is_traced = False
         self._asked: dict[RequestId, Reply] = {}
         self._opening: asyncio.Future[None] | None = None
         self._opening_until = 0.0
@@ -234,7 +235,7 @@ class HttpChannel:
         if self._dead is not None or not is_here:
             raise self._refusal()
         self.requests_sent = id = self.requests_sent + 1
-        reply = CallReply(self, method, id, deadline, handle, on_notification)
+        reply = Reply(self, "call", method, deadline, id, handle, on_notification)
         reply.headers = headers
         request = Request(b"", encode_call(reply, params))
         self._waiting[id] = reply
@@ -267,17 +268,17 @@ class HttpChannel:
         """Let go of what may be left of an exchange that is over, however it ended."""
         if reply.timer is not None:
             reply.timer.cancel()
-        if isinstance(reply, CallReply) and reply.holds:
+        if reply.holds:
             self._timeouts.release(reply)
         if self._quiet is not None and not self._waiting and not self._quiet.done():
             self._quiet.set_result(None)
 
-    def _learn(self, reply: CallReply, result: dict[str, Any]) -> dict[str, Any]:
+    def _learn(self, reply: Reply, result: dict[str, Any]) -> dict[str, Any]:
         """Take note of what an answer says for the requests to come."""
         if reply.what == "initialize":
             self._note_session(reply)
         elif self._era is Era.STATELESS:
-            return self._mirror.learn(result)
+            return self._mirror.learn_tools(result)
         return result
 
     def _start(
@@ -305,7 +306,7 @@ class HttpChannel:
         return own if not headers else (*own, *self._http.check(headers))
 
     def _note_failure(
-        self, reply: CallReply, request: Request, error: BaseException
+        self, reply: Reply, request: Request, error: BaseException
     ) -> None:
         """Tell the server of a call that ends without its answer, where it may be told.
 
@@ -413,7 +414,7 @@ class HttpChannel:
     ) -> MCPError | None:
         """Post what gets no answer; return why it was not accepted, if it was not."""
         deadline = Deadline(self._time(), NOTICE_S)
-        reply = NoticeReply(self, what, deadline)
+        reply = Reply(self, "notification", what, deadline)
         key = -next(self._notices)
         self._waiting[key] = reply
         self._timeouts.arm(deadline.at)
@@ -499,7 +500,7 @@ class HttpChannel:
         calls = [
             reply
             for id, reply in list(self._waiting.items())
-            if id > 0 and reply.what not in LAST_WORDS
+            if id > 0 and reply.what not in SENT_WHEN_CLOSING
         ]
         for reply in (*calls, *list(self._streams)):
             self._abort(reply, self._closed_error(sent=True))
@@ -565,7 +566,7 @@ class HttpChannel:
         """Wait for the end of what was spawned, and last words, until then at most."""
         tasks: set[asyncio.Future[Any]] = {*self._tasks}
         tasks.discard(asyncio.current_task())
-        if any(reply.what in LAST_WORDS for reply in self._waiting.values()):
+        if any(reply.what in SENT_WHEN_CLOSING for reply in self._waiting.values()):
             tasks.add(self._quiet_soon())
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, until - self._time()))
@@ -624,7 +625,8 @@ class HttpChannel:
         2025-11-25 basic/transports, "Session Management": it may answer 405; 404 and
         501 say as much.
         """
-        reply = NoticeReply(self, "DELETE", Deadline(self._time(), CLOSE_S))
+        deadline = Deadline(self._time(), CLOSE_S)
+        reply = Reply(self, "notification", "DELETE", deadline)
         try:
             extra = await self._own_fields(reply)
             await self._exchange(reply, Request(self._heads.delete(extra)))
@@ -684,32 +686,26 @@ class HttpChannel:
         Raises:
             UrlRefused: It has credentials, and they are for another path or query.
         """
-        if not self._http.follow_redirects or not 300 <= reply.status < 400:
-            return None
-        url = resolve_redirect(
-            self._http.parsed, reply.status, _field(reply, b"location"), allowed=True
-        )
-        if isinstance(url, str):
+        if reply.redirect is None:
             return None
         from mcpwire.transports.http.credentials import redirected
 
-        return redirected(self._http, request, url.target)
+        return redirected(self._http, request, reply.redirect.target)
 
-    def why_not_followed(self, reply: Reply) -> str:
-        """Say why the redirect that came is not followed; empty: it is."""
-        verdict = resolve_redirect(
+    def redirect(self, reply: Reply) -> Url | str:
+        """Return where a redirect leads, or a clause that says why not there."""
+        return resolve_redirect(
             self._http.parsed,
             reply.status,
             _field(reply, b"location"),
             allowed=self._http.follow_redirects,
         )
-        return verdict if isinstance(verdict, str) else ""
 
     # Calls...
 
     async def _go_on(
         self,
-        reply: CallReply,
+        reply: Reply,
         params: Mapping[str, Any] | None,
         broken: ConnectionClosed | None,
     ) -> dict[str, Any]:
@@ -724,7 +720,7 @@ class HttpChannel:
             if reply.aborted is not None:
                 raise reply.aborted
             if broken is not None:
-                reply.broke()
+                reply.save_position()
             if self._may_resume(reply):
                 broken = await self._resume(reply, broken)
             elif self._may_resubscribe(reply):
@@ -734,7 +730,7 @@ class HttpChannel:
         return reply.result
 
     async def _exchange_again(
-        self, reply: CallReply, request: Request
+        self, reply: Reply, request: Request
     ) -> ConnectionClosed | None:
         """Send a further request of a call; return a failure that may pass."""
         try:
@@ -761,7 +757,7 @@ class HttpChannel:
         )
 
     def _cut_off(
-        self, reply: CallReply, broken: ConnectionClosed | None
+        self, reply: Reply, broken: ConnectionClosed | None
     ) -> ConnectionClosed:
         """Build the error for a call whose answer can never come."""
         if broken is not None and not reply.status:
@@ -775,23 +771,21 @@ class HttpChannel:
 
     # A broken stream of a session...
 
-    def _may_resume(self, reply: CallReply) -> bool:
+    def _may_resume(self, reply: Reply) -> bool:
         """Tell whether a broken stream can be gone on with.
 
         2025-11-25 basic/transports, "Resumability and Redelivery": from an event id.
         2026-07-28 has no such thing.
         """
-        place = reply.resumption
         return (
-            place is not None
-            and place.cursor != ""
+            reply.can_resume
             and self.recovery.resume
             and self._era is not Era.STATELESS
             and not self._closed_by_us
         )
 
     async def _resume(
-        self, reply: CallReply, broken: ConnectionClosed | None
+        self, reply: Reply, broken: ConnectionClosed | None
     ) -> ConnectionClosed | None:
         """Wait as long as the server wishes, and ask for the rest of the stream."""
         place = reply.resumption
@@ -813,15 +807,13 @@ class HttpChannel:
             return failure
         return self._judge_resumed(reply, openings)
 
-    def _note_session(self, reply: CallReply) -> None:
+    def _note_session(self, reply: Reply) -> None:
         """Take the id of a session, which came with the first head of its answer."""
         session_id = http_reply.session_id_in(reply.fields)
         if session_id is not None or not reply.is_resumed:
             self._heads.session_id = session_id
 
-    def _judge_resumed(
-        self, reply: CallReply, openings: int
-    ) -> ConnectionClosed | None:
+    def _judge_resumed(self, reply: Reply, openings: int) -> ConnectionClosed | None:
         """Say what it means that the GET of a resumption brought no stream."""
         error = reply.error
         if error is None or reply.openings > openings:  # what the stream said
@@ -840,7 +832,7 @@ class HttpChannel:
 
     # A broken listen of the stateless era...
 
-    def _may_resubscribe(self, reply: CallReply) -> bool:
+    def _may_resubscribe(self, reply: Reply) -> bool:
         return (
             reply.what == LISTEN
             and self._era is Era.STATELESS
@@ -848,7 +840,7 @@ class HttpChannel:
             and (reply.backoff is not None or self._is_declined(reply))
         )
 
-    def _is_declined(self, reply: CallReply) -> bool:
+    def _is_declined(self, reply: Reply) -> bool:
         """Tell whether a listen was declined, and may be asked for again."""
         error = reply.error
         if reply.what != LISTEN or not isinstance(error, HTTPError):
@@ -858,7 +850,7 @@ class HttpChannel:
 
     async def _resubscribe(
         self,
-        reply: CallReply,
+        reply: Reply,
         params: Mapping[str, Any] | None,
         broken: ConnectionClosed | None,
     ) -> ConnectionClosed | None:
@@ -884,7 +876,7 @@ class HttpChannel:
         start = self._start(reply.what, params, await self._own_fields(reply))
         return await self._exchange_again(reply, Request(start, body))
 
-    def doubted(self, reply: Reply) -> None:
+    def error_body_began(self, reply: Reply) -> None:
         """Give the rest of an answer that brings nothing a moment to say why."""
         # Before the agreement the body decides what is tried next.
         seconds = ERROR_BODY_S if self._era is not None else DECIDING_S
@@ -896,11 +888,11 @@ class HttpChannel:
             assert reply.error is not None
             self._engine.abort(reply, reply.error)
 
-    def opened(self, reply: Reply) -> None:
+    def stream_opened(self, reply: Reply) -> None:
         """Take note that a stream is open that is to last."""
         if reply.what == LISTEN and reply.openings > 1:
             self._inbound.missed()
-        if self._opening is not None and isinstance(reply, StreamReply):
+        if self._opening is not None and reply.kind == "stream":
             self._http.memory.streamless = False
             _wake(self._opening)
         if reply.backoff is None:
@@ -913,7 +905,7 @@ class HttpChannel:
         """Return what to raise for an error; the session may be lost with it."""
         if http_reply.is_expired(error, has_session=self._heads.session_id is not None):
             why = f"{self.target} has forgotten the session"
-        elif self._era is not None and http_reply.contradicts(
+        elif self._era is not None and http_reply.contradicts_era(
             error, self._era, reply.what
         ):
             why = f"{self.target} no longer speaks {self._heads.revision}"
@@ -960,7 +952,7 @@ class HttpChannel:
         place: Resumption | None = None
         has_opened = False
         while True:
-            reply = StreamReply(self, "GET")
+            reply = Reply(self, "stream", "GET")
             reply.resumption, reply.backoff = place, backoff
             self._streams = {reply}  # closing ends its pause, too
             if self._dead is not None:  # a later close finds the stream
@@ -973,7 +965,7 @@ class HttpChannel:
                 # Where there was a stream, its 404 tells of the session: nobody else
                 # may ask the server anything.
                 self._judged(reply, reply.error)
-            if reply.openings and not (reply.resumption and reply.resumption.cursor):
+            if reply.openings and not reply.can_resume:
                 self._inbound.missed()  # what the server says until it is open again
             place = reply.resumption
             if place is not None:
@@ -984,9 +976,7 @@ class HttpChannel:
                 return
             await self._pause(reply, delay)
 
-    async def _hold_server_stream(
-        self, reply: StreamReply, backoff: StreamBackoff
-    ) -> None:
+    async def _hold_server_stream(self, reply: Reply, backoff: StreamBackoff) -> None:
         """Hold the stream open until it ends."""
         place = reply.resumption
         try:
@@ -994,7 +984,7 @@ class HttpChannel:
             start = self._heads.get(place.cursor if place else None, extra)
             await self._exchange(reply, Request(start))
         except (ConnectError, ConnectionClosed):
-            reply.broke()
+            reply.save_position()
         except MCPError as error:
             logger.debug("the server's stream: %s", error)
             # It lasted until what it brought went wrong, or there is no token just now.
@@ -1040,18 +1030,17 @@ class HttpChannel:
             if call.on_notification is not None:
                 call.on_notification(method, params)
                 return
-        handle = reply.handle if isinstance(reply, CallReply) else None
-        self._inbound.notification(method, params, handle)
+        self._inbound.notification(method, params, reply.handle)
 
     def _call_of(
         self, reply: Reply, method: str, params: dict[str, Any] | None
-    ) -> CallReply | None:
+    ) -> Reply | None:
         if method == "notifications/progress" and params is not None:
             token = params.get("progressToken")
             call = self._waiting.get(token) if type(token) is int else None
-            return call if isinstance(call, CallReply) else None
+            return call if call is not None and call.kind == "call" else None
         # 2026-07-28 basic/patterns/subscriptions: its stream is the subscription.
-        if isinstance(reply, CallReply) and reply.what == LISTEN:
+        if reply.what == LISTEN:
             # That it is acknowledged does not prove that it lasts.
             if reply.backoff is not None and method != ACKNOWLEDGED:
                 reply.backoff.delivered()
@@ -1073,17 +1062,16 @@ class HttpChannel:
         if method != "ping" and not self._admit(id, reply):
             return
         self._asked[id] = reply
-        handle = reply.handle if isinstance(reply, CallReply) else None
         self._inbound.request(
-            id, method, params, partial(self._reply_to, id, reply), handle
+            id, method, params, partial(self._reply_to, id, reply), reply.handle
         )
         if id in self._asked:
             self._timeouts.hold(id, self._calls_of(reply))
 
-    def _calls_of(self, reply: Reply) -> list[CallReply]:
+    def _calls_of(self, reply: Reply) -> list[Reply]:
         """Return the call whose stream this is, or all calls that are open."""
-        replies = [reply] if isinstance(reply, CallReply) else self._waiting.values()
-        return [call for call in list(replies) if isinstance(call, CallReply)]
+        replies = [reply] if reply.kind == "call" else list(self._waiting.values())
+        return [each for each in replies if each.kind == "call"]
 
     def _admit(self, id: RequestId, reply: Reply) -> bool:
         """Tell whether a request of the server is answered, and end spent calls."""
@@ -1092,7 +1080,7 @@ class HttpChannel:
         for call in spent:
             self._abort(call, TooManyQuestions(call.what, limit=limit))
         if not is_admitted:
-            self._answer(id, reply, unasked())
+            self._answer(id, reply, too_many_questions())
         return is_admitted
 
     def _reply_to(
@@ -1120,14 +1108,14 @@ class HttpChannel:
     def watch(self, trace: Trace) -> None:
         """Tell a hook of heads and messages from now on."""
         self._trace = trace
-        self.is_watched = True
+        self.is_traced = True
 
-    def heard_head(self, reply: Reply) -> None:
+    def trace_head(self, reply: Reply) -> None:
         """Tell of the head of an answer."""
         assert self._trace is not None
         self._trace("response", describe_response(reply.status, reply.fields))
 
-    def heard_message(self, data: bytes) -> None:
+    def trace_message(self, data: bytes) -> None:
         """Tell of a message."""
         assert self._trace is not None
         self._trace("receive", data)
@@ -1146,7 +1134,7 @@ def _version_in(params: Mapping[str, Any] | None) -> str | None:
     return version if type(version) is str else None
 
 
-def encode_call(reply: CallReply, params: Mapping[str, Any] | None) -> bytes:
+def encode_call(reply: Reply, params: Mapping[str, Any] | None) -> bytes:
     """Return the body of a request."""
     if reply.on_notification is not None:
         params = dict(params or {})

@@ -298,12 +298,12 @@ def _grant(target: Http) -> Grant | None:
     if auth is None or (isinstance(auth, str) and auth != "oauth"):
         return None
     # OAuth is imported where somebody uses it, not with each URL.
-    from mcpwire.auth.config import OAuth, is_grant
+    from mcpwire.auth.config import Grant, OAuth
     from mcpwire.auth.errors import UrlRefused
     from mcpwire.auth.url_policy import check_server_url
 
     grant: Any = OAuth() if auth == "oauth" else auth
-    if not is_grant(grant):
+    if not isinstance(grant, Grant):
         raise ValueError(
             "auth must be 'oauth', a token or a grant such as mcpwire.OAuth(), got "
             f"{type(grant).__name__}"
@@ -314,8 +314,7 @@ def _grant(target: Http) -> Grant | None:
         check_server_url(target.parsed, allow_insecure=target.allow_insecure)
     except UrlRefused as error:
         raise ValueError(str(error)) from error
-    checked: Grant = grant
-    return checked
+    return grant
 
 
 _TOKENS: Final = frozenset({"authorization", "dpop"})

@@ -62,10 +62,7 @@ TRIES: Final = 5  # of one request at most, beside its step-ups
 FUTILE_MAX: Final = 10
 FUTILE_LOGINS: Final = 3
 
-# Steps between an answer and its place in the store, where other processes read it.
-_UNTIL_STORED: Final = frozenset(
-    {steps.RandomBytes, steps.Load, steps.Now, steps.Release, steps.Save}
-)
+_WAITING: Final = (steps.Ask, steps.Lease, steps.Listen, steps.Sleep, steps.Supply)
 
 
 class Authorizer:
@@ -88,17 +85,17 @@ class Authorizer:
         current = session.current
         if session.is_ready or current is None:
             return current
-        if not current.can_refresh and isinstance(self._grant, OAuth):
+        if not current.tokens.refresh_token and isinstance(self._grant, OAuth):
             return session.usable()  # only a user could renew it
-        if session.usable() is None:
-            return await self.obtain(
-                session.token_request(used=current.token, asks_nobody=asks_nobody)
-            )
+        is_usable = session.usable() is not None
+        wanted = session.token_request(
+            used=current.token, asks_nobody=asks_nobody or is_usable
+        )
+        if not is_usable:
+            return await self.obtain(wanted)
         try:
             async with asyncio.timeout(EARLY_S):
-                return await self.obtain(
-                    session.token_request(used=current.token, asks_nobody=True)
-                )
+                return await self.obtain(wanted)
         except (AuthError, TimeoutError):
             current.renew_at = min(monotonic() + RETRY_S, current.expires_at)
             return session.usable()
@@ -168,21 +165,18 @@ class Authorizer:
         running.task = asyncio.get_running_loop().create_task(
             self._obtain(running), name="mcpwire-oauth"
         )
-        running.task.add_done_callback(_retrieve_exception)
+        # If all waiters have gone the error is not missed.
+        running.task.add_done_callback(
+            lambda task: None if task.cancelled() else task.exception()
+        )
         return running
 
     async def _obtain(self, running: _Operation) -> Credential:
         operation = obtain(self._grant, running.wanted)
-        try:
-            obtained = await self._drive(operation, running.may_perform)
-        finally:
-            running.must_finish = False
-        return self.session.use(obtained)
+        return self.session.use(await self._drive(operation, running))
 
     async def _drive(
-        self,
-        operation: Steps[Any],
-        may_perform: Callable[[steps.Step], bool] | None = None,
+        self, operation: Steps[Any], running: _Operation | None = None
     ) -> Any:
         """Perform the steps of an operation and return its result."""
         target, grant = self._target, self._grant
@@ -203,8 +197,8 @@ class Authorizer:
                 except StopIteration as done:
                     return done.value
                 outcome = error = None
-                if may_perform is not None and not may_perform(step):
-                    raise asyncio.CancelledError
+                if running is not None:
+                    running.begin(step)
                 try:
                     outcome = await self._perform(step, store, login, fetcher)
                 except Exception as raised:  # noqa: BLE001 - the operation decides
@@ -275,26 +269,24 @@ class _Operation:
     def __init__(self, wanted: TokenRequest) -> None:
         self.wanted = wanted
         self.waiters = 1  # the request that starts it
-        self.must_finish = False  # whether it may not be cancelled now
+        self.may_end = False  # whether its present step may be cancelled
 
     def leave(self) -> None:
         """Note that a request waits no more; the last one cancels the operation."""
         self.waiters -= 1
-        if not self.waiters and not self.must_finish:
+        if not self.waiters and self.may_end:
             self.task.cancel()
 
-    def may_perform(self, step: steps.Step) -> bool:
-        """Return whether to perform a step, if perhaps no request waits any more.
+    def begin(self, step: steps.Step) -> None:
+        """Note the next step; raise `CancelledError` if no request waits for it.
 
         A POST spends something: a refresh token that rotates, a code, a registration.
-        If the operation ended before its answer is stored, that would be lost.
+        It ends, and its answer is stored, even if no request waits any more.
         """
-        before = self.must_finish
-        if type(step) is steps.Fetch:
-            self.must_finish = step.is_post
-        else:
-            self.must_finish = before and type(step) in _UNTIL_STORED
-        return self.waiters > 0 or (before and self.must_finish)
+        is_get = isinstance(step, steps.Fetch) and not step.is_post
+        self.may_end = is_get or isinstance(step, _WAITING)
+        if self.may_end and not self.waiters:
+            raise asyncio.CancelledError
 
 
 def _raise_again(error: Exception) -> NoReturn:
@@ -309,12 +301,6 @@ def _is_cancelled() -> bool:
     return ours is not None and ours.cancelling() > 0
 
 
-def _retrieve_exception(task: asyncio.Task[Any]) -> None:
-    # If all waiters have gone the error is not missed.
-    if not task.cancelled():
-        task.exception()
-
-
 class Credential:
     """A token in use; its times are monotonic ones, because wall clocks jump."""
 
@@ -322,10 +308,9 @@ class Credential:
         tokens = record.tokens
         assert tokens is not None, "no tokens"
         self.record = record
-        self.how = how  # it was obtained; see `TokenResult`
+        self.tokens = tokens
         self.token = tokens.access_token
-        self.granted = tokens.scopes
-        self.can_refresh = tokens.refresh_token is not None
+        self.how = how  # it was obtained; see `TokenResult`
         self.renew_at = self.expires_at = inf
         if tokens.expires_at is not None:
             left = tokens.expires_at - wall_time()
@@ -342,7 +327,7 @@ class Credential:
             assert record.dpop_key is not None, "bound to no key"
             self.prover = Prover(record.dpop_key)
         else:
-            self.line = f"authorization: Bearer {self.token}\r\n".encode("ascii")
+            self.line = f"authorization: Bearer {self.token}\r\n".encode()
 
 
 class Attempt:
@@ -410,12 +395,8 @@ class AuthSession:
     def find(self, wanted: TokenRequest) -> Credential | None:
         """Return the token in use, if it satisfies the request by now."""
         current = self.usable()
-        if current is None or current.token == wanted.used:
+        if current is None or not wanted.accepts(current.tokens):
             return None
-        if wanted.is_step_up:
-            required = wanted.required
-            if not required or not {*required} <= {*(current.granted or ())}:
-                return None
         return current
 
     def use(self, obtained: TokenResult) -> Credential:
@@ -424,7 +405,7 @@ class AuthSession:
         record = obtained.record
         if current is None or current.record != record:
             current = self.current = Credential(record, obtained.how)
-        granted = {*(current.granted or ())}
+        granted = {*(current.tokens.scopes or ())}
         self._useless = {each for each in self._useless if not each <= granted}
         return current
 
@@ -457,8 +438,8 @@ class AuthSession:
                 nonce=self._nonce,
             )
             line = (
-                f"authorization: DPoP {credential.token}\r\ndpop: {proof}\r\n"
-            ).encode("ascii")
+                f"authorization: DPoP {credential.token}\r\ndpop: {proof}\r\n".encode()
+            )
         return Request(request.start + line, request.body)
 
     def note_nonce(self, fields: dict[bytes, bytes]) -> None:
@@ -521,7 +502,7 @@ class AuthSession:
             or self._futile_step_ups >= FUTILE_MAX
             or scopes in self._useless
         ):
-            granted = credential.granted or ()
+            granted = credential.tokens.scopes or ()
             raise insufficient_scope(
                 self.target,
                 required,

@@ -119,7 +119,10 @@ class Fetcher:
                 f"{step.what} at '{mask_url(step.url)}' gives no answer: {error}"
             ) from error
         except TimeoutError as error:
-            raise _too_late(step, self._limits) from error
+            raise AuthTemporarilyUnavailable(
+                f"{step.what} at '{mask_url(step.url)}' did not answer within "
+                f"{self._limits.oauth_timeout:g} s"
+            ) from error
 
     async def _follow(self, step: Fetch) -> Answer:
         try:
@@ -321,13 +324,6 @@ def _named(target: Http) -> list[Url]:
     """Return the URLs that the user named, perhaps on an intranet: they are meant."""
     texts = [getattr(target.grant, option, None) for option in _NAMED_BY_USER]
     return [parse_url(text) for text in texts if text is not None and "://" in text]
-
-
-def _too_late(step: Fetch, limits: Limits) -> AuthTemporarilyUnavailable:
-    return AuthTemporarilyUnavailable(
-        f"{step.what} at '{mask_url(step.url)}' did not answer within "
-        f"{limits.oauth_timeout:g} s"
-    )
 
 
 def _unusable(step: Fetch, why: str, status: int | None) -> AuthError:

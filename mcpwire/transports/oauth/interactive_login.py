@@ -256,13 +256,11 @@ class CallbackServer:
                 while await reader.read(LONGEST_REQUEST):
                     pass
 
-    def forked(self) -> None:
-        """Close the copy of the listener in a child; the parent keeps its own."""
-        self._listener.close()
-
     def close(self) -> None:
         """Close the port of a login that nobody waits for."""
         self._listener.close()
+
+    forked = close  # the copy of the listener in a child; the parent keeps its own
 
 
 def _response(status: str, text: str, extra: str = "") -> bytes:
@@ -359,17 +357,14 @@ def _bind(port: int | None, preferred: str | None) -> socket.socket:
 
 
 def _listener(port: int) -> socket.socket:
+    # On POSIX this reuses ports in TIME_WAIT, and shares none.
+    backlog = 4 * CONNECTIONS
     try:
-        return _listener_at(socket.AF_INET, "127.0.0.1", port)
+        return socket.create_server(("127.0.0.1", port), backlog=backlog)
     except OSError as error:
         if error.errno not in _NO_SUCH_ADDRESS:
             raise
-    return _listener_at(socket.AF_INET6, "::1", port)
-
-
-def _listener_at(family: int, host: str, port: int) -> socket.socket:
-    # On POSIX this reuses ports in TIME_WAIT, and shares none.
-    return socket.create_server((host, port), family=family, backlog=4 * CONNECTIONS)
+    return socket.create_server(("::1", port), family=socket.AF_INET6, backlog=backlog)
 
 
 def _port_of(redirect_uri: str | None) -> int | None:

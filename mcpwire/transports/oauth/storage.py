@@ -40,7 +40,6 @@ from mcpwire.transports.base import let_go_after_fork
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator, Mapping
-    from types import ModuleType
 
     from mcpwire.auth.config import Grant
     from mcpwire.limits import Limits
@@ -237,11 +236,12 @@ class FileStorage:
         Then the user can log in again, which an error would prevent.
         """
         unsaved = self._unsaved.get(key)
+        nothing: tuple[bytes | None, int] = (None, 0)
         try:
-            found = self._run(_load, key, reads=True)
+            found = self._run(_load, key, missing=nothing)
         except StorageError as error:
             self._warn_once(error)
-            return unsaved or (None, 0)
+            return unsaved or nothing
         if unsaved is None or unsaved[1] == found[1]:
             return unsaved or found
         self._unsaved.pop(key, None)  # another process has stored a newer one
@@ -289,7 +289,7 @@ class FileStorage:
         Raises:
             StorageError: The file cannot be read.
         """
-        return sorted({*self._run(_keys, reads=True), *self._unsaved})
+        return sorted({*self._run(_keys, missing=list[str]()), *self._unsaved})
 
     def _warn_once(self, error: StorageError) -> None:
         """Log an error once, until something was stored again."""
@@ -297,8 +297,11 @@ class FileStorage:
             self._warned = str(error)
             logger.warning("%s: nothing of it is used, and logins are not kept", error)
 
-    def _run(self, work: Callable[..., T], *given: Any, reads: bool = False) -> T:
-        """Run `work` in a transaction of its own, opening the file anew if replaced."""
+    def _run(self, work: Callable[..., T], *given: Any, missing: T | None = None) -> T:
+        """Run `work` in a transaction of its own, opening the file anew if replaced.
+
+        Where it only reads, `missing` is its result without a file.
+        """
         try:
             import sqlite3
         except ImportError as error:
@@ -307,8 +310,8 @@ class FileStorage:
         while True:
             found = None
             try:
-                if reads and file_id(self.path) is None:
-                    return work(None, *given)
+                if missing is not None and file_id(self.path) is None:
+                    return missing
                 make_folder(self.path.parent, is_ours=self._is_default)
                 # Without the lock another process might set the file aside while it is
                 # open here: then SQLite takes the journal of the new file for that of
@@ -316,20 +319,21 @@ class FileStorage:
                 with folder_lock(self.path.parent, BUSY_S, shared=True):
                     make_file(self.path)
                     found = file_id(self.path)
-                    outcome = self._transact(sqlite3, work, given, reads=reads)
+                    begin = "begin immediate" if missing is None else "begin"
+                    outcome = self._transact(begin, work, given)
             except (sqlite3.Error, OSError, UnicodeEncodeError) as error:
                 self._recover(error, found, is_last=attempt == ATTEMPTS)
                 attempt += 1
             else:
-                if not reads:
+                if missing is None:
                     self._warned = None
                 return outcome
 
-    def _transact(
-        self, library: ModuleType, work: Callable[..., T], given: Any, *, reads: bool
-    ) -> T:
+    def _transact(self, begin: str, work: Callable[..., T], given: Any) -> T:
+        import sqlite3
+
         # Mode rw: a file that SQLite creates is readable by other users.
-        connection = library.connect(
+        connection = sqlite3.connect(
             f"{self.path.as_uri()}?mode=rw",
             uri=True,
             timeout=BUSY_S,
@@ -340,7 +344,7 @@ class FileStorage:
             # Replaced and removed tokens must not stay in free pages.
             database.execute("pragma secure_delete = on").fetchall()
             self._set_up(database)
-            database.execute("begin" if reads else "begin immediate")
+            database.execute(begin)
             outcome = work(database, *given)
             database.execute("commit")
         return outcome
@@ -401,7 +405,7 @@ class FileStorage:
         )
 
 
-# Transactions. The database is None where there is no file to read.
+# Transactions.
 
 
 def _version(database: sqlite3.Connection) -> int:
@@ -409,9 +413,7 @@ def _version(database: sqlite3.Connection) -> int:
     return found
 
 
-def _load(database: sqlite3.Connection | None, key: str) -> tuple[bytes | None, int]:
-    if database is None:
-        return None, 0
+def _load(database: sqlite3.Connection, key: str) -> tuple[bytes | None, int]:
     row = database.execute(
         "select value, version from credential where key = ?", (key,)
     ).fetchone()
@@ -455,11 +457,8 @@ def _release(database: sqlite3.Connection, key: str, owner: str) -> None:
     database.execute("delete from lease where key = ? and owner = ?", (key, owner))
 
 
-def _keys(database: sqlite3.Connection | None) -> list[str]:
-    if database is None:
-        return []
-    rows = database.execute("select key from credential")
-    return [row[0] for row in rows]
+def _keys(database: sqlite3.Connection) -> list[str]:
+    return [row[0] for row in database.execute("select key from credential")]
 
 
 # Private files.
@@ -636,7 +635,7 @@ class CredentialStore:
             case steps.Save():
                 outcome = self._save(dump(step.record))
             case steps.Forget():
-                self._remove_pending()  # it holds the credentials, too
+                self._load_pending()  # it holds the credentials, too
                 outcome = self._save(None)
             case steps.SavePending():
                 self._save_pending(dump(step.pending))
@@ -690,8 +689,3 @@ class CredentialStore:
             if self._storage.save(self._pending, None, version) is None:
                 return None
         return load_pending(data)
-
-    def _remove_pending(self) -> None:
-        _, version = self._storage.load(self._pending)
-        if version:
-            self._storage.save(self._pending, None, version)

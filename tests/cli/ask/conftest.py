@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpwire.cli.ask.host import Asker
-from mcpwire.cli.ask.terminal import Left
+from mcpwire.cli.interactive import Asker, Left
 from mcpwire.versions import REVISIONS
 
 

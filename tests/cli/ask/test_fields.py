@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpwire.cli.ask.fields import Field
+from mcpwire.cli.interactive import Field
 from mcpwire.types import ElicitRequestFormParams, decode
 
 EVIL = "a\x1b]0;x\x07\u202eb\nhttps://evil.example"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpwire.cli.ask.forms import fill_in
+from mcpwire.cli.interactive import fill_in
 from mcpwire.protocol.elicitation import fill_form
 from mcpwire.types import ElicitRequestFormParams, decode
 from mcpwire.versions import REVISIONS

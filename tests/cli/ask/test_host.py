@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from mcpwire import UrlElicitationRequired
-from mcpwire.cli.ask.host import Host
+from mcpwire.cli.interactive import Host
 from mcpwire.cli.output import Output
 
 pytestmark = pytest.mark.anyio
@@ -82,7 +82,7 @@ async def test_a_program_answers_no_more_than_it_may(monkeypatch, asker):
     import sys
 
     from mcpwire import InternalError
-    from mcpwire.cli.ask import models
+    from mcpwire.cli import interactive as models
     from mcpwire.types import CreateMessageRequestParams, SamplingMessage, TextContent
 
     monkeypatch.setattr(models, "MAX_ANSWER", 10)
@@ -93,7 +93,7 @@ async def test_a_program_answers_no_more_than_it_may(monkeypatch, asker):
 
 
 def test_what_a_model_is_asked_is_written_with_who_says_it():
-    from mcpwire.cli.ask.models import asked_text
+    from mcpwire.cli.interactive import asked_text
     from mcpwire.types import CreateMessageRequestParams, decode
 
     image = {"type": "image", "data": "eA==", "mimeType": "image/png"}

@@ -16,8 +16,7 @@ import pytest
 import mcpwire
 from mcpwire.cli import main
 from mcpwire.cli.failures import UsageError
-from mcpwire.cli.serve.loading import load_server, split_target
-from mcpwire.cli.serve.reloading import Watch
+from mcpwire.cli.serve import Watch, load_server, split_target
 
 PATIENCE = 30.0
 PIPE_BYTES = 4096

@@ -79,7 +79,6 @@ def decorated(function):
         (functools.partial(functools.partial(later)), ("a",), True),
         (decorated(plain), ("a", "b"), False),
         (lambda a, b=1: a, ("a", "b"), False),
-        (len, (), False),
     ],
     ids=[
         "function",
@@ -93,12 +92,10 @@ def decorated(function):
         "partial of a partial",
         "decorated",
         "lambda",
-        "builtin",
     ],
 )
 def test_whatever_can_be_called_is_read(function, names, is_async):
-    skip = ("obj",)  # of `len`, which takes it by position
-    signature = read_signature(function, skip=skip)
+    signature = read_signature(function)
     assert (signature.parameters.names, signature.is_async) == (names, is_async)
 
 
@@ -273,10 +270,6 @@ def test_what_the_server_fills_does_not_show(function, name, kind):
     assert set(signature.parameters.schema["properties"]) == {"a"}
 
 
-def test_what_is_skipped_does_not_show():
-    assert names_of(plain, skip=("a",)) == ("b",)
-
-
 # --- one dict
 
 
@@ -297,7 +290,6 @@ def takes_one_and_a_default(given, scale=2): ...
 
 def test_with_a_schema_the_function_takes_one_dict():
     signature = read_signature(takes_dict, input_schema=SCHEMA)
-    assert signature.explicit
     assert signature.parameters.convert({"a": 1}) == {"arguments": {"a": 1}}
 
 
@@ -315,11 +307,6 @@ def test_with_a_schema_what_has_a_default_keeps_it():
 def test_with_a_schema_two_parameters_are_one_too_many():
     with pytest.raises(TypeError, match="'second' is one too many"):
         read_signature(takes_more, input_schema=SCHEMA)
-
-
-def test_explicit_without_a_schema_takes_anything():
-    signature = read_signature(takes_dict, explicit=True)
-    assert signature.parameters.schema == {"type": "object"}
 
 
 def test_an_awaitable_hint_is_about_what_comes_of_it():

@@ -17,8 +17,8 @@ from mcpwire.errors import (
     RPCError,
     ToolError,
 )
+from mcpwire.protocol.http_headers import ParamHeader
 from mcpwire.server.auth.resource_server import HttpRefusal
-from mcpwire.wire.headers import ParamHeader
 
 pytestmark = pytest.mark.anyio
 

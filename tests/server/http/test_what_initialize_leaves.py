@@ -12,7 +12,7 @@ from wired import PATIENCE, Small, raw, spoken
 import mcpwire
 from mcpwire.errors import InvalidParams, NegotiationError
 from mcpwire.server.http.uvicorn import serve_http
-from mcpwire.server.request import KEPT_BYTES, check_retained
+from mcpwire.server.request import RETAINED_BYTES, check_retained
 
 pytestmark = pytest.mark.anyio
 
@@ -109,8 +109,8 @@ async def test_a_subscription_keeps_no_large_meta():
 @pytest.mark.parametrize(
     ("value", "is_kept"),
     [
-        ({"a": "x" * (KEPT_BYTES - 128 - 8)}, True),
-        ({"a": "x" * (KEPT_BYTES - 128 - 7)}, False),
+        ({"a": "x" * (RETAINED_BYTES - 128 - 8)}, True),
+        ({"a": "x" * (RETAINED_BYTES - 128 - 7)}, False),
         ({"a": [[]] * 950}, True),
         ({"a": ({},) * 1_000}, False),
     ],

@@ -10,12 +10,14 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
+import attrs
+
+from mcpwire.cli import render
+from mcpwire.cli.escape import one_line
 from mcpwire.cli.failures import Exit, ServersFailed, UsageError, report, sentence
-from mcpwire.cli.many.offer import Offer, offer_of
+from mcpwire.cli.render import Style
 from mcpwire.cli.session import CLOSE_GRACE_S, CONNECT_TIMEOUT_S
-from mcpwire.cli.target.configured import read_configuration
-from mcpwire.cli.text.escape import one_line
-from mcpwire.cli.text.listing import Style
+from mcpwire.cli.targets import read_configuration
 from mcpwire.errors import MCPError
 
 if TYPE_CHECKING:
@@ -24,9 +26,17 @@ if TYPE_CHECKING:
     from mcpwire.cli.grammar import Options
     from mcpwire.cli.output import Output
     from mcpwire.cli.session import Signals
+    from mcpwire.client import Client
+    from mcpwire.errors import RPCError
     from mcpwire.group import Group
 
-__all__ = ["list_servers"]
+
+__all__ = [
+    "NOTHING",
+    "Offer",
+    "list_servers",
+    "offer_of",
+]
 
 INDENT: Final = "  "
 
@@ -176,3 +186,58 @@ def _lines(
     if not blocks:
         return ["The configuration has no servers."]
     return [line for block in blocks for line in ("", *block)][1:]
+
+
+SECTIONS: Final = (
+    ("tools", "tools", "list_tools", render.tools),
+    ("resources", "resources", "list_resources", render.resources),
+    ("resources", "resourceTemplates", "list_resource_templates", render.templates),
+    ("prompts", "prompts", "list_prompts", render.prompts),
+)
+"""Capability, key in the JSON document, method of the client, how it is written."""
+
+NOTHING: Final = "The server declares no tools, resources or prompts."
+
+
+@attrs.define
+class Offer:
+    """What a server has."""
+
+    document: dict[str, Any] = attrs.field(factory=dict)
+    blocks: list[list[str]] = attrs.field(factory=list)
+    refused: RPCError | None = None
+    """What it declares and then did not list."""
+
+    def lines(self) -> list[str]:
+        """Return the blocks with an empty line between them."""
+        lines: list[str] = []
+        for block in self.blocks:
+            lines += ["", *block] if lines else block
+        if not lines and self.refused is None:
+            lines = [NOTHING]
+        return lines
+
+
+async def offer_of(client: Client, style: render.Style) -> Offer:
+    """List what the server declares.
+
+    Raises what the connection does; what the server refuses is kept.
+    """
+    from mcpwire import RPCError
+    from mcpwire.types import encode
+
+    offer = Offer()
+    for capability, key, method, write in SECTIONS:
+        if getattr(client.capabilities, capability) is None:
+            continue
+        try:
+            items = await getattr(client, method)()
+        except RPCError as error:
+            # Servers with resources and without templates may not know the request.
+            if error.code != -32601 or key != "resourceTemplates":
+                offer.refused = offer.refused or error
+            continue
+        offer.document[key] = [encode(item) for item in items]
+        if items or key != "resourceTemplates":
+            offer.blocks.append(write(items, style))
+    return offer

@@ -1,24 +1,37 @@
-"""Makes the target of a command: a `Stdio` of words, an `Http` of a URL and options."""
+"""What a command talks to: a server it starts, or one at a URL."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import logging
 import os
 import re
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.cli.failures import UsageError
-from mcpwire.cli.streams import read_file, read_input
+from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
+from mcpwire.cli.output import read_file, read_input
+from mcpwire.transports.targets import Stdio
+from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mcpwire.cli.grammar import Options
     from mcpwire.cli.output import Output
-    from mcpwire.config import ServerEntry
+    from mcpwire.config import Configuration, ServerEntry
     from mcpwire.transports.http.target import Http
-    from mcpwire.transports.targets import Stdio
 
-__all__ = ["target_of"]
+
+__all__ = [
+    "ProbeCache",
+    "place_entry",
+    "read_configuration",
+    "target_of",
+    "tell_entry",
+]
 
 
 def target_of(
@@ -137,7 +150,7 @@ def _auth(
     options: Options, headers: dict[str, str], output: Output | None, configured: Any
 ) -> Any:
     """Return what logs in; a header of the user's own takes its place."""
-    from mcpwire.cli.target.tokens import auth_of, login_options
+    from mcpwire.cli.auth import auth_of, login_options
 
     if any(name.lower() == "authorization" for name in headers):
         is_login = options.verb.startswith("auth ")
@@ -205,11 +218,11 @@ def _header(line: str, what: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-VARIABLE: Final = re.compile(r"([^=]+)=(?:(.*) )?([A-Za-z_][A-Za-z0-9_]*)")
+HEADER_VARIABLE: Final = re.compile(r"([^=]+)=(?:(.*) )?([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def _header_of_variable(word: str) -> tuple[str, str]:
-    match = VARIABLE.fullmatch(word)
+    match = HEADER_VARIABLE.fullmatch(word)
     if match is None:  # hidden, for it may be the secret itself
         raise UsageError(
             "--header-env must be NAME=VARIABLE, such as "
@@ -220,3 +233,172 @@ def _header_of_variable(word: str) -> tuple[str, str]:
         raise UsageError(f"--header-env {name}: {variable} is not set")
     value = os.environ[variable]
     return name, f"{text} {value}" if text else value
+
+
+def read_configuration(options: Options, only: str | None = None) -> Configuration:
+    """Return the configuration of ``--config``, or that of the usual files.
+
+    Raises:
+        UsageError: There is none, or it has no such server.
+        ConfigError: Something in it is wrong.
+    """
+    from mcpwire.config import default_files, load
+    from mcpwire.errors import UnknownServer
+
+    files = (options.config,) if options.config else default_files()
+    if not files:
+        raise UsageError(
+            f"there is no configuration that @{only} could be of: --config FILE or "
+            "MCPWIRE_CONFIG names one, else ./mcp.json, ./.mcp.json, ./mcpwire.toml "
+            "and ~/.config/mcpwire/config.toml are read"
+        )
+    first, *layers = files
+    try:
+        with _quietly():
+            return load(first, layers, only=None if only is None else (only,))
+    except UnknownServer as error:
+        similar = close_matches(error.server, error.known)
+        known = ", ".join(f"@{name}" for name in error.known[:10])
+        raise UsageError(
+            f"{', '.join(map(str, files))}: no server is named {error.server!r}"
+            f"{did_you_mean(similar) or (f'; there are {known}' if known else '')}",
+            suggestions=similar,
+        ) from error
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep warnings out of the log: they are told in the words of a command."""
+    logger = logging.getLogger("mcpwire.config")
+    kept, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = kept
+
+
+def place_entry(options: Options) -> None:
+    """Put the server that ``@NAME`` stands for in the place of its name.
+
+    Raises:
+        UsageError: There is none of that name, or it is not enabled.
+        ConfigError: Something in the configuration is wrong.
+    """
+    name = options.command[0][1:]
+    configuration = read_configuration(options, name)
+    entry = configuration[name]
+    if not entry.enabled:
+        raise UsageError(f"{entry.file}: @{name} is not enabled")
+    options.entry = entry
+    options.warnings = configuration.warnings
+    options.command = (entry.url,) if entry.url else (entry.command or "", *entry.args)
+    options.allow_insecure = options.allow_insecure or entry.allow_insecure
+
+
+def tell_entry(options: Options, output: Output) -> None:
+    """Say what is odd about the entry, and what it is where nobody named its file."""
+    for warning in options.warnings:
+        output.tell("warning", warning, f"mcpwire: {warning}")
+    entry = options.entry
+    if entry is None or not _is_found(options, entry):
+        return
+    target = str(entry.to_target())
+    output.tell(
+        "configured",
+        {"name": entry.name, "file": entry.file, "target": target},
+        f"mcpwire: @{entry.name} of {entry.file} is {target}",
+    )
+
+
+def _is_found(options: Options, entry: ServerEntry) -> bool:
+    """Tell whether the entry is from a file that lies in the working directory."""
+    from mcpwire.config.loading import HERE, VARIABLE
+
+    is_named = options.config is not None or os.environ.get(VARIABLE)
+    return not is_named and entry.file in HERE
+
+
+OFF: Final = "MCPWIRE_NO_CACHE"
+"""The variable that turns it off, whatever its value."""
+
+LIFE_S: Final = 24 * 3_600.0
+SERVERS: Final = 256
+"""How many servers are kept; those that are forgotten first make room."""
+
+FILE_BYTES: Final = 64 * 1024
+
+
+class ProbeCache:
+    """What is kept of one server.
+
+    Args:
+        target: The server. Its command line may hold secrets, so a hash is its name.
+    """
+
+    def __init__(self, target: Stdio | Http) -> None:
+        self._path = None if os.environ.get(OFF) else _path()
+        self._key = _key(target)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the server gave no answer to the probe in the last day."""
+        return self._key in self._read()
+
+    def keep(self) -> None:
+        """Note that the server gave no answer to the probe."""
+        found = self._read()
+        found[self._key] = time.time() + LIFE_S
+        newest = sorted(found, key=found.__getitem__)[-SERVERS:]
+        self._write({key: found[key] for key in newest})
+
+    def forget(self) -> None:
+        """Let the next command probe again."""
+        found = self._read()
+        if found.pop(self._key, None) is not None:
+            self._write(found)
+
+    def _read(self) -> dict[str, float]:
+        if self._path is None:
+            return {}
+        try:
+            with self._path.open("rb") as file:
+                found = loads(file.read(FILE_BYTES))
+            now = time.time()
+            return {
+                str(key): float(until)
+                for key, until in found.items()
+                if now < until <= now + LIFE_S
+            }
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
+
+    def _write(self, found: dict[str, float]) -> None:
+        if self._path is None:
+            return
+        new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new.touch(mode=0o600)
+            new.write_text(json.dumps(found), encoding="utf-8")
+            new.replace(self._path)
+
+
+def _path() -> Path | None:
+    given = Path(os.environ.get("XDG_CACHE_HOME") or "")
+    try:
+        # The XDG specification: a relative path is to be ignored.
+        folder = given if given.is_absolute() else Path.home() / ".cache"
+    except RuntimeError:  # this user has no home folder
+        return None
+    return folder / "mcpwire" / "probes.json"
+
+
+def _key(target: Stdio | Http) -> str:
+    from hashlib import sha256
+
+    reached: list[str] = (
+        [target.command, *target.args, str(Path(target.cwd or ".").absolute())]
+        if isinstance(target, Stdio)
+        else [target.url]
+    )
+    return sha256(json.dumps(reached).encode()).hexdigest()[:32]

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
+import sys
+import time
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.cli.arguments import (
-    Given,
-    bind_prompt,
-    bind_tool,
-    parse_words,
-    unchecked,
-)
+from mcpwire.cli import render
+from mcpwire.cli.arguments import Given, bind_prompt, bind_tool, parse_words, unchecked
+from mcpwire.cli.escape import one_line
 from mcpwire.cli.failures import Exit, UsageError, close_matches, did_you_mean
-from mcpwire.cli.many.offer import offer_of
-from mcpwire.cli.streams import check_writable, read_file, read_input, save
-from mcpwire.cli.text import listing, results
-from mcpwire.cli.text.escape import one_line
+from mcpwire.cli.output import (
+    check_writable,
+    progress_text,
+    read_file,
+    read_input,
+    save,
+)
+from mcpwire.cli.render import tool_signature
+from mcpwire.cli.servers import offer_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -27,7 +32,11 @@ if TYPE_CHECKING:
 
     Work = Callable[[Session], Awaitable[int]]
 
-__all__ = ["prepare"]
+__all__ = [
+    "COMMAND",
+    "demo",
+    "prepare",
+]
 
 
 def prepare(options: Options) -> Work:
@@ -46,19 +55,17 @@ def prepare(options: Options) -> Work:
 def _read_answers(options: Options) -> None:
     given = (options.sample_with, options.log_level)
     if options.given_answers or any(word is not None for word in given):
-        from mcpwire.cli.ask.answers import read_options
+        from mcpwire.cli.interactive import read_options
 
         read_options(options, read_file=read_file, read_input=read_input)
 
 
 def demo(options: Options) -> Work:
-    """Prepare the demonstration, whose server is a part of this package."""
-    from mcpwire.cli.demo import COMMAND, demo
-
+    """Prepare the demonstration with the demo server of this package."""
     options.command = COMMAND
     # Where the package is found through PYTHONPATH, the server has to find it too.
     options.passed_env = ("PYTHONPATH",) if "PYTHONPATH" in os.environ else ()
-    return demo
+    return run_demo
 
 
 # Lists...
@@ -67,7 +74,7 @@ def demo(options: Options) -> Work:
 async def ls(session: Session) -> int:
     """List what the server declares; what it then refuses is said at the end."""
     output = session.output
-    style = listing.Style(output.bold, output.dim, output.width)
+    style = render.Style(output.bold, output.dim, output.width)
     offer = await offer_of(session.client, style)
     if output.is_json:
         output.document(offer.document)
@@ -85,7 +92,7 @@ def _demand(session: Session, capability: str) -> None:
         UsageError: It did not.
     """
     if getattr(session.client.capabilities, capability) is None:
-        offered = ", ".join(results.capability_words(session.client)) or "nothing"
+        offered = ", ".join(render.capability_words(session.client)) or "nothing"
         raise UsageError(f"the server has no {capability}; it declares {offered}")
 
 
@@ -142,7 +149,7 @@ async def _call(session: Session, name: str, arguments: dict[str, Any]) -> int:
     if output.is_json:
         output.document(result.raw)
     else:
-        output.text(results.tool_text(result))
+        output.text(render.tool_text(result))
     if result.is_error:
         raise ToolError(f"tool {name!r} reported failure")
     return Exit.OK
@@ -236,7 +243,7 @@ def prompt(options: Options) -> Work:
         if output.is_json:
             output.document(result.raw)
         else:
-            output.text(results.prompt_text(result))
+            output.text(render.prompt_text(result))
         return Exit.OK
 
     return work
@@ -299,8 +306,8 @@ def skills(options: Options) -> Work:
         if output.is_json:
             output.document({"skills": [encode(skill) for skill in found]})
             return Exit.OK
-        style = listing.Style(output.bold, output.dim, output.width)
-        output.lines(listing.skills(found, style))
+        style = render.Style(output.bold, output.dim, output.width)
+        output.lines(render.skills(found, style))
         return Exit.OK
 
     return work
@@ -332,7 +339,7 @@ async def info(session: Session) -> int:
     """Show what was agreed on and what the server says of itself."""
     client, output = session.client, session.output
     if not output.is_json:
-        output.lines(results.info_lines(client, str(session.target)))
+        output.lines(render.info_lines(client, str(session.target)))
         return Exit.OK
     from mcpwire.types import encode
 
@@ -368,3 +375,153 @@ PREPARED: Final[dict[str, Callable[[Options], Work]]] = {
 
 PLAIN: Final[dict[str, Work]] = {"ls": ls, "ping": ping, "info": info}
 """Commands that need no more than a server."""
+
+
+COMMAND: Final = (sys.executable, "-m", "mcpwire", "demo-server")
+
+CALLS: Final = 1_000
+IN_FLIGHT: Final = 32
+SLOW: Final = {"steps": 4, "seconds": 0.2}
+ENDLESS: Final = {"steps": 60, "seconds": 60}
+PATIENCE_S: Final = 0.1
+LABEL: Final = 13
+
+
+async def run_demo(session: Session) -> int:
+    """Do the main job step by step, and say what came of each step."""
+    script = Script(session)
+    for step in (
+        script.connected,
+        script.list_tools,
+        script.call,
+        script.progress,
+        script.read,
+        script.prompt,
+        script.timeout,
+        script.one_by_one,
+        script.at_once,
+        script.close,
+    ):
+        await step()
+    if session.output.is_json:
+        session.output.document({"steps": script.steps})
+    else:
+        session.output.lines(["", "Everything worked."])
+    return Exit.OK
+
+
+class Script:
+    """The steps and what they print."""
+
+    def __init__(self, session: Session) -> None:
+        self.client = session.client
+        self.output = session.output
+        self.steps: list[dict[str, Any]] = []
+        self._session = session
+
+    def say(self, seconds: float, step: str, *lines: str) -> None:
+        """Record a step, and print it unless all are printed as one document."""
+        milliseconds = round(seconds * 1000, 3)
+        self.steps.append({"step": step, "milliseconds": milliseconds, "said": lines})
+        if not self.output.is_json:
+            first, *rest = map(one_line, lines)
+            head = f"{milliseconds:8.1f} ms  {self.output.bold(step.ljust(12))}"
+            self.output.lines(
+                [f"{head}  {first}", *(f"{'':27}{line}" for line in rest)]
+            )
+
+    async def timed(self, call: Awaitable[Any]) -> tuple[float, Any]:
+        """Await a call and measure it."""
+        started = time.perf_counter()
+        outcome = await call
+        return time.perf_counter() - started, outcome
+
+    async def connected(self) -> None:
+        record, server = self.client.negotiation, self.client.server_info
+        assert record is not None
+        assert record.era is not None
+        assert server is not None
+        self.say(
+            self._session.connect_seconds,
+            "connect",
+            "python -m mcpwire demo-server, as a child process",
+            f"{server.name} {server.version}",
+            f"protocol {self.client.protocol_version} ({record.era.value} era): "
+            f"{record.reason}",
+        )
+
+    async def list_tools(self) -> None:
+        seconds, tools = await self.timed(self.client.list_tools())
+        self.say(seconds, "list tools", *(tool_signature(tool)[0] for tool in tools))
+
+    async def call(self) -> None:
+        arguments = {"a": 2, "b": 3}
+        seconds, result = await self.timed(self.client.call_tool("add", arguments))
+        self.say(
+            seconds,
+            "call a tool",
+            f"add {json.dumps(arguments)} -> {json.dumps(result.structured_content)}",
+        )
+
+    async def progress(self) -> None:
+        told: list[str] = []
+
+        def on_progress(
+            progress: float, total: float | None, message: str | None
+        ) -> None:
+            told.append(progress_text(progress, total, message))
+            if self.output.progress is not None:
+                self.output.progress.show(progress, total, message)
+
+        call = self.client.call_tool("slow", SLOW, on_progress=on_progress)
+        seconds, result = await self.timed(call)
+        self.say(seconds, "progress", f"slow {json.dumps(SLOW)}", *told, result.text)
+
+    async def read(self) -> None:
+        uri = "demo://greeting/Ada"
+        seconds, text = await self.timed(self.client.read_text(uri))
+        self.say(seconds, "read", f"{uri} -> {text}")
+
+    async def prompt(self) -> None:
+        prompt = self.client.get_prompt("greet", {"name": "Ada"})
+        seconds, result = await self.timed(prompt)
+        self.say(seconds, "prompt", f"greet name=Ada -> {result.messages[0].text}")
+
+    async def timeout(self) -> None:
+        from mcpwire import RequestTimeout
+
+        started = time.perf_counter()
+        try:
+            await self.client.call_tool("slow", ENDLESS, timeout=PATIENCE_S)
+        except RequestTimeout as error:
+            took = time.perf_counter() - started
+            self.say(took, "time out", str(error), "the server was told to stop")
+
+    async def one_by_one(self) -> None:
+        started = time.perf_counter()
+        for _ in range(CALLS):
+            await self.client.call_tool("echo", {"message": "hi"})
+        self._say_rate(time.perf_counter() - started, "one at a time")
+
+    async def at_once(self) -> None:
+        started = time.perf_counter()
+        left = iter(range(CALLS))
+
+        async def caller() -> None:
+            for _ in left:
+                await self.client.call_tool("echo", {"message": "hi"})
+
+        await asyncio.gather(*(caller() for _ in range(IN_FLIGHT)))
+        self._say_rate(time.perf_counter() - started, f"{IN_FLIGHT} in flight")
+
+    def _say_rate(self, seconds: float, how: str) -> None:
+        each = seconds / CALLS * 1_000_000
+        self.say(
+            seconds,
+            how,
+            f"{CALLS:,} calls of echo: {each:.0f} µs each, {CALLS / seconds:,.0f}/s",
+        )
+
+    async def close(self) -> None:
+        seconds, _ = await self.timed(self.client.aclose())
+        self.say(seconds, "close", "the server's process has ended")

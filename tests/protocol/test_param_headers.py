@@ -1,11 +1,16 @@
-"""Which of a tool's arguments its schema asks to mirror, and which schemas may not."""
+"""Which of a tool's arguments are mirrored into headers, and how."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.errors import InvalidMessage
-from mcpwire.wire.headers import find_param_headers, is_token
+from mcpwire.errors import InvalidMessage, LocalProtocolError
+from mcpwire.protocol.http_headers import (
+    ParamHeader,
+    find_param_headers,
+    mirror_params,
+)
+from mcpwire.wire.headers import is_token, mirrors
 
 
 def schema(**properties):
@@ -64,6 +69,8 @@ VALID = {
         ),
         [],
     ),
+    "under a keyword that nobody knows": (schema(a={"x-foo": mirrored("A")}), []),
+    "a schema for anything": (schema(a=True), []),
     "no schema": (None, []),
     "a schema that is true": (True, []),
     "properties that are none": ({"properties": [1]}, []),
@@ -103,14 +110,14 @@ IN_A = {
     "type missing": ({"x-mcp-header": "A"}, TYPE, ""),
     "taken": (mirrored("TAKEN"), UNIQUE, ""),
     "items": ({"type": "array", "items": mirrored("A")}, CHAIN, ".items"),
-    "prefixItems": ({"prefixItems": [mirrored("A")]}, CHAIN, ".prefixItems.[]"),
-    "oneOf": ({"oneOf": [mirrored("A")]}, CHAIN, ".oneOf.[]"),
+    "prefixItems": ({"prefixItems": [mirrored("A")]}, CHAIN, ".prefixItems.0"),
+    "oneOf": ({"oneOf": [mirrored("A")]}, CHAIN, ".oneOf.0"),
     "anyOf": (
         {"anyOf": [{}, schema(b=mirrored("A"))]},
         CHAIN,
-        ".anyOf.[].properties.b",
+        ".anyOf.1.properties.b",
     ),
-    "allOf": ({"allOf": [mirrored("A")]}, CHAIN, ".allOf.[]"),
+    "allOf": ({"allOf": [mirrored("A")]}, CHAIN, ".allOf.0"),
     "not": ({"not": mirrored("A")}, CHAIN, ".not"),
     "if": ({"if": schema(b=mirrored("A"))}, CHAIN, ".if.properties.b"),
     "then": ({"then": mirrored("A")}, CHAIN, ".then"),
@@ -136,7 +143,6 @@ IN_A = {
         CHAIN,
         ".dependentSchemas.b",
     ),
-    "a keyword that nobody knows": ({"x-foo": mirrored("A")}, CHAIN, ".x-foo"),
 }
 
 
@@ -159,15 +165,16 @@ def test_the_root_itself_cannot_be_annotated():
 @pytest.mark.attack("S13", "S14")
 def test_a_hostile_schema_costs_no_more_than_its_size():
     deep = mirrored("A")
-    for _ in range(5000):
+    for _ in range(100):
         deep = schema(**{"n" * 50: deep})
     (header,) = find_param_headers(deep)
-    assert len(header.path) == 5000
+    assert len(header.path) == 100
+    assert find_param_headers(schema(n=deep)) == ()  # deeper than is looked
     wide = schema(**{f"p{n}": mirrored(f"P{n}") for n in range(257)})
     with pytest.raises(InvalidMessage, match="at most 256"):
         find_param_headers(wide)
     with pytest.raises(InvalidMessage) as caught:
-        find_param_headers({"items": deep})
+        find_param_headers({"items": deep["properties"]["n" * 50]})
     assert len(str(caught.value)) < 600
 
 
@@ -194,3 +201,61 @@ def test_any_json_as_a_schema_gives_headers_or_is_refused(value):
     except InvalidMessage:
         return
     assert all(is_token(header.name) for header in found)
+
+
+def headers_for(**paths):
+    return [ParamHeader(f"Mcp-Param-{name}", path) for name, path in paths.items()]
+
+
+MIRRORED = {
+    "string": ("us-west1", "us-west1"),
+    "empty": ("", ""),
+    "to be encoded": ("Zürich", "=?base64?WsO8cmljaA==?="),
+    "integer": (-7, "-7"),
+    "zero": (0, "0"),
+    "true": (True, "true"),
+    "false": (False, "false"),
+    "an integer as JSON Schema has them": (42.0, "42"),
+    "the largest integer": (2**53 - 1, "9007199254740991"),
+    "the smallest integer": (-(2**53) + 1, "-9007199254740991"),
+}
+
+
+@pytest.mark.rule("HDR-09", "HDR-16", "HDR-17", "HDR-19")
+@pytest.mark.parametrize(("value", "header"), MIRRORED.values(), ids=MIRRORED)
+def test_an_argument_is_mirrored_as_its_text(value, header):
+    assert mirror_params(headers_for(A=("a",)), {"a": value}) == [
+        ("Mcp-Param-A", header)
+    ]
+    assert mirrors(header, value)
+
+
+@pytest.mark.rule("HDR-09")
+@pytest.mark.parametrize(
+    "value", [2**53, -(2**53), 1.5, 1e300, float("inf"), float("nan"), [], {}, b""]
+)
+def test_an_argument_without_a_header_form_is_refused_by_name(value):
+    with pytest.raises(
+        LocalProtocolError, match=r"argument f\.a is mirrored into Mcp-P"
+    ):
+        mirror_params(headers_for(A=("f", "a")), {"f": {"a": value}})
+
+
+@pytest.mark.rule("HDR-14", "HDR-15")
+def test_a_value_is_read_at_its_exact_path_and_left_out_where_there_is_none():
+    found = headers_for(
+        A=("a",), B=("f", "b"), C=("f", "c"), D=("s", "d"), E=("e", "e")
+    )
+    arguments = {"a": None, "b": 1, "f": {"c": 2}, "s": "text", "E": 1}
+    assert mirror_params(found, arguments) == [("Mcp-Param-C", "2")]
+
+
+@pytest.mark.rule("HDR-16", "HDR-20")
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]))
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+)
+def test_what_a_client_mirrors_its_server_finds_in_the_body(value):
+    ((name, header),) = mirror_params(headers_for(A=("a",)), {"a": value})
+    assert mirrors(header, value, header=name)

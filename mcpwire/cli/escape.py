@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["one_line", "printable", "shorten"]
+__all__ = [
+    "MARKS",
+    "head_lines",
+    "one_line",
+    "plain",
+    "printable",
+    "quoted",
+    "shorten",
+]
 
 _NAMED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -52,3 +60,55 @@ def _visible(character: str) -> str:
     if number < 0x100:
         return f"\\x{number:02x}"
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+# Words of a server among our own...
+
+
+MARK: Final = "| "
+MIN_WIDTH: Final = 20
+
+MAX_LINES: Final = 30
+"""More lines would push the name of the server out of sight."""
+
+MAX_CHARACTERS: Final = 4_000
+
+
+def plain(text: str) -> str:
+    """Return the text as one harmless line in which no terminal finds a link.
+
+    2025-11-25 client/elicitation, "Safe URL Handling": URLs SHOULD NOT be clickable in
+    any field but the one that is meant for them.
+    """
+    return one_line(text).replace("://", "[://]")
+
+
+def quoted(text: str, width: int, indent: str = "  ") -> list[str]:
+    """Return the text as lines of that width, each with a mark before it."""
+    from textwrap import wrap
+
+    head = f"{indent}{MARK}"
+    found: list[str] = []
+    for line in shorten(text, MAX_CHARACTERS).strip().splitlines():
+        shown = plain(line)
+        # Letters beyond ASCII may take two columns each.
+        room = (width - len(head)) // (1 if shown.isascii() else 2)
+        found += wrap(shown, max(room, MIN_WIDTH)) or [""]
+    if len(found) > MAX_LINES:
+        left = len(found) - MAX_LINES
+        found[MAX_LINES:] = [f"({left} more lines)"]
+    return [f"{head}{line}" for line in found]
+
+
+# Heads of requests and responses, as curl shows them...
+
+
+MARKS: Final = {"request": ">", "response": "<"}
+"""The events of the client's trace that are heads, and how each line of one begins."""
+
+
+def head_lines(event: str, head: str) -> list[str]:
+    """Return the lines of a head; control characters are not escaped."""
+    mark = MARKS[event]
+    lines = [line.removesuffix("\r") for line in head.split("\n")]
+    return [f"{mark} {line}" for line in lines if line]

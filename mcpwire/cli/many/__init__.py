@@ -1,1 +1,0 @@
-"""What servers offer: one of them, or all that a configuration names."""

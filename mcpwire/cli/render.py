@@ -1,0 +1,348 @@
+"""Writes what came of a call, a prompt or a handshake, for people.
+
+Text is returned as it came; `Output` escapes it for a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.cli.escape import one_line, shorten
+from mcpwire.cli.schemas import MAX_DEPTH, SchemaReader, literal, members
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mcpwire.cli.schemas import Json, Schema
+    from mcpwire.client import Client
+    from mcpwire.types import (
+        CallToolResult,
+        ContentBlock,
+        GetPromptResult,
+        Prompt,
+        Resource,
+        ResourceTemplate,
+        Skill,
+        Tool,
+        ToolAnnotations,
+    )
+
+
+__all__ = [
+    "Style",
+    "badges",
+    "block_text",
+    "capability_words",
+    "first_line",
+    "info_lines",
+    "parameters",
+    "prompt_signature",
+    "prompt_text",
+    "prompts",
+    "resources",
+    "skills",
+    "templates",
+    "tool_signature",
+    "tool_text",
+    "tools",
+    "type_name",
+]
+
+
+def tool_text(result: CallToolResult) -> str:
+    """Return the text of a result; its data where it has no content."""
+    from mcpwire.types import UNSET
+
+    if not result.content and result.structured_content is not UNSET:
+        return json.dumps(result.structured_content, indent=2, ensure_ascii=False)
+    return "\n".join(block_text(block) for block in result.content)
+
+
+def prompt_text(result: GetPromptResult) -> str:
+    """Return the messages of a prompt, each with its role."""
+    return "\n".join(
+        f"[{message.role}]\n{block_text(message.content)}"
+        for message in result.messages
+    )
+
+
+def block_text(block: ContentBlock) -> str:
+    """Return a text block's text, and of any other what it is."""
+    from mcpwire import types
+
+    if isinstance(block, types.TextContent):
+        return block.text
+    if isinstance(block, (types.ImageContent, types.AudioContent)):
+        return f"[{block.type}: {block.mime_type}, {_size(block.data)}]"
+    if isinstance(block, types.ResourceLink):
+        kind = f", {block.mime_type}" if block.mime_type else ""
+        return f"[resource link: {block.uri}{kind}]"
+    if isinstance(block, types.EmbeddedResource):
+        inner = block.resource
+        if isinstance(inner, types.TextResourceContents):
+            return inner.text
+        kind = inner.mime_type or "binary"
+        return f"[resource: {inner.uri}, {kind}, {_size(inner.blob)}]"
+    return f"[{block.type}: {json.dumps(block.raw, ensure_ascii=False)}]"
+
+
+def _size(base64: str) -> str:
+    """Say how many bytes a Base64 text stands for."""
+    return f"{len(base64.rstrip('=')) * 3 // 4:,} bytes"
+
+
+def info_lines(client: Client, target: str) -> list[str]:
+    """Write what was agreed on, and what the server says of itself."""
+    record = client.negotiation
+    assert record is not None
+    era = record.era.value if record.era is not None else "no"
+    server = client.server_info
+    name = f"{server.name} {server.version}" if server else "(it gave no name)"
+    title = f" ({server.title})" if server and server.title else ""
+    offers = capability_words(client) or ["(none)"]
+    facts = [
+        ("server", f"{name}{title}"),
+        ("url" if "://" in target.partition(" ")[0] else "command", target),
+        ("protocol", f"{client.protocol_version} ({era} era)"),
+        ("why", record.reason),
+        ("capabilities", ", ".join(offers)),
+    ]
+    lines = [f"{label:<14}{one_line(value)}" for label, value in facts]
+    lines.append("negotiation")
+    lines += [f"  {one_line(str(step))}" for step in record.steps]
+    if client.instructions:
+        lines.append("instructions")
+        lines += [f"  {one_line(line)}" for line in client.instructions.split("\n")]
+    return lines
+
+
+def capability_words(client: Client) -> list[str]:
+    """Return what the server declared, with the switches that are on."""
+    from mcpwire.types import encode
+
+    assert client.capabilities is not None
+    words = []
+    declared: dict[str, Any] = encode(client.capabilities)
+    for name, settings in declared.items():
+        on = (
+            [key for key, value in settings.items() if value is not False]
+            if isinstance(settings, dict)
+            else []
+        )
+        words.append(f"{name} ({', '.join(on)})" if on else name)
+    return words
+
+
+NAME_INDENT = "  "
+TEXT_INDENT = "      "
+MAX_DESCRIPTION = 120
+
+
+class Style:
+    """How headings and asides are shown, and how wide a line may be."""
+
+    def __init__(
+        self,
+        bold: Callable[[str], str] = str,
+        dim: Callable[[str], str] = str,
+        width: int | None = None,
+    ) -> None:
+        self.bold = bold
+        self.dim = dim
+        self.width = width
+
+
+def first_line(text: str | None) -> str:
+    """Return the first line that says anything; of a long one its first sentences."""
+    lines = (line.strip() for line in (text or "").split("\n"))
+    line = one_line(next((line for line in lines if line), ""))
+    if len(line) <= MAX_DESCRIPTION:
+        return line
+    head = line[: MAX_DESCRIPTION - len(" ...")]
+    sentence = head.rfind(". ") + 1
+    return f"{head[: sentence or max(head.rfind(' '), 0)] or head} ..."
+
+
+def tools(items: Sequence[Tool], style: Style) -> list[str]:
+    """Write the section of the tools."""
+    lines = [style.bold(f"Tools ({len(items)})")]
+    width = style.width - len(NAME_INDENT) if style.width is not None else None
+    for tool in items:
+        signature = tool_signature(tool, width)
+        words = badges(tool.annotations)
+        if words:
+            signature[-1] += style.dim(f"  [{', '.join(words)}]")
+        lines += _entry(signature, tool.description or tool.title, style)
+    return lines
+
+
+def resources(items: Sequence[Resource], style: Style) -> list[str]:
+    """Write the section of the resources."""
+    lines = [style.bold(f"Resources ({len(items)})")]
+    for item in items:
+        size = f"{item.size:,} bytes" if item.size is not None else None
+        lines += _named(item.uri, item, (item.mime_type, size), style)
+    return lines
+
+
+def templates(items: Sequence[ResourceTemplate], style: Style) -> list[str]:
+    """Write the section of the resource templates."""
+    lines = [style.bold(f"Resource templates ({len(items)})")]
+    for item in items:
+        lines += _named(item.uri_template, item, (item.mime_type,), style)
+    return lines
+
+
+def prompts(items: Sequence[Prompt], style: Style) -> list[str]:
+    """Write the section of the prompts."""
+    lines = [style.bold(f"Prompts ({len(items)})")]
+    width = style.width - len(NAME_INDENT) if style.width is not None else None
+    for prompt in items:
+        signature = prompt_signature(prompt, width)
+        lines += _entry(signature, prompt.description or prompt.title, style)
+    return lines
+
+
+def skills(items: Sequence[Skill], style: Style) -> list[str]:
+    """Write the section of the skills."""
+    lines = [style.bold(f"Skills ({len(items)})")]
+    for item in items:
+        files = "dynamic" if item.is_dynamic else f"{len(item.resources)} file(s)"
+        line = one_line(item.uri) + style.dim(f"  [{files}]")
+        said = first_line(item.description)
+        name = one_line(item.name)
+        lines += _entry([line], f"{name}: {said}" if said else name, style)
+    return lines
+
+
+def _named(
+    uri: str,
+    item: Resource | ResourceTemplate,
+    facts: tuple[str | None, ...],
+    style: Style,
+) -> list[str]:
+    known = ", ".join(one_line(fact) for fact in facts if fact)
+    line = one_line(uri) + (style.dim(f"  [{known}]") if known else "")
+    name, said = one_line(item.display_name), first_line(item.description)
+    return _entry([line], f"{name}: {said}" if said and said != name else name, style)
+
+
+def _entry(lines: list[str], description: str | None, style: Style) -> list[str]:
+    found = [f"{NAME_INDENT}{line}" for line in lines]
+    said = first_line(description)
+    if not said:
+        return found
+    if style.width is not None and len(said) + len(TEXT_INDENT) > style.width:
+        from textwrap import wrap
+
+        room = max(style.width - len(TEXT_INDENT), 20)
+        return found + [f"{TEXT_INDENT}{line}" for line in wrap(said, room)]
+    return [*found, f"{TEXT_INDENT}{said}"]
+
+
+NAMES: Final = {
+    "array": "list",
+    "boolean": "bool",
+    "integer": "int",
+    "null": "null",
+    "number": "float",
+    "object": "object",
+    "string": "str",
+}
+
+MAX_DEFAULT: Final = 40
+MAX_CHOICES: Final = 80
+MAX_RESULT_MEMBERS: Final = 8
+
+
+def type_name(schema: Json, reader: SchemaReader, depth: int = MAX_DEPTH) -> str:
+    """Return a short name for what a schema allows, such as ``list[int] | null``."""
+    schema = reader.resolve(schema)
+    listed = reader.choices(schema)
+    if listed is not None:
+        return shorten(" | ".join(map(literal, listed)), MAX_CHOICES)
+    union = members(schema)
+    if union and depth:
+        names = [type_name(member, reader, depth - 1) for member in union]
+    else:
+        kinds = reader.kinds(schema)
+        names = [_kind_name(kind, schema, reader, depth) for kind in kinds]
+        names.sort(key="null".__eq__)
+    return " | ".join(dict.fromkeys(names)) or "any"
+
+
+def _kind_name(kind: str, schema: Schema, reader: SchemaReader, depth: int) -> str:
+    if kind == "array" and "items" in schema and depth:
+        return f"list[{type_name(schema['items'], reader, depth - 1)}]"
+    return NAMES[kind]
+
+
+def parameters(schema: Json) -> list[str]:
+    """Return the parameters of a tool, in its own order."""
+    reader = SchemaReader(schema)
+    required = reader.required()
+    found = []
+    for name, member in reader.properties().items():
+        kind = type_name(member, reader)
+        inner = reader.resolve(member)
+        if name in required:
+            found.append(f"{name}: {kind}")
+        elif "default" in inner:
+            default = shorten(literal(inner["default"]), MAX_DEFAULT)
+            found.append(f"{name}: {kind} = {default}")
+        else:
+            found.append(f"{name}?: {kind}")
+    return [*found, "..."] if reader.extends() else found
+
+
+def result_name(schema: Json) -> str:
+    """Return what a tool gives back, with the members of an object."""
+    reader = SchemaReader(schema)
+    named = reader.properties()
+    if not named:
+        return type_name(schema, reader)
+    shown = [
+        f"{name}: {type_name(member, reader)}"
+        for name, member in list(named.items())[:MAX_RESULT_MEMBERS]
+    ]
+    if len(named) > MAX_RESULT_MEMBERS:
+        shown.append("...")
+    return f"{{{', '.join(shown)}}}"
+
+
+def _layout(name: str, inner: list[str], outcome: str, width: int | None) -> list[str]:
+    """Lay a signature out on one line, or on several where it is wider than `width`."""
+    shown = [one_line(part) for part in inner]
+    start, end = f"{one_line(name)}(", f"){one_line(outcome)}"
+    line = f"{start}{', '.join(shown)}{end}"
+    if width is None or len(line) <= width or not shown:
+        return [line]
+    return [start, *(f"    {part}," for part in shown), end]
+
+
+def tool_signature(tool: Tool, width: int | None = None) -> list[str]:
+    """Return the signature of a tool, as lines."""
+    outcome = f" -> {result_name(tool.output_schema)}" if tool.output_schema else ""
+    return _layout(tool.name, parameters(tool.input_schema), outcome, width)
+
+
+def prompt_signature(prompt: Prompt, width: int | None = None) -> list[str]:
+    """Return the signature of a prompt, as lines; its arguments are all text."""
+    inner = [
+        argument.name if argument.required else f"{argument.name}?"
+        for argument in prompt.arguments or ()
+    ]
+    return _layout(prompt.name, inner, "", width)
+
+
+def badges(hints: ToolAnnotations | None) -> list[str]:
+    """Return what a server says of a tool's effects, in words; hints, not promises."""
+    if hints is None:
+        return []
+    if hints.read_only_hint:
+        found = ["read-only"]
+    else:
+        found = ["destructive"] if hints.destructive_hint else []
+        found += ["idempotent"] if hints.idempotent_hint else []
+    return found + (["open-world"] if hints.open_world_hint else [])

@@ -1,1 +1,0 @@
-"""``mcpwire serve``: run somebody's server object, on stdio or over HTTP."""

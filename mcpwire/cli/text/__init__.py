@@ -1,1 +1,0 @@
-"""How what a server sent is written for people; values in, lines out."""
