@@ -126,20 +126,24 @@ class UnreadableMessage(Exception):
 
 
 def check_formats(
-    fields: HeaderFields, *, is_json_only: bool
+    content_type: str | None,
+    content_encoding: str | None,
+    accept: str | None,
+    *,
+    is_json_only: bool,
 ) -> tuple[int, str] | None:
     """Return status and reason if the formats of a POST are refused.
 
     This also ends forms, which a page can send without being asked: their Content-Type
     is not JSON.
     """
-    if not is_json(fields.get("content-type")):
+    if not is_json(content_type):
         return 415, f"the Content-Type must be {JSON}, in UTF-8"
-    if fields.get("content-encoding") not in {None, "identity"}:
+    if content_encoding not in {None, "identity"}:
         return 415, "the body must not be compressed"
     # 2026-07-28 streamable-http, "Sending Messages": the client MUST list both.
     kinds = (JSON,) if is_json_only else (JSON, EVENT_STREAM)
-    if not accepts(fields.get("accept"), *kinds):
+    if not accepts(accept, *kinds):
         return 406, f"the Accept must allow {' and '.join(kinds)}"
     return None
 
