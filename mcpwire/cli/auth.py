@@ -96,10 +96,9 @@ def login_options(options: Options) -> list[str]:
 
 
 def auth_of(options: Options, output: Output | None, configured: Any = None) -> Any:
-    """Return what `Http` is given as ``auth``; ``None``: nothing.
+    """Return the ``auth`` argument of `Http`; ``None``: no authorization.
 
-    Whoever says how to log in wants to; else what the configuration says counts, or a
-    login that there is.
+    Options for a login come first, then the configuration, then a stored login.
 
     Raises:
         UsageError: An option makes no sense, or a variable is not set.

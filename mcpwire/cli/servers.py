@@ -100,9 +100,9 @@ def _group(options: Options, members: Mapping[str, Any]) -> Group:
 
 
 def _hosting(options: Options) -> dict[str, Any]:
-    """Return what declares that somebody can be asked: some servers show more then.
+    """Return the handlers to declare: some servers list more for such a client.
 
-    Nobody is, in fact: of many servers at once a person could not tell who asks.
+    They refuse every request: with many servers a person could not tell them apart.
     """
     hosting: dict[str, Any] = {}
     if options.roots:

@@ -150,7 +150,7 @@ class Client:
             beside the probe; it decides nothing by itself.
         mode: ``"auto"``, ``"session"``, ``"stateless"``, ``"prefer-session"`` (sessions
             if the server has both), or one revision's name.
-        client_info: Who we say we are.
+        client_info: The name and version of this client.
         limits: Bounds on what the server may cost.
         extensions: Ids of the extensions to switch on, or a mapping from ids to their
             settings; declared from 2026-07-28 on.
@@ -942,7 +942,7 @@ class Client:
                 async for notification in changes: ...
 
         Args:
-            uris: Resources whose updates to hear of.
+            uris: Resources to subscribe to.
             tools: Whether to hear that the list of tools changed.
             prompts: Whether to hear that the list of prompts changed.
             resources: Whether to hear that the list of resources changed.
@@ -1058,10 +1058,10 @@ class Client:
     def cancel(self, request_id: RequestId | None, reason: str | None = None) -> None:
         """End one of our calls by its id on the wire, and tell the server.
 
-        Whoever waits for it gets `CallCancelled`. Nothing is waited for, and nothing is
-        sent where no call of that id is under way, nor for ``None``: an id that is not
-        known is not made up. (2025-11-25 basic/utilities/cancellation; at 2026-07-28
-        over HTTP the call's stream is closed, which says the same.)
+        The waiting caller gets `CallCancelled`. Returns at once. Nothing is sent where
+        no call of that id is under way, nor for ``None``. (2025-11-25
+        basic/utilities/cancellation; at 2026-07-28 over HTTP the call's stream is
+        closed, which says the same.)
 
         Args:
             request_id: Such as `PendingCall.request_id`.
@@ -1098,8 +1098,8 @@ async def resolve_links(
     """Return a tool's result with the resources that it links to in place of the links.
 
     Only what the server lists is read, each resource once; a resource of several
-    contents becomes several blocks. Any other link stays, and so does one whose
-    resource the server refuses to give. `raw` stays what the server said. A result
+    contents becomes several blocks. Any other link stays, and so does one that the
+    server refuses to read. `raw` stays what the server said. A result
     without links asks the server for nothing.
 
     Args:

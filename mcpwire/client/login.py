@@ -43,7 +43,7 @@ async def login(
     Cancelling it ends the login; what was stored before stays.
 
     Args:
-        target: The server's URL, or an `Http` whose ``auth`` says how to log in.
+        target: The server's URL, or an `Http` with an ``auth`` that can log in.
         limits: What a peer may cost.
 
     Returns:

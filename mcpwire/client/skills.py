@@ -44,7 +44,7 @@ async def _read(
 
 
 class LoadedSkill:
-    """A skill whose `SKILL.md` was read and checked; its other files come when asked.
+    """A skill with a checked `SKILL.md`; its other files are read on demand.
 
     Attributes:
         entry: What the server said of it.

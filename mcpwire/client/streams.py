@@ -116,7 +116,7 @@ class EventStream:
             while self._buffer:
                 notification = connection.inbound.typed(*self._buffer.pop())
                 if notification is not None:
-                    if self._buffer:  # for whoever else iterates
+                    if self._buffer:  # for other iterating tasks
                         self._signal.set()
                     return notification
             if self._has_ended():

@@ -172,7 +172,7 @@ async def wait_for_task(
     """Wait for the end of a task and return the result of its call.
 
     It is looked at as often as the server wants, and the client's handlers answer what
-    it asks for. Who stops waiting, or runs out of time, leaves the task alone.
+    it asks for. Cancelling this, or its timeout, leaves the task running.
 
     Args:
         client: A connected client, not necessarily the one that called.

@@ -198,8 +198,8 @@ def export_tools(
         form: ``"neutral"``, ``"anthropic"`` (Messages), ``"openai"`` (chat
             completions), ``"openai-responses"``, or ``"gemini"`` (function
             declarations).
-        strict: Whether OpenAI holds the model to the schema, for each tool whose
-            schema can be said in its strict mode.
+        strict: Whether OpenAI holds the model to the schema, for each tool with a
+            schema that its strict mode can express.
         max_description: Bytes of UTF-8 that a description may take; some deployments
             refuse more than 1024.
 

@@ -220,9 +220,9 @@ class GatewayDispatcher(Dispatcher):
     async def _shared(self, asking: _Asking, info: RequestInfo) -> Upstreams:
         """Return the set of the client, opened if it was not.
 
-        What a client declares is said anew with each request to a server of 2026-07-28,
-        so that one set serves all of it. A session is told once: where a server has
-        one, who declares something else gets a set of his own.
+        A server of 2026-07-28 gets the client's capabilities with each request, so one
+        set serves all of them. A session gets them once: where a server has a session,
+        other capabilities need another set.
         """
         found = self._found(asking)
         if found is not None:

@@ -146,8 +146,8 @@ async def _list(params: Json, request: RequestContext, upstreams: Upstreams) -> 
         RPCError: As a server.
     """
     if not upstreams.downstream.is_one:
-        # 2025-11-25 basic/utilities/tasks, "Task Listing": only those of who asks, whom
-        # nobody can tell from the others here.
+        # 2025-11-25 basic/utilities/tasks, "Task Listing": only the tasks of the asking
+        # client, which cannot be told from the others here.
         raise MethodNotFound("tasks are not listed to clients that nobody can tell")
     if params.get("cursor") is not None:
         raise InvalidParams("params.cursor is none that this list has")

@@ -115,7 +115,7 @@ class _Store:
 class ResponseCache:
     """What one server answered and allows to be used again.
 
-    A server's answers may depend on who asks, so what it calls private stays within one
+    A server's answers may depend on the client, so what it calls private stays in one
     partition: one authorization, such as one access token. A client has one partition;
     `partition` gives another one of the same cache. What the server calls public is
     shared between them only with `share_public`. Different servers need different

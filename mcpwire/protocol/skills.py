@@ -186,7 +186,7 @@ def locate(skill: Skill, path: str) -> str:
     """Return the URI of one file of a skill.
 
     Args:
-        skill: The skill, whose entry has been checked.
+        skill: The skill, with a checked entry.
         path: The file's URI, or its path within the skill as its `SKILL.md` has it.
 
     Raises:

@@ -222,7 +222,7 @@ CAPABILITIES: Final[Json] = {
     "tools": {},
 }
 
-# Nothing here changes or depends on who asks.
+# Nothing here changes or depends on the client.
 CACHE: Final = {"ttlMs": 3_600_000, "cacheScope": "public"}
 
 
@@ -306,7 +306,7 @@ GREETING_URI: Final = "demo://greeting"
 GREETING_TEMPLATE: Final = "demo://greeting/{name}"
 
 NAMES: Final = ("Ada", "Alan", "Barbara", "Edsger", "Grace", "Tim")
-"""Whom the completion knows."""
+"""The names of the completion."""
 
 COMPLETED: Final = (
     {"type": "ref/prompt", "name": "greet"},
@@ -339,7 +339,7 @@ def list_tools(params: Json, request: RequestContext) -> Json:
         {"name": name, **_at(request.revision, {**tool, "annotations": HARMLESS})}
         for name, tool in {**TOOLS, **offered(request)}.items()
     ]
-    # Who cannot be asked is not offered the tools that ask.
+    # A client without these features is not offered the tools that need them.
     return {"tools": tools, **CACHE, "cacheScope": "private"}
 
 

@@ -1,8 +1,8 @@
 """Resources and templates: made of functions and values, listed, read, subscribed to.
 
 A URI names the resource that was registered with it, else the first template that
-matches and whose function takes the values. What is not there, or not for the client,
-is not found: both look the same.
+matches and has a function that takes the values. A missing resource and one that is
+hidden from the client look the same: not found.
 """
 
 from __future__ import annotations

@@ -157,7 +157,9 @@ class Runner:
         self.is_needed: Callable[[], bool] = bool
         self.wants_thread = wants_thread
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._leader: dict[str, _Call] = {}  # whose thread runs the loop
+        self._leader: dict[
+            str, _Call
+        ] = {}  # the caller of the thread that runs the loop
         self._changing = threading.RLock()  # guards making and closing the loop
         self._asleep: deque[_Call] = deque()
         self._inside: dict[int, _Call] = {}  # by thread
@@ -283,7 +285,7 @@ class Runner:
 
     def _may_lead(self, call: _Call) -> bool:
         """Become the one that runs the loop, if there is none."""
-        # One step, whatever interrupts this thread: who leads is never unknown.
+        # One step, whatever interrupts this thread: the leader is never unknown.
         return self._leader.setdefault("leader", call) is call
 
     def _stop_leading(self, call: _Call) -> None:

@@ -149,8 +149,8 @@ class ScriptedServer(MemoryPeer):
     Args:
         answers: Outcomes by method (see `mcpwire.testing.messages`); they come before
             the handshake's own.
-        versions: What it speaks, one or several; all revisions by default. Who opens
-            a session with none of them is offered the last.
+        versions: What it speaks, one or several; all revisions by default. A client
+            that opens a session with another one is offered the last.
         capabilities: What it declares; by default that it has everything.
         members: Further members of the handshake's results.
         split: How every message is cut (see `mcpwire.testing.splits`).

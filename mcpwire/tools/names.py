@@ -314,7 +314,7 @@ class _Making:
         rule = self.policy.on_collision
         taken = [(RESERVED, name)] if name in self.reserved else []
         owners = (*taken, *found)
-        # One that has its whole hash stays: whoever made up that name makes way, as no
+        # One that has its whole hash stays: another tool of that name makes way, as no
         # server may keep all others from having names.
         whole = [each for each in found if self.level[each] == len(DIGITS)]
         if rule == "raise" or len(whole) > 1 or (whole and taken):

@@ -604,7 +604,7 @@ class BaseChannel:
         self._closed_by_us = self._is_abandoned = True
         abandoned = TransportError("abandoned", target=self.target)
         if not self._loop.is_closed():
-            self._lose(abandoned)  # for those who wait, maybe in other threads
+            self._lose(abandoned)  # for waiting callers, maybe in other threads
         elif self._dead is None:
             self._dead = abandoned
         self._timeouts.stop()

@@ -1,7 +1,7 @@
 """A server that wants tokens: an OAuth resource server (RFC 6750, RFC 9728).
 
-`resource_server` decides who may ask; `verifiers` tell whose a token is. Names are
-imported when they are first used.
+`resource_server` authorizes requests; `verifiers` return the principal of a token.
+Names are imported when they are first used.
 """
 
 from __future__ import annotations

@@ -114,19 +114,19 @@ class Principal:
     """
 
     issuer: str | None = None
-    """Who gave the token."""
+    """The issuer of the token."""
 
     client_id: str | None = None
     """The program that asks."""
 
     subject: str | None = None
-    """Whom it asks for: a user, or the program itself."""
+    """The user of the program, or the program itself."""
 
     scopes: frozenset[str] = attrs.field(default=frozenset(), converter=_words)
     """What it may; of a `ResourceServer` also what those scopes include."""
 
     audience: frozenset[str] = attrs.field(default=frozenset(), converter=_words)
-    """Whom the token is for; a `ResourceServer` takes only what is for itself."""
+    """The receivers of the token; a `ResourceServer` accepts only its own tokens."""
 
     expires_at: float | None = None
     """Seconds since 1970; ``None``: not known."""
@@ -371,17 +371,16 @@ class InvalidToken(AuthError):
 
 
 class Verifier(Protocol):
-    """Tells who a token is of.
+    """Returns the principal of a token.
 
-    What a token must be for, and which scopes it needs, is not for it to judge: a
-    `ResourceServer` does.
+    It does not check audience and scopes: a `ResourceServer` does.
     """
 
     async def verify(self, token: str) -> Principal:
-        """Return who the token is of.
+        """Return the principal of a token that is valid now.
 
-        It must be good now. `Principal.audience` must say whom it is for: without the
-        server's own name in it the request is refused.
+        `Principal.audience` must have the receivers of the token: without the server's
+        own name in it the request is refused.
 
         Raises:
             InvalidToken: It is not believed; the next verifier is asked.
@@ -391,7 +390,7 @@ class Verifier(Protocol):
 
 
 TokenOwner: TypeAlias = "Principal | Mapping[str, Any] | str"
-"""Who a token is given to: a principal, its attributes, or its subject alone."""
+"""The owner of a token: a principal, its attributes, or its subject alone."""
 
 
 class OwnTokens:
@@ -401,7 +400,7 @@ class OwnTokens:
     that is new in each process, which also makes the time of a look-up say nothing.
 
     Args:
-        owners: Whom each token is given to.
+        owners: The owner of each token.
 
     Raises:
         ValueError: A token could never be sent, or has no owner.
@@ -423,7 +422,7 @@ class OwnTokens:
         return f"<{type(self).__name__}: {len(self._owners)}>"
 
     async def verify(self, token: str) -> Principal:
-        """Return who the token was given to.
+        """Return the owner of the token.
 
         Raises:
             InvalidToken: It was not given out.
@@ -640,7 +639,7 @@ class ResourceServer:
         return shown[0] if shown else None
 
     async def _believe(self, credentials: Credentials) -> Principal:
-        """Return whose they are, by the first verifier that knows."""
+        """Return their principal, from the first verifier that accepts them."""
         token = credentials.token
         unsure: Exception | None = None
         reason = "nobody believes tokens"

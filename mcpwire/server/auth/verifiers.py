@@ -1,10 +1,9 @@
 """Verifiers of tokens: lists of them, JWTs of an issuer, and what an issuer answers.
 
 - `StaticTokens`, `ApiKeys`: tokens that the operator of the server gives out.
-- `JwtVerifier`: tokens that say themselves who they are of, signed by their issuer
-  (RFC 9068). Which algorithms are taken is decided here and never by the token (RFC
-  8725): none that signs nothing, and none by which everybody who can check can sign,
-  unless that is what was asked for with a secret.
+- `JwtVerifier`: tokens with claims, signed by their issuer (RFC 9068). The accepted
+  algorithms are fixed here and never chosen by the token (RFC 8725): not ``none``, and
+  no shared key, unless the server was given a secret for it.
 - `IntrospectionVerifier`: tokens that say nothing themselves: their issuer is asked
   (RFC 7662). Its answer is remembered for a moment, a yes longer than a no; a token
   that is taken back is good for at most so long. Bad tokens hold up no good ones: both
@@ -128,7 +127,7 @@ class ApiKeys(OwnTokens):
     """A list of keys, in ``Authorization: Bearer`` or in a field of their own.
 
     Args:
-        owners: Whom each key is given to.
+        owners: The owner of each key.
         header: The field in which they stand, such as ``X-API-Key``.
 
     Raises:
@@ -405,14 +404,14 @@ class JwtVerifier:
     metadata of the issuer says.
 
     Args:
-        issuer: Who signs; the claim ``iss`` must be this, byte for byte.
+        issuer: The signer; the claim ``iss`` must be this, byte for byte.
         jwks_uri: Where its keys are; an `Http` where that needs options of TLS or a
             proxy.
         jwks: Its keys as a JWK set.
         key: Its only key: PEM as text, a JWK as a dict, or a shared secret as bytes.
         algorithms: What it signs with; by default whatever its keys are for, and none
             that works with a shared secret.
-        audience: Whom tokens must be for, beside what the server itself checks.
+        audience: Required receivers of tokens, beside what the server itself checks.
         leeway: By how much clocks may differ, in seconds; at most five minutes.
         clock: Gives the seconds since 1970.
         limits: What fetching the keys may cost.
@@ -456,7 +455,7 @@ class JwtVerifier:
         return f"<{type(self).__name__} of {self.issuer!r}>"
 
     async def verify(self, token: str) -> Principal:
-        """Return who the token is of.
+        """Return the principal of the token.
 
         Raises:
             InvalidToken: It is not signed by the issuer, or not good now.
@@ -571,8 +570,8 @@ class IntrospectionVerifier:
 
     Args:
         endpoint: Where to ask; an `Http` where that needs options of TLS or a proxy.
-        issuer: Who is asked; tokens are of this issuer.
-        client_id: Who asks.
+        issuer: The issuer of the tokens, which is asked.
+        client_id: The id of this server at the issuer.
         client_secret: What proves that.
         auth_method: How: ``client_secret_basic`` or ``client_secret_post``.
         bearer: A token that proves it in their place.
@@ -584,7 +583,7 @@ class IntrospectionVerifier:
         fetch: Sends a question; for tests.
 
     Raises:
-        ValueError: Nothing proves who asks, or secrets would travel unencrypted.
+        ValueError: No credentials are given, or secrets would travel unencrypted.
     """
 
     def __init__(
@@ -629,7 +628,7 @@ class IntrospectionVerifier:
         return f"<{type(self).__name__} at '{self._place.parsed}'>"
 
     async def verify(self, token: str) -> Principal:
-        """Return who the token is of.
+        """Return the principal of the token.
 
         Raises:
             InvalidToken: It is none of the issuer's, or not good now.

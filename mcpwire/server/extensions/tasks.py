@@ -84,8 +84,7 @@ class StoreFullError(MCPError):
     """There is no room for another task.
 
     Attributes:
-        to_end: The id of a task under way whose end may make room; ``None``: no task
-            is to be ended.
+        to_end: The id of a running task to end for more room; ``None``: no task.
     """
 
     def __init__(
@@ -105,8 +104,8 @@ class TaskStore(Protocol):
     async def open(self, now: float) -> None:
         """Get ready; called before anything else, and again after `aclose`.
 
-        Whoever ran the tasks that are still under way here may be gone: those are to
-        end with `TaskRecord.stop`, as `INTERRUPTED`.
+        The process that ran the unfinished tasks may be gone: end them with
+        `TaskRecord.stop`, as `INTERRUPTED`.
         """
 
     async def create(self, record: TaskRecord, limits: TaskLimits) -> None:
@@ -129,7 +128,7 @@ class TaskStore(Protocol):
         """Return tasks of one owner, ordered by creation time and id.
 
         Args:
-            owner: Whose.
+            owner: The key of the owner.
             after: Creation time and id of the task that they come after, which may be
                 gone; ``None``: from the first one.
             limit: At most so many.
@@ -139,7 +138,7 @@ class TaskStore(Protocol):
         """Forget a task, if it is there."""
 
     async def expire(self, now: float) -> None:
-        """Forget the tasks whose time is over."""
+        """Delete expired tasks."""
 
     async def aclose(self) -> None:
         """Let go of everything; called twice, it does no more."""
@@ -220,7 +219,7 @@ class MemoryTaskStore:
         self._remove(task_id)
 
     async def expire(self, now: float) -> None:
-        """Forget the tasks whose time is over."""
+        """Delete expired tasks."""
         if now < self._next_expiry:
             return
         for record in [r for r in self._records.values() if r.is_expired(now)]:
@@ -369,7 +368,7 @@ class SqliteTaskStore:
         await self._execute("delete from task where id = ?", task_id)
 
     async def expire(self, now: float) -> None:
-        """Forget the tasks whose time is over."""
+        """Delete expired tasks."""
         await self._execute("delete from task where expires_at <= ?", now)
 
     async def aclose(self) -> None:
@@ -438,7 +437,7 @@ def _read(written: bytes) -> TaskRecord:
 
 
 _ADDRESS: Final = "address:"
-"""Begins the owners that are no principals, whose texts are JSON arrays."""
+"""The prefix of owners that are not principals; those of principals are JSON arrays."""
 
 
 def owner_of(request: RequestContext) -> str:
@@ -481,7 +480,7 @@ class Question:
 
 
 class RunningTask:
-    """A task whose handler runs in this process; see the module's text."""
+    """A task with its handler in this process; see the module's text."""
 
     def __init__(
         self,
@@ -525,7 +524,7 @@ class RunningTask:
         try:
             self._move(await self._outcome(body, params))
         except asyncio.CancelledError:
-            # Who cancelled it said before how it ends, but for the end of the loop.
+            # A cancel has set the outcome before, except at the end of the loop.
             self._move(self.record.stop(INTERRUPTED, now=self._clock()))
             raise
         finally:
@@ -620,7 +619,7 @@ class RunningTask:
         """Tell a session's client; a call that stands alone has nobody to tell.
 
         The extension, "Task Status Notifications": neither progress nor messages go
-        to who listens for tasks.
+        to listeners of tasks.
         """
         session = self._session
         if session is not None and not session.is_closed:
@@ -646,7 +645,7 @@ class RunningTask:
             return await question.answer
         finally:
             if self._questions.pop(key, None) is not None:
-                # The handler waits no longer; who puts the question sees it at once.
+                # The handler waits no longer; cancel the sending of the question, too.
                 question.answer.cancel()
                 self._settle([key])
 
@@ -787,8 +786,8 @@ class Tasks:
     def legacy_capabilities(self) -> dict[str, Any]:
         """What the server declares at 2025-11-25.
 
-        2025-11-25 basic/utilities/tasks, "Task Isolation and Access Control": who
-        cannot tell its clients apart should not list their tasks.
+        2025-11-25 basic/utilities/tasks, "Task Isolation and Access Control": a
+        server that cannot tell its clients apart should not list tasks.
         """
         tasks: dict[str, Any] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
         return {"tasks": {"list": {}, **tasks} if self._tells_apart else tasks}
@@ -870,7 +869,7 @@ class Tasks:
     ) -> TaskRecord:
         """Return a new task, which the store has already.
 
-        SEP-2663, "Task Creation": who is told of a task can ask for it at once.
+        SEP-2663, "Task Creation": a client that knows a task can ask for it at once.
         """
         ttl = self._ttl
         if request.revision.era is Era.SESSION:
@@ -914,7 +913,7 @@ class Tasks:
                     raise
 
     def _shortened(self, wanted: float | None) -> float | None:
-        """Return for how long a task is kept whose client wants it for so long."""
+        """Return the time to live of a task, from the one that its client wants."""
         if wanted is None:
             return self._ttl
         # Time to fetch the result at least once.
@@ -1008,8 +1007,8 @@ class Tasks:
     ) -> dict[str, Any]:
         """Answer ``tasks/result`` when the task has ended; until then ask what it asks.
 
-        2025-11-25 basic/utilities/tasks, "Input Required Status": this is the request
-        to whose stream they belong.
+        2025-11-25 basic/utilities/tasks, "Input Required Status": they belong to the
+        stream of this request.
         """
         record, running = await self._find(params, request)
         while not record.is_final:
@@ -1090,7 +1089,7 @@ class Tasks:
     # The life of the store...
 
     async def _open(self) -> None:
-        """Open the store, once, for whoever comes first."""
+        """Open the store, once for all callers."""
         if self._opening is None:
             loop = asyncio.get_running_loop()
             self._opening = loop.create_task(
@@ -1098,7 +1097,7 @@ class Tasks:
             )
         opening = self._opening
         try:
-            # Whoever is cancelled leaves it to the others.
+            # A cancelled caller leaves it to the others.
             await asyncio.shield(opening)
         except BaseException:
             if opening.done() and self._opening is opening:

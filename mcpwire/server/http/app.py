@@ -437,7 +437,7 @@ class AsgiApp:
         if not await self._settle(timeout):
             self._stateless.stop_all()
         for part in self._parts():
-            # A call goes on whose client polls for its answer.
+            # A call goes on while its client polls for the answer.
             await part.settle(max(0.0, deadline - loop.time()))
         for part in self._parts():
             await part.aclose()

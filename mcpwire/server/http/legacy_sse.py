@@ -65,7 +65,7 @@ class _Link(Duplex):
         self._owner = None if principal is None else principal.key
 
     def belongs_to(self, principal: Principal | None) -> bool:
-        """Tell whether somebody may use it: whoever opened it, and nobody else."""
+        """Tell whether a client may use it: only the one that opened it."""
         return self._owner == (None if principal is None else principal.key)
 
     def _write(self, data: bytes) -> None:
@@ -123,7 +123,7 @@ class LegacySse:
         self._pool.discard(id)
 
     async def serve_message(self, exchange: Exchange) -> None:
-        """Answer a POST, whose body is a message for a connection."""
+        """Answer a POST with a message for a connection."""
         link = self._links.get(_id_in(exchange.scope.get("query_string", b"")))
         if link is None or not link.belongs_to(exchange.principal):
             raise HttpProblem(*UNKNOWN_SESSION)
@@ -148,7 +148,7 @@ class LegacySse:
             await link.connection.settle(max(0.0, deadline - loop.time()))
 
     def forget(self) -> None:
-        """Let go of connections whose loop has ended, and they with it."""
+        """Forget connections of a loop that has ended."""
         self._links.clear()
         self._pool.clear()
 

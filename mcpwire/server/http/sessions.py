@@ -568,8 +568,7 @@ class HttpSession:
     async def resume(self, number: int, after: int) -> tuple[Stream, SseWriter] | None:
         """Return a writer for a stream from after one place on; ``None``: impossible.
 
-        It takes the place of the writer before, whose client has noticed before us that
-        the connection broke.
+        It replaces the writer before: the client noticed the broken connection first.
         """
         journal = self._style_of_streams().journal
         stream = self._find_stream(number)
@@ -709,7 +708,7 @@ class Sessions:
     # POST...
 
     async def serve(self, exchange: Exchange, body: Any) -> None:
-        """Answer a POST, whose body is the decoded JSON.
+        """Answer a POST with the decoded JSON of its body.
 
         Raises `HttpProblem` and `ClientGone`.
         """

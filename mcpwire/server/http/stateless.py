@@ -244,7 +244,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 
 def _check_notification(exchange: Exchange, message: Notification) -> None:
-    """Refuse a notification whose head contradicts it; the head may say nothing.
+    """Refuse a notification that contradicts its head; the head may say nothing.
 
     2026-07-28 streamable-http leaves open what goes with notifications.
     """

@@ -61,7 +61,7 @@ class _Direction:
         os.set_blocking(read_fd, False)
         os.set_blocking(write_fd, False)
         # A pipe's writing end is never readable: this tells that nobody reads it, so
-        # that who writes to us meets a broken pipe as soon as without us.
+        # that a writer meets a broken pipe as soon as without us.
         self._loop.add_reader(write_fd, self.close)
         self._go_on()
 

@@ -100,7 +100,7 @@ OUTBOX_LIMIT: Final = 4_096
 """How many answers and notices wait for a server that is slow to take them."""
 
 LEARNED_FROM: Final = frozenset({"initialize", "tools/list"})
-"""Requests whose answers say something for those to come."""
+"""Requests with answers that matter for later requests."""
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
@@ -663,7 +663,7 @@ class HttpChannel(Sender):
     def _cut_off(
         self, reply: Reply, broken: ConnectionClosed | None
     ) -> ConnectionClosed:
-        """Build the error for a call whose answer can never come."""
+        """Build the error for a call that can never be answered."""
         if broken is not None and not reply.status:
             return broken
         why = "the stream ended" if broken is None else str(broken)
@@ -929,7 +929,7 @@ class HttpChannel(Sender):
         self, reply: Reply, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
         """Hand a request of the server's on, with the function that answers it."""
-        # 2026-07-28: a server sends none; and one whose id is still in use would get
+        # 2026-07-28: a server sends none; and one with an id that is in use would get
         # another's answer (2025-11-25 basic, Requests). To a session that is forgotten
         # no answer can be sent, and the next one may use the same id.
         if self._era is Era.STATELESS or id in self._asked or self._dead is not None:
@@ -945,7 +945,7 @@ class HttpChannel(Sender):
             self._timeouts.hold(id, self._calls_of(reply))
 
     def _calls_of(self, reply: Reply) -> list[Reply]:
-        """Return the call whose stream this is, or all calls that are open."""
+        """Return the call of this stream, or all open calls."""
         replies = [reply] if reply.kind == "call" else list(self._waiting.values())
         return [each for each in replies if each.kind == "call"]
 

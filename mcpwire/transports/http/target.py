@@ -157,7 +157,7 @@ class Http:
     engine: Literal["auto", "direct", "httpx"] = attrs.field(
         default="auto", kw_only=True, validator=_one_of("auto", "direct", "httpx")
     )
-    """Who moves the bytes: ``"auto"`` is our own exchange wherever that can do it."""
+    """The engine: ``"auto"`` is our own one wherever it can do the job."""
 
     connect_timeout: float | None = attrs.field(
         default=10.0, kw_only=True, converter=_timeout
