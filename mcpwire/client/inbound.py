@@ -46,11 +46,9 @@ class Observer(Protocol):
 
 async def ask(question: ServerRequest) -> dict[str, Any]:
     """Let our handler answer, and return the checked answer."""
-    value = None
-    if question.handler is not None:
-        value = invoke(question.handler, question.params)
-        if hasattr(value, "__await__"):
-            value = await value
+    value = invoke(question.handler, question.params)
+    if hasattr(value, "__await__"):
+        value = await value
     return question.finish(value)
 
 

@@ -491,7 +491,7 @@ class Requests:
 
     def _last_word(self, error: TransportError) -> MCPError:
         """Return what the server said, where it speaks no other era after all."""
-        said = getattr(error, "said", None)
+        said = getattr(error, "rpc_error", None)
         if isinstance(said, RPCError):
             return said
         said = error.__cause__
