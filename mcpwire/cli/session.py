@@ -438,7 +438,7 @@ class Timing:
         self._is_torn = False
 
     def trace(self, event: str, data: Any) -> None:
-        """Take one event of the connection (`mcpwire.transports.tracing`)."""
+        """Take one event of the connection (`mcpwire.transports.base.Trace`)."""
         now = time.perf_counter()
         if event == "open":
             self._total = 0

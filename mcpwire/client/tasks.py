@@ -5,6 +5,8 @@ task's id may be kept, and another process may go on with it. Both dialects, tha
 2025-11-25 and the extension `io.modelcontextprotocol/tasks`, look the same here.
 """
 
+# ruff: noqa: SLF001 - this module is the client's
+
 from __future__ import annotations
 
 import logging
@@ -29,7 +31,7 @@ from mcpwire.types import (
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Unpack
 
     from mcpwire.client import CallOptions, Client
@@ -75,12 +77,12 @@ async def start_task(
     Raises:
         MCPError: As `Client.call_tool`.
     """
-    requests, revision = _requests(client), _revision(client, "tools/call")
+    requests, revision = client._requests, _revision(client, "tools/call")
     seconds = check_timeout(ttl, "ttl")
     params: dict[str, Any] = {"name": name}
     if arguments is not None:
         params["arguments"] = as_object(arguments)
-    offers = revision.era is Era.SESSION and _connection(client).profile.offers(
+    offers = revision.era is Era.SESSION and client._connection.profile.offers(
         "tasks.requests.tools.call"
     )
     tool = await _listed_tool(client, name) if offers else None
@@ -91,7 +93,7 @@ async def start_task(
 
 
 async def _listed_tool(client: Client, name: str) -> Tool | None:
-    known = client._known_tools  # noqa: SLF001 - this module is the client's
+    known = client._known_tools
     if known.get(name) is None:
         await client.list_tools()
     return known.get(name)
@@ -120,7 +122,7 @@ async def list_tasks(
         LocalProtocolError: The server does not list them; nothing was sent.
     """
     _revision(client, "tasks/list")
-    pages = await _requests(client).pages("tasks/list", options)
+    pages = await client._requests.pages("tasks/list", options)
     return [task for page in pages for task in tasks.read_listed(page)]
 
 
@@ -188,7 +190,7 @@ async def wait_for_task(
     """
     task_id = task if isinstance(task, str) else task.task_id
     revision = _revision(client, "tasks/get")
-    connection, requests = _connection(client), _requests(client)
+    connection, requests = client._connection, client._requests
     is_stateless = revision.era is Era.STATELESS
     if is_stateless:
         limit = connection.settings.limits.input_rounds
@@ -203,21 +205,13 @@ async def wait_for_task(
 async def _perform(
     client: Client, method: str, params: dict[str, Any], options: CallOptions
 ) -> dict[str, Any]:
-    requests = _requests(client)
+    requests = client._requests
     return await requests.perform(method, params, requests.options(options))
-
-
-def _connection(client: Client) -> Connection:
-    return client._connection  # noqa: SLF001 - this module is the client's
-
-
-def _requests(client: Client) -> Requests:
-    return client._requests  # noqa: SLF001 - this module is the client's
 
 
 def _revision(client: Client, method: str) -> Revision:
     """Return the revision spoken; raise where it, or the server, lacks the request."""
-    connection = _connection(client)
+    connection = client._connection
     profile = connection.profile
     if profile.agreement is None or not connection.is_wanted:
         raise connection.not_connected()
@@ -232,36 +226,32 @@ def _revision(client: Client, method: str) -> Revision:
 # Calls that became tasks...
 
 
-class Withdrawal:
-    """Tells the server, once, that nobody waits for a task any more."""
+def _withdrawal(
+    connection: Connection, task_id: str, headers: Mapping[str, str] | None
+) -> Callable[[], None]:
+    """Return a function that tells the server, once, to cancel a task.
 
-    def __init__(
-        self, connection: Connection, task_id: str, headers: Mapping[str, str] | None
-    ) -> None:
-        self._connection = connection
-        self._task_id = task_id
-        self._headers = headers
-        self._is_sent = False
+    It waits for nothing. The extension, "Task Cancellation": never
+    `notifications/cancelled`, which is about requests.
+    """
+    is_sent = False
 
-    def send(self) -> None:
-        """Send `tasks/cancel`, and wait for nothing.
-
-        The extension, "Task Cancellation": never `notifications/cancelled`, which is
-        about requests.
-        """
-        channel = self._connection.channel
-        if self._is_sent or channel is None or channel.lost is not None:
+    def send() -> None:
+        nonlocal is_sent
+        channel = connection.channel
+        if is_sent or channel is None or channel.lost is not None:
             return
-        self._is_sent = True
-        fields = self._connection.profile.stamp_fields
-        self._connection.open_call(
+        is_sent = True
+        connection.open_call(
             channel,
             "tasks/cancel",
-            {"taskId": self._task_id, "_meta": dict(fields or {})},
+            {"taskId": task_id, "_meta": dict(connection.profile.stamp_fields or {})},
             handle=CallHandle(),
             on_end=_note,
-            headers=self._headers,
+            headers=headers,
         )
+
+    return send
 
 
 def _note(outcome: dict[str, Any] | Exception) -> None:
@@ -282,10 +272,10 @@ async def follow(
     """
     agreement = connection.profile.agreement
     assert agreement is not None
-    withdrawal = Withdrawal(connection, tasks.read_task_id(begun), options.headers)
+    withdraw = _withdrawal(connection, tasks.read_task_id(begun), options.headers)
     handle = options.handle
     if handle is not None:
-        handle.on_cancel = withdrawal.send
+        handle.on_cancel = withdraw
     steps = tasks.follow_task(
         begun,
         revision=agreement.revision,
@@ -297,7 +287,7 @@ async def follow(
     except TransportError:
         raise
     except BaseException:
-        withdrawal.send()
+        withdraw()
         raise
     finally:
         if handle is not None:

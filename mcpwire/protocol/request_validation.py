@@ -301,7 +301,7 @@ def _compare(fields: HeaderFields, name: str, body: Json) -> None:
         # Joined, they could say what the body says, and each of them something else.
         raise HeaderMismatch(f"the header {name} came more than once")
     try:
-        is_same = names.mirrors(value, body, header=name)
+        is_same = names.header_matches(value, body, header=name)
     except InvalidMessage as error:
         raise HeaderMismatch(str(error)) from error
     if not is_same:

@@ -13,27 +13,23 @@ import attrs
 
 from mcpwire.errors import InvalidParams
 from mcpwire.server.authoring.signature import read_signature
-from mcpwire.server.components import in_thread, object_of
+from mcpwire.server.components import EXCERPT, object_of
 from mcpwire.types import Completion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from mcpwire.server.authoring.signature import Signature
-    from mcpwire.server.calling import Calling
+    from mcpwire.server.components import Table
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.prompts import Prompt, Prompts
     from mcpwire.server.request import RequestContext
     from mcpwire.server.resources import Resources, Template
-    from mcpwire.wire.uri_template import UriMatcher
 
 __all__ = ["Completer", "Completions"]
 
 MAX_VALUES: Final = 100
 """2026-07-28 schema, CompleteResult: not more values than that."""
-
-EXCERPT: Final = 100
-"""How much of a name that the client chose an error message repeats."""
 
 
 @attrs.frozen(eq=False)
@@ -44,83 +40,52 @@ class Completer:
 
     signature: Signature
 
-    runs_in_thread: bool
-
-    value: str
-    """Its parameter for what was typed."""
-
-    others: str | None
-    """Its parameter for the arguments that are known already, if it takes them."""
-
     @classmethod
-    def of(cls, function: Callable[..., Any], thread: bool | None) -> Completer:  # noqa: FBT001 - an option as it was given
-        """Read a function."""
+    def of(cls, function: Callable[..., Any]) -> Completer:
+        """Read a function, which takes one or two values."""
         signature = read_signature(function, structured=False)
-        names = list(signature.parameters.names)
+        names = signature.parameters.names
         if not 1 <= len(names) <= 2:
             raise TypeError(
                 f"{getattr(function, '__qualname__', function)} must take what was "
                 f"typed, and may take the other arguments; it takes {len(names)} values"
             )
-        return cls(
-            function,
-            signature,
-            in_thread(signature, thread),
-            names[0],
-            names[1] if len(names) > 1 else None,
-        )
+        return cls(function, signature)
 
     def arguments(self, typed: str, others: Mapping[str, str]) -> dict[str, Any]:
         """Return what the function takes."""
-        arguments: dict[str, Any] = {self.value: typed}
-        if self.others is not None:
-            arguments[self.others] = dict(others)
-        return arguments
+        return dict(
+            zip(self.signature.parameters.names, (typed, dict(others)), strict=False)
+        )
 
 
 class Completions:
     """Answers what completes an argument."""
 
-    def __init__(
-        self, prompts: Prompts, resources: Resources, calling: Calling
-    ) -> None:
+    def __init__(self, prompts: Prompts, resources: Resources) -> None:
         self._prompts = prompts
         self._resources = resources
-        self._calling = calling
 
-    def add(
-        self,
-        reference: str,
-        argument: str,
-        function: Callable[..., Any],
-        *,
-        thread: bool | None = None,
-    ) -> None:
-        """Register what completes an argument."""
-        known: Sequence[str] | None = None
-        if "{" in reference:
-            registered = self._resources.templates.completers.setdefault(reference, {})
-            if reference in self._resources.templates:
-                template = self._resources.templates[reference].component
-                known = template.matcher.template.names
-        else:
-            registered = self._prompts.table.completers.setdefault(reference, {})
-            if reference in self._prompts.table:
-                known = self._prompts.table[reference].component.arguments
-        if known is not None and argument not in known:
+    def add(self, reference: str, argument: str, function: Callable[..., Any]) -> None:
+        """Register a function; its prompt or template may come later."""
+        is_template = "{" in reference
+        table: Table[Any] = (
+            self._resources.templates if is_template else self._prompts.table
+        )
+        registered = table.completers.setdefault(reference, {})
+        if reference in table and argument not in table[reference].component.arguments:
             raise ValueError(f"{reference!r} has no argument {argument!r}")
         if argument in registered:
             raise ValueError(f"{argument!r} of {reference!r} is completed already")
-        registered[argument] = Completer.of(function, thread)
+        registered[argument] = Completer.of(function)
 
     def is_needed(self) -> bool:
         """Tell whether anything completes; if not, the capability is not declared."""
-        prompts, templates = self._prompts.table, self._resources.templates
-        registered = (prompts.completers, templates.completers)
-        return (
-            any(each for by_name in registered for each in by_name.values())
-            or any(_has_choices(prompts[key].component) for key in prompts)
-            or any(_has_choices(templates[key].component) for key in templates)
+        tables: tuple[Table[Any], ...] = self._prompts.table, self._resources.templates
+        return any(
+            any(table.completers.values())
+            or any(_has_choices(table[key].component) for key in table)
+            for table in tables
         )
 
     def methods(self) -> dict[str, Handler]:
@@ -137,10 +102,23 @@ class Completions:
             _text(argument, member, f"params.argument.{member}")
             for member in ("name", "value")
         )
-        if name not in _arguments(found):
+        if name not in found.arguments:
             raise InvalidParams(f"{found.key!r} has no argument {name[:EXCERPT]!r}")
         others = _others(params.get("context"))
-        values = await self._values(found, name, typed, others, request)
+        if name in found.completers:
+            completer = found.completers[name]
+            values = await found.calling.invoke(
+                completer.signature,
+                completer.function,
+                completer.arguments(typed, others),
+                request,
+                runs_in_thread=not completer.signature.is_async,
+            )
+        elif name in found.suggestions:
+            suggest = functools.partial(found.suggestions[name], typed)
+            values = await found.calling.in_thread(suggest, request.info.owner)
+        else:
+            values = _beginning(_choices(found, name), typed)
         return {"completion": _completion(values)}
 
     def _find(
@@ -154,47 +132,15 @@ class Completions:
         uri = _text(reference, "uri", "params.ref.uri")
         return self._resources.find_template(uri, request)
 
-    async def _values(
-        self,
-        found: Prompt | Template,
-        name: str,
-        typed: str,
-        others: Mapping[str, str],
-        request: RequestContext,
-    ) -> Any:
-        calling = found.calling or self._calling  # of another server, if mounted
-        completer = found.completers.get(name)
-        if completer is not None:
-            return await calling.invoke(
-                completer.signature,
-                completer.function,
-                completer.arguments(typed, others),
-                request,
-                runs_in_thread=completer.runs_in_thread,
-            )
-        suggest = getattr(found, "suggestions", {}).get(name)
-        if suggest is not None:
-            call = functools.partial(suggest, typed)
-            return await calling.in_thread(call, request.info.owner)
-        return _beginning(_choices(found, name), typed)
-
-
-def _arguments(found: Prompt | Template) -> Sequence[str]:
-    matcher: UriMatcher | None = getattr(found, "matcher", None)
-    if matcher is not None:
-        return matcher.template.names
-    names: Sequence[str] = getattr(found, "arguments", ())
-    return names
-
 
 def _choices(found: Prompt | Template, name: str) -> Iterable[str]:
-    signature = found.signature
+    signature: Signature | None = found.signature
     return (signature and signature.parameters.choices(name)) or ()
 
 
 def _has_choices(found: Prompt | Template) -> bool:
-    return bool(getattr(found, "suggestions", None)) or any(
-        _choices(found, name) for name in _arguments(found)
+    return bool(found.suggestions) or any(
+        _choices(found, name) for name in found.arguments
     )
 
 
@@ -241,9 +187,9 @@ def _others(context: object) -> dict[str, str]:
     """Return the arguments that are known already (since 2025-06-18)."""
     if context is None:
         return {}
-    arguments = context.get("arguments") if type(context) is dict else None
-    if arguments is None and type(context) is dict:
+    if type(context) is dict and context.get("arguments") is None:
         return {}
+    arguments = context.get("arguments") if type(context) is dict else None
     if type(arguments) is not dict or any(
         type(value) is not str for value in arguments.values()
     ):

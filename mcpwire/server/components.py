@@ -324,6 +324,11 @@ class Component:
     completers: dict[str, Completer] = attrs.field(factory=dict, repr=False)
     """The functions that complete its arguments; see `completions`."""
 
+    suggestions: Mapping[str, Callable[[str], Sequence[str]]] = attrs.field(
+        factory=dict, repr=False
+    )
+    """For arguments that it completes itself: take what was typed, in a thread."""
+
     _shown: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
     @classmethod

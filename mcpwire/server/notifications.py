@@ -166,11 +166,24 @@ class Hub:
 
 
 def _schedule(
-    loop: AbstractEventLoop, action: Callable[[AbstractEventLoop], None], *values: Any
+    loop: AbstractEventLoop, function: Callable[..., object], *values: Any
 ) -> None:
-    # A loop that was closed with listeners on it has nobody left to tell.
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(action, *values)
+    """Call a function in the next turn of a loop; a closed loop drops it."""
+    try:
+        loop.call_soon_threadsafe(function, *values)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise
+
+
+def call_soon(
+    loop: AbstractEventLoop, function: Callable[..., object], *values: Any
+) -> None:
+    """Call a function on a loop: now, if it runs here. A closed loop drops it."""
+    if runs_here(loop):
+        function(*values)
+    else:
+        _schedule(loop, function, *values)
 
 
 class Listens:
@@ -454,17 +467,3 @@ class Throttle:
             text = f"{self._dropped} log messages came too fast and were dropped"
             self._request.log("warning", text, "mcpwire")
             self._dropped = 0
-
-
-def call_soon(
-    loop: asyncio.AbstractEventLoop, function: Callable[..., object], *values: Any
-) -> None:
-    """Call a function on a loop: now, if it runs here. A closed loop drops it."""
-    if runs_here(loop):
-        function(*values)
-        return
-    try:
-        loop.call_soon_threadsafe(function, *values)
-    except RuntimeError:
-        if not loop.is_closed():
-            raise

@@ -112,7 +112,7 @@ class FeatureRegistry:
             table("prompt", PROMPTS, lambda _, *given: make_prompt(*given)),
             page_size=size,
         )
-        self.completions = Completions(self.prompts, self.resources, self.calling)
+        self.completions = Completions(self.prompts, self.resources)
         self.subscriptions = Subscriptions(
             self.hub,
             listens=Listens(listens),

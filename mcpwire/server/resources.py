@@ -25,17 +25,12 @@ from mcpwire.server.components import (
 from mcpwire.wire.uri_template import UriMatcher, UriTemplate, is_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from mcpwire.server.authoring.signature import Parameters, Signature
     from mcpwire.server.components import Handle, Table
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import RequestContext
-
-    Suggest = Callable[[str], Sequence[str]]
-
-    """Takes what was typed of a value; returns values that begin so. Runs in a thread.
-    """
 
 __all__ = [
     "Resource",
@@ -77,10 +72,12 @@ class Template(Resource):
 
     matcher: UriMatcher
 
-    suggestions: Mapping[str, Suggest] = attrs.field(factory=dict)
-    """What completes its variables, where it can do so itself."""
+    @property
+    def arguments(self) -> Sequence[str]:
+        """The names of its variables."""
+        return self.matcher.template.names
 
-    def arguments(self, uri: str) -> dict[str, Any] | None:
+    def read(self, uri: str) -> dict[str, Any] | None:
         """Return what its function takes for a URI; ``None``: it has no such resource.
 
         A value of another type than the function's is that of no resource either.
@@ -346,7 +343,7 @@ class Resources:
         arguments: dict[str, Any] | None = {}
         if found is None:
             for template in self.templates.all(request):
-                arguments = template.arguments(uri)
+                arguments = template.read(uri)
                 if arguments is not None:
                     found = template
                     break

@@ -33,7 +33,6 @@ __all__ = [
     "CLIENT_CAPABILITIES",
     "CLIENT_INFO",
     "LOG_LEVEL",
-    "PROGRESS_TOKEN",
     "PROTOCOL_VERSION",
     "RELATED_TASK",
     "SERVER_INFO",
@@ -200,7 +199,6 @@ LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
-PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a key, no secret
 TRACE_KEYS: Final = ("traceparent", "tracestate", "baggage")
 """The keys of trace context; they carry no prefix."""
 
