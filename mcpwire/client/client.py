@@ -256,7 +256,7 @@ class Client:
         )
         self._subscriptions = Subscriptions(connection, self._requests)
         self._known_tools = KnownTools(_warn_of_patterns)
-        connection.inbound.changes.append(self._known_tools.hear)
+        connection.inbound.changes.append(self._known_tools.invalidate)
         connection.inbound.renewed.append(self._known_tools.forget)
 
     # Lifetime...

@@ -5,8 +5,6 @@ task's id may be kept, and another process may go on with it. Both dialects, tha
 2025-11-25 and the extension `io.modelcontextprotocol/tasks`, look the same here.
 """
 
-# ruff: noqa: SLF001 - this module is the client's
-
 from __future__ import annotations
 
 import logging
@@ -77,12 +75,12 @@ async def start_task(
     Raises:
         MCPError: As `Client.call_tool`.
     """
-    requests, revision = client._requests, _revision(client, "tools/call")
+    requests, revision = _requests(client), _revision(client, "tools/call")
     seconds = check_timeout(ttl, "ttl")
     params: dict[str, Any] = {"name": name}
     if arguments is not None:
         params["arguments"] = as_object(arguments)
-    offers = revision.era is Era.SESSION and client._connection.profile.offers(
+    offers = revision.era is Era.SESSION and _connection(client).profile.offers(
         "tasks.requests.tools.call"
     )
     tool = await _listed_tool(client, name) if offers else None
@@ -93,7 +91,7 @@ async def start_task(
 
 
 async def _listed_tool(client: Client, name: str) -> Tool | None:
-    known = client._known_tools
+    known = client._known_tools  # noqa: SLF001 - this module is the client's
     if known.get(name) is None:
         await client.list_tools()
     return known.get(name)
@@ -122,7 +120,7 @@ async def list_tasks(
         LocalProtocolError: The server does not list them; nothing was sent.
     """
     _revision(client, "tasks/list")
-    pages = await client._requests.pages("tasks/list", options)
+    pages = await _requests(client).pages("tasks/list", options)
     return [task for page in pages for task in tasks.read_listed(page)]
 
 
@@ -190,7 +188,7 @@ async def wait_for_task(
     """
     task_id = task if isinstance(task, str) else task.task_id
     revision = _revision(client, "tasks/get")
-    connection, requests = client._connection, client._requests
+    connection, requests = _connection(client), _requests(client)
     is_stateless = revision.era is Era.STATELESS
     if is_stateless:
         limit = connection.settings.limits.input_rounds
@@ -205,13 +203,21 @@ async def wait_for_task(
 async def _perform(
     client: Client, method: str, params: dict[str, Any], options: CallOptions
 ) -> dict[str, Any]:
-    requests = client._requests
+    requests = _requests(client)
     return await requests.perform(method, params, requests.options(options))
+
+
+def _connection(client: Client) -> Connection:
+    return client._connection  # noqa: SLF001 - this module is the client's
+
+
+def _requests(client: Client) -> Requests:
+    return client._requests  # noqa: SLF001 - this module is the client's
 
 
 def _revision(client: Client, method: str) -> Revision:
     """Return the revision spoken; raise where it, or the server, lacks the request."""
-    connection = client._connection
+    connection = _connection(client)
     profile = connection.profile
     if profile.agreement is None or not connection.is_wanted:
         raise connection.not_connected()

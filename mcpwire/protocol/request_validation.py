@@ -42,7 +42,7 @@ from mcpwire.errors import (
     RPCError,
     UnsupportedVersion,
 )
-from mcpwire.protocol.methods import METHODS
+from mcpwire.protocol.http_headers import NAME_MEMBERS
 from mcpwire.types._base import PROTOCOL_VERSION
 from mcpwire.versions import Era, find_revision
 from mcpwire.wire import headers as names
@@ -90,9 +90,6 @@ _METHOD: Final = names.METHOD.lower()
 
 _SHOWN_MAX: Final = 100
 """How many characters of the peer an error message repeats."""
-
-_NAMED: Final = {spec.name: spec.mirrored for spec in METHODS if spec.mirrored}
-"""Method -> the member of its params that `Mcp-Name` repeats."""
 
 _BAD_REQUEST: Final = frozenset(
     error.default_code
@@ -287,7 +284,7 @@ def check_mirrored(
 
     Raises `HeaderMismatch`.
     """
-    member = _NAMED.get(method)
+    member = NAME_MEMBERS.get(method)
     if member is not None:
         _compare(fields, names.NAME, params.get(member))
     for header in headers:
