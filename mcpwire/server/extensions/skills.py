@@ -95,7 +95,7 @@ def read_skills(source: Source, base: str) -> list[ReadSkill]:
     """Return the skills of a source, by their path."""
     found = sorted(_found(source), key=itemgetter(0))
     if not found:
-        raise ValueError(f"there is no skill in {source!r}: none has a {DOCUMENT}")
+        raise ValueError(f"found no skill in {source!r}: no folder has a {DOCUMENT}")
     skills = [_skill(base, path, files) for path, files in found]
     _check_names(skills)
     return skills
@@ -379,4 +379,4 @@ def _uri_of(params: Mapping[str, Any]) -> str:
 
 
 def _unknown(what: str, uri: str) -> InvalidParams:
-    return InvalidParams(f"there is no {what} {uri[:EXCERPT]!r}", data={"uri": uri})
+    return InvalidParams(f"unknown {what} {uri[:EXCERPT]!r}", data={"uri": uri})

@@ -1027,7 +1027,7 @@ class Tasks:
     ) -> dict[str, Any]:
         """Answer ``tasks/list`` to an authenticated client."""
         if request.info.principal is None:
-            raise MethodNotFound("tasks are listed only to who is known")
+            raise MethodNotFound("tasks are listed only to authenticated clients")
         after = tasks.read_cursor(params)
         await self._open()
         await self._store.expire(self._clock())

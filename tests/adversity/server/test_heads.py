@@ -203,8 +203,8 @@ async def test_a_server_is_no_proxy_of_an_authorization_server():
 
     @server.middleware
     async def look(params, request, call_next):
-        seen.append(repr((params, request.facts, request.meta)))
-        seen.append(dict(request.facts.headers))
+        seen.append(repr((params, request.info, request.meta)))
+        seen.append(dict(request.info.headers))
         return await call_next(params, request)
 
     app = server.asgi()

@@ -199,9 +199,9 @@ def test_other_metadata_is_the_authors(metadata):
 
 
 def test_no_skill_at_all_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="there is no skill in"):
+    with pytest.raises(ValueError, match="found no skill in"):
         Skills(tmp_path)
-    with pytest.raises(ValueError, match="there is no skill in"):
+    with pytest.raises(ValueError, match="found no skill in"):
         Skills({})
     with pytest.raises(NotADirectoryError):
         Skills(tmp_path / "nowhere")

@@ -95,7 +95,7 @@ async def test_who_is_not_known_lists_nothing():
         assert "tasks/list" not in tasks.methods
         assert "list" not in tasks.tasks.legacy_capabilities["tasks"]
         tasks.serve(server())
-        with pytest.raises(MethodNotFound, match="only to who is known"):
+        with pytest.raises(MethodNotFound, match="only to authenticated clients"):
             await tasks.ask("tasks/list", old=True)
 
 
