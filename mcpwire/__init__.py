@@ -62,13 +62,13 @@ if TYPE_CHECKING:
     from mcpwire.protocol.skills import SkillError as SkillError
     from mcpwire.protocol.subscriptions import Filter as Filter
     from mcpwire.protocol.subscriptions import Notification as Notification
-    from mcpwire.server.auth.introspection import (
+    from mcpwire.server.auth.resource_server import Principal as Principal
+    from mcpwire.server.auth.resource_server import ResourceServer as ResourceServer
+    from mcpwire.server.auth.verifiers import ApiKeys as ApiKeys
+    from mcpwire.server.auth.verifiers import (
         IntrospectionVerifier as IntrospectionVerifier,
     )
-    from mcpwire.server.auth.jwt import JwtVerifier as JwtVerifier
-    from mcpwire.server.auth.principal import Principal as Principal
-    from mcpwire.server.auth.resource import ResourceServer as ResourceServer
-    from mcpwire.server.auth.verifiers import ApiKeys as ApiKeys
+    from mcpwire.server.auth.verifiers import JwtVerifier as JwtVerifier
     from mcpwire.server.auth.verifiers import StaticTokens as StaticTokens
     from mcpwire.server.authoring.injection import Depends as Depends
     from mcpwire.server.authoring.results import Audio as Audio
@@ -142,11 +142,8 @@ _MODULES: Final = {
     "server.server": "Server",
     "server.context": "Context Elicited current_context",
     "server.input_rounds": "MemorySingleUse",
-    "server.auth.introspection": "IntrospectionVerifier",
-    "server.auth.jwt": "JwtVerifier",
-    "server.auth.principal": "Principal",
-    "server.auth.resource": "ResourceServer",
-    "server.auth.verifiers": "ApiKeys StaticTokens",
+    "server.auth.resource_server": "Principal ResourceServer",
+    "server.auth.verifiers": "ApiKeys IntrospectionVerifier JwtVerifier StaticTokens",
     "server.authoring.results": "Audio File Image",
     "server.authoring.schemas": "Arg",
     "server.authoring.injection": "Depends",

@@ -1,4 +1,4 @@
-"""The exceptions that mcpwire raises on purpose, and whose fault each one is.
+"""The exceptions that mcpwire raises on purpose; each class names the side at fault.
 
 ::
 
@@ -454,7 +454,7 @@ class RequestTimeout(MCPError, TimeoutError):
         detail: What else is known (lines that were no messages, stderr), or ``None``.
     """
 
-    # TimeoutError is an OSError, whose constructor reads its positional arguments as
+    # TimeoutError is an OSError: its constructor reads positional arguments as
     # errno and text: everything travels by keyword and the text is made by __str__.
     def __init__(
         self,
@@ -578,7 +578,7 @@ class UnknownTool(GroupError):
 
 
 class NotAllowed(GroupError):
-    """A rule, or a person who was asked, refused the call.
+    """A rule, or a person that was asked, refused the call.
 
     Attributes:
         tool: The tool's name.

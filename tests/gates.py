@@ -54,10 +54,7 @@ PURE: Final = (
     "group.backoff",
     "limits",
     "protocol",
-    "server.auth.credentials",
     "server.fair_pool",
-    "server.http.sessions.event_history",
-    "server.http.sessions.rules",
     "tools.catalog",
     "tools.names",
     "tools.results",
@@ -132,7 +129,7 @@ PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "msgspec", "orjson"})
 EXTRAS: Final[Mapping[str, str]] = {
     "joserfc": "mcpwire.auth.jwt",
     "jsonschema_rs": "mcpwire.protocol.output_validation",
-    "uvicorn": "mcpwire.server.http.serving",
+    "uvicorn": "mcpwire.server.http.uvicorn",
     "yaml": "mcpwire.protocol.skills",
 }
 """Import name of an optional distribution -> the only place that may use it."""

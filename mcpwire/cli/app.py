@@ -61,7 +61,7 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _serve(verb: str, words: list[str]) -> int:
-    """Run a command whose target is no server to talk to, but one to be."""
+    """Run a command that serves instead of connecting to a server."""
     if verb == "serve":
         from mcpwire.cli.serve import serve
 

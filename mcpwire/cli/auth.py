@@ -136,12 +136,12 @@ def _has_login(options: Options) -> bool:
             allow_insecure=options.allow_insecure,
         )
         return login_status(http) is not None
-    except (MCPError, ValueError):  # whoever opens it says what is wrong
+    except (MCPError, ValueError):  # opening it reports the error
         return False
 
 
 def _attended(configured: Any, options: Options, output: Output | None) -> Any:
-    """Return a configured login, by whoever sits there.
+    """Return a configured login, with the prompts of this terminal.
 
     Raises:
         UsageError: It needs nobody, and somebody is to log in.

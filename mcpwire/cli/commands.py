@@ -61,7 +61,7 @@ def _read_answers(options: Options) -> None:
 
 
 def demo(options: Options) -> Work:
-    """Prepare the demonstration, whose server is a part of this package."""
+    """Prepare the demonstration with the demo server of this package."""
     options.command = COMMAND
     # Where the package is found through PYTHONPATH, the server has to find it too.
     options.passed_env = ("PYTHONPATH",) if "PYTHONPATH" in os.environ else ()

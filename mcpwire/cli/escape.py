@@ -69,7 +69,7 @@ MARK: Final = "| "
 MIN_WIDTH: Final = 20
 
 MAX_LINES: Final = 30
-"""More would push out of sight who is asking."""
+"""More lines would push the name of the server out of sight."""
 
 MAX_CHARACTERS: Final = 4_000
 
@@ -108,7 +108,7 @@ MARKS: Final = {"request": ">", "response": "<"}
 
 
 def head_lines(event: str, head: str) -> list[str]:
-    """Return the lines of a head; control characters are left to whoever prints."""
+    """Return the lines of a head; control characters are not escaped."""
     mark = MARKS[event]
     lines = [line.removesuffix("\r") for line in head.split("\n")]
     return [f"{mark} {line}" for line in lines if line]

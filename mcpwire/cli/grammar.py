@@ -89,7 +89,7 @@ DEFAULTS: Final[dict[str, Any]] = {
 
 
 ASKED_VERBS: Final = frozenset({"ls", "call", "read", "prompt"})
-"""Commands whose server may ask, or shows what it has only where it may."""
+"""Commands with which a server may send requests, or lists more if it may."""
 
 
 class Options(argparse.Namespace):

@@ -1,4 +1,4 @@
-"""Decides who answers what a server asks: the command line, the person, or nobody.
+"""Answers the requests of a server: by the command line, the person, or not at all.
 
 What was given on the command line comes first; then the person, if there is a terminal
 and the result is no JSON document; then the answer is no, and a line on stderr says to
@@ -107,7 +107,7 @@ class Asker(NamedTuple):
     revision: Revision
 
     def lines(self, what: str, message: str, person: Person) -> list[str]:
-        """Say who asks, and for what."""
+        """Print the server and its request."""
         heading = f"{person.strong(self.name)} {what}"
         lines = ["", heading, *quoted(message, person.width)]
         return [*lines, f"  asked by the server {self.command}"]
@@ -143,7 +143,7 @@ class Host:
         }
 
     def belongs_to(self, client: Client, target: str) -> None:
-        """Say whose questions they are."""
+        """Print the name of the asking server."""
         self._client = client
         self._target = one_line(target)
 
@@ -312,7 +312,7 @@ class Left(Exception):
 
 
 class Person:
-    """Who sits at the terminal."""
+    """The person at the terminal."""
 
     def __init__(self, output: Output, signals: Signals) -> None:
         self._output = output
@@ -476,7 +476,7 @@ class _Form:
         }
 
     def introduce(self, message: str) -> None:
-        """Say who asks what, and how it is answered."""
+        """Print the server, its request and the answer."""
         from textwrap import wrap
 
         person, count = self._person, len(self._fields)
@@ -837,7 +837,7 @@ def canned(text: str, model: str = CANNED_MODEL) -> CreateMessageResult:
 
 
 def rejection(why: str) -> RPCError:
-    """Return the answer of somebody who does not want that."""
+    """Return the error for a refusal by the user."""
     return RPCError(why, code=USER_REJECTED)
 
 

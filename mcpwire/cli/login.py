@@ -312,7 +312,7 @@ def _shown(url: str, person: Person) -> list[str]:
 
 
 async def _offer_to_open(url: str, person: Person) -> None:
-    """Open the page, if that is wanted; who does not want it opens it themselves."""
+    """Open the page in a browser, unless the user opens it."""
     text = await person.ask("o opens it in your browser, Enter leaves that to you > ")
     if text.lower().removeprefix("!") in {"o", "open"}:
         opened = await asyncio.to_thread(open_in_browser, url)

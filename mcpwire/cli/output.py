@@ -154,7 +154,7 @@ class Output:
 
     @property
     def can_ask(self) -> bool:
-        """Whether somebody sits there who could be sent to a browser."""
+        """Whether a person at the terminal could use a browser."""
         return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
 
     @property
@@ -253,7 +253,7 @@ def write_text(text: str) -> None:
     """Write a text to stdout, now; what its encoding cannot say is written out.
 
     Raises:
-        BrokenPipeError: Whoever read it is gone, which is no failure of ours.
+        BrokenPipeError: The reader has closed the pipe.
         OutputError: It cannot be written.
     """
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
@@ -264,7 +264,7 @@ def write_bytes(data: bytes) -> None:
     """Write bytes to stdout as they are, now.
 
     Raises:
-        BrokenPipeError: Whoever read it is gone.
+        BrokenPipeError: The reader has closed the pipe.
         OutputError: It cannot be written.
     """
     left = memoryview(data)

@@ -1,6 +1,6 @@
 """Writes what came of a call, a prompt or a handshake, for people.
 
-Text is passed on as it came; whoever prints it knows whether it must be escaped.
+Text is returned as it came; `Output` escapes it for a terminal.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def tool_text(result: CallToolResult) -> str:
 
 
 def prompt_text(result: GetPromptResult) -> str:
-    """Return the messages of a prompt, each with who says it."""
+    """Return the messages of a prompt, each with its role."""
     return "\n".join(
         f"[{message.role}]\n{block_text(message.content)}"
         for message in result.messages

@@ -120,7 +120,7 @@ class SchemaReader:
     def is_open(self) -> bool:
         """Tell whether the object may have members that nothing names.
 
-        JSON Schema says yes unless told otherwise; authors who name some mean only
+        JSON Schema says yes unless told otherwise; authors that name some mean only
         those.
         """
         part = self.resolve(self.root)

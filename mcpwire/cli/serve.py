@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from mcpwire.cli.grammar import Options
     from mcpwire.config import Configuration
     from mcpwire.gateway import Gateway
-    from mcpwire.server.auth.resource import ResourceServer
-    from mcpwire.server.http.serving import App
+    from mcpwire.server.auth.resource_server import ResourceServer
+    from mcpwire.server.http.uvicorn import App
     from mcpwire.server.server import Server
     from mcpwire.testing import Issuer
 
@@ -146,7 +146,7 @@ def _is_of_an_extra(error: Exception) -> bool:
 
 
 def _run_http(server: Server, address: str, options: dict[str, Any]) -> None:
-    from mcpwire.server.http.serving import CannotListen
+    from mcpwire.server.http.uvicorn import CannotListen
 
     try:
         server.run(http=address, **options)
@@ -178,7 +178,7 @@ def address_of(given: str) -> str:
     Raises:
         UsageError: It is none.
     """
-    from mcpwire.server.http.serving import read_address
+    from mcpwire.server.http.uvicorn import read_address
 
     address = f"127.0.0.1{given}" if given.startswith(":") else given
     try:
@@ -309,7 +309,7 @@ def gateway(argv: Sequence[str]) -> int:
         return Exit.OK
     from mcpwire.cli.serve import address_of
     from mcpwire.errors import LocalProtocolError
-    from mcpwire.server.http.serving import CannotListen
+    from mcpwire.server.http.uvicorn import CannotListen
 
     given = {key: getattr(options, name) for name, key in _FOR_HTTP.items()}
     for_http = {key: value for key, value in given.items() if value}
@@ -686,7 +686,7 @@ def serve_demo(options: Options) -> int:
         return main()
     from mcpwire.cli.serve import address_of
     from mcpwire.errors import LocalProtocolError
-    from mcpwire.server.http.serving import CannotListen, run_http, say_where
+    from mcpwire.server.http.uvicorn import CannotListen, run_http, say_where
 
     address = address_of(options.http)
     more: dict[str, Any] = {}

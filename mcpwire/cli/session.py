@@ -133,7 +133,7 @@ class Signals:
             self._instead = None
 
     def stay(self) -> None:
-        """A question was answered: whoever answers may leave the next one again."""
+        """Allow the next question to be interrupted: one was answered."""
         self._has_left = False
 
     def hurry(self) -> None:
@@ -438,7 +438,7 @@ class Timing:
         self._is_torn = False
 
     def trace(self, event: str, data: Any) -> None:
-        """Take one event of the connection (`mcpwire.transports.tracing`)."""
+        """Take one event of the connection (`mcpwire.transports.base.Trace`)."""
         now = time.perf_counter()
         if event == "open":
             self._total = 0

@@ -163,7 +163,7 @@ class Client:
             its functions raise unforeseen, for tests: any other client is told no
             more than that they failed.
         trace: Called as ``trace(event, data)`` with each message and turn of events
-            (see `mcpwire.transports.tracing`), a plain function; without it nothing
+            (see `mcpwire.transports.base.Trace`), a plain function; without it nothing
             is called.
 
     Raises:
@@ -715,11 +715,11 @@ class Client:
         2026-07-28); no capability is asked for and no input round is run.
         """
         fields = None if params is None else dict(params)
-        own = (fields or {}).get("_meta") or {}
-        if not isinstance(own, Mapping):
-            raise LocalProtocolError(f"params._meta must be an object, got {own!r}")
-        meta = {**own, **(options.get("meta") or {})}
-        carried = self._requests.options({**options, "meta": meta or None})
+        if fields is not None and (own := fields.get("_meta")):
+            if not isinstance(own, Mapping):
+                raise LocalProtocolError(f"params._meta must be an object, got {own!r}")
+            options["meta"] = {**own, **(options.get("meta") or {})}
+        carried = self._requests.options(options)
         return await self._requests.perform(method, fields, carried)
 
     async def notify(

@@ -202,7 +202,7 @@ class Connection:
         self.is_needed: Callable[[], bool] = bool
         self._trace = None
         if settings.trace is not None:
-            from mcpwire.transports.tracing import Trace
+            from mcpwire.transports.base import Trace
 
             self._trace = Trace(settings.trace)
             opener = self._trace.watching(opener)

@@ -62,7 +62,7 @@ PROGRESS_EXTENDS_TIMES: Final = 10.0
 """How many timeouts a call may take that reports progress, unless told otherwise."""
 
 
-@attrs.frozen
+@attrs.define  # not frozen: that would make a raw request cost a tenth more
 class Options:
     """What one public call carries through all the requests that it makes."""
 

@@ -100,7 +100,7 @@ class Catalog:
 
         Args:
             kind: ``"tools"``, ``"prompts"`` or ``"resources"``, with the templates.
-            server: Whose; ``None``: everybody's.
+            server: The server's name; ``None``: all servers.
         """
         kinds = ("resources", "templates") if kind == "resources" else (kind,)
         for (name, each), found in self._lists.items():
@@ -193,7 +193,7 @@ class Catalog:
             raise InternalError(str(error)) from error
 
     def collisions(self) -> dict[str, list[str]]:
-        """Return who would have had the same name, by kind, as far as is known."""
+        """Return the servers with name collisions, by kind, as far as is known."""
         found = {
             kind: [str(each) for each in merged.collisions]
             for kind, merged in self.known.items()
@@ -212,10 +212,10 @@ class Catalog:
             known[name] = _param_headers(tools, name)
         return known.get(name, ())
 
-    # Whose it is...
+    # Owners...
 
     async def owner_of(self, kind: str, name: str) -> tuple[Upstream, str] | None:
-        """Return whose tool or prompt that is, and what it is called there.
+        """Return the server of a tool or prompt, and its name there.
 
         A name that is known is looked up; only another one has the lists fetched that
         have changed.
@@ -230,15 +230,15 @@ class Catalog:
         return upstream, owner[1]
 
     async def owner_of_uri(self, uri: str) -> tuple[Upstream, str] | None:
-        """Return whose resource that is, most likely, and its URI there."""
+        """Return the likeliest server of a resource, and its URI there."""
         owners = await self.owners_of_uri(uri)
         return owners[0] if owners else None
 
     async def owners_of_uri(self, uri: str) -> list[tuple[Upstream, str]]:
-        """Return who may have a resource, the likeliest first, and its URI there.
+        """Return the servers that may have a resource, likeliest first, with its URI.
 
-        Who lists it has it; an alias says whose it is; else those are asked whose
-        templates give it; else the only server that has resources at all.
+        The server that lists it; or the one named by an alias; or those with a matching
+        template; or the only server that has resources at all.
         """
         known = self.known.get("resources")
         owner = known.owners.get(uri) if known is not None else None
@@ -293,7 +293,7 @@ RETRY_S: Final = 30.0
 """How long a server that could not be connected to is left alone."""
 
 LIST_RETRY_S: Final = 5.0
-"""How long a server whose list failed is left alone."""
+"""Seconds until a server is asked again after its list failed."""
 
 
 class ServerList:
@@ -354,7 +354,7 @@ class ServerList:
                 self._task = asyncio.get_running_loop().create_task(
                     self._fetch(), name="mcpwire-list"
                 )
-            # Whoever waits may leave; the others still want it.
+            # One caller may be cancelled; the others still want it.
             await asyncio.wait((self._task,))
 
     async def _fetch(self) -> None:

@@ -61,12 +61,12 @@ TIMEOUT_S: Final = 30.0
 
 
 class ContentDelegate(Protocol):
-    """Has content for those who call tools."""
+    """A source of content for the callers of tools."""
 
     async def read_pending(
         self, headers: Mapping[str, str], session_id: str | None
     ) -> PendingBatch | None:
-        """Return what waits for whoever called; ``None``: nothing.
+        """Return the content that waits for the caller; ``None``: nothing.
 
         Called once after each successful call, one after the other for one session;
         what it raises is logged and means nothing. It may be cancelled.
@@ -81,7 +81,7 @@ class Splicer:
     """How a gateway asks its delegate; see the module's text.
 
     Args:
-        delegate: Who has content.
+        delegate: The source of the content.
         style: ``"flat"``: rows one after the other; ``"separated"``: with an empty
             line between them.
         tag: What the content is wrapped in.
@@ -130,7 +130,7 @@ class Splicer:
             return result
         if self._skips_errors and result.get("isError") is True:
             return result
-        # Those that stand alone wait for nobody: who they are of is not known here.
+        # Stateless requests wait for nothing: their client is not known here.
         session = request.session
         if session is None:
             return await self._spliced(result, request)
@@ -257,10 +257,10 @@ class QueueDelegate:
         self._agents: dict[str, _Agent] = {}
         self._ids = count(1)
 
-    # Who runs agents...
+    # For the runner of agents...
 
     def register(self, agent: str, confirmed: Iterable[Hashable] = ()) -> None:
-        """Begin a run of an agent, for whom those ids are delivered already.
+        """Begin a run of an agent that has already received those ids.
 
         What an earlier run read and did not confirm is delivered again.
 
@@ -297,7 +297,7 @@ class QueueDelegate:
                 return ids
         return ()
 
-    # Who has something to say...
+    # For the source of content...
 
     def notify(self, agent: str, *blocks: Mapping[str, Any]) -> bool:
         """Add a row for an agent; tell whether it is registered, else nothing is kept.
@@ -391,8 +391,8 @@ class NotifyApp:
     """The endpoints as an ASGI application, to be mounted somewhere.
 
     Args:
-        delegate: Whose rows they are.
-        token: What a client has to present as its bearer token. Whoever has it says
+        delegate: The delegate that receives them.
+        token: The bearer token that a client has to present. Its holder says
             what models are given to read.
         path: Where the first endpoint is.
         limits: Bounds on a body.

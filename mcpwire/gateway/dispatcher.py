@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.routes import Answer
     from mcpwire.gateway.sessions import Keeping
     from mcpwire.protocol.http_headers import ParamHeader
-    from mcpwire.server.auth.principal import PrincipalKey
+    from mcpwire.server.auth.resource_server import PrincipalKey
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.versions import Revision
@@ -67,7 +67,7 @@ class _Asking(NamedTuple):
     revision: Revision
 
     owner: PrincipalKey | None
-    """Who asks, where that was proved."""
+    """The authenticated principal, if there is one."""
 
     def declaring(self) -> Hashable:
         """Return what is equal where it also declares the same capabilities."""
@@ -133,7 +133,7 @@ class GatewayDispatcher(Dispatcher):
         """Put the gateway's middleware around everything anew."""
         self.declare(SERVED, self._handlers())
 
-    # Whose servers...
+    # The servers of a request...
 
     def _answer(
         self, answer: Answer, params: dict[str, Any], request: RequestContext
@@ -499,7 +499,7 @@ class GatewayDispatcher(Dispatcher):
     # The end...
 
     async def start(self) -> None:
-        """Be ready for one more user, who calls `aclose` when done."""
+        """Count one more user, which calls `aclose` at its end."""
         await super().start()
         self._gateway.hold()
 

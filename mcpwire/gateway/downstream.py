@@ -1,4 +1,4 @@
-"""Whom a set of connections belongs to: who is asked, and who is told.
+"""The client side of a set of connections: receives its requests and notifications.
 
 A session is one client: whatever its servers ask or tell is for it. Requests that stand
 alone share a set where they look alike, and may be several clients all the same: what
@@ -30,18 +30,18 @@ __all__ = [
 
 
 class Downstream:
-    """Whom a set belongs to; see the two kinds of it.
+    """The client side of a set of connections; see its two subclasses.
 
     Attributes:
         revision: What it speaks.
         capabilities: What it declared.
         session: The session, where it is one.
-        tasks: Whose tasks its calls have become.
+        tasks: The ids of the tasks that its calls became.
     """
 
     session: Session | None = None
     is_one: bool = True
-    """Whether all who share it are one and the same."""
+    """Whether all requests of the set are from one client."""
 
     def __init__(
         self, revision: Revision, capabilities: Mapping[str, Any], tasks: TaskIds
@@ -99,7 +99,7 @@ class SessionDownstream(Downstream):
     def whose(
         self, in_flight: InFlightCalls[RelayedCall], handle: object | None, now: float
     ) -> RelayedCall | None:
-        """Return a call on whose stream the question may go: all are this client's."""
+        """Return a call of this client; the question may go on its stream."""
         calls = in_flight.calls
         for call in calls:
             if call is handle:
@@ -167,7 +167,7 @@ class StandaloneDownstream(Downstream):
     async def ask(
         self, method: str, params: dict[str, Any] | None, call: RelayedCall | None
     ) -> dict[str, Any]:
-        """Ask whoever made the call: on its session, or with the call's answer."""
+        """Ask the caller: on its session, or with the call's answer."""
         if call is not None and call.parked is not None:
             return await call.parked.ask(method, params)
         if call is not None and call.request.can_ask:

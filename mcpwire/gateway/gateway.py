@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.sessions import SessionIds
     from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
     from mcpwire.gateway.upstreams import Upstreams
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.request import RequestInfo
     from mcpwire.server.server import Server
     from mcpwire.transports.base import Inbound
@@ -79,9 +79,9 @@ class Gateway:
 
     Args:
         source: The servers: targets by name, as `mcpwire.Group` takes them, or a
-            `Static` or another `Source` that says which ones there are for who asks.
-        name: Who it says it is.
-        version: Which one.
+            `Static`, or another `Source` that chooses them for each client.
+        name: Its name for clients and servers.
+        version: Its version.
         names: How tools and prompts are called.
         server_names: What ``{server}`` is in them: ``"ours"``, or ``"theirs"``, what
             each server says it is called, with its version and then a number where
@@ -100,8 +100,8 @@ class Gateway:
         forward_headers: Names of the header fields that go along to the servers.
         deny_urls: Hosts and URLs of servers that are never connected to.
         delegate: What adds to the results of tools.
-        local: A `Server` whose tools, prompts and resources are the gateway's own; they
-            keep their names.
+        local: A `Server` of the gateway itself; its tools, prompts and resources keep
+            their names.
         sessions: What makes session ids; by default random ones.
         share: ``"session"``: each session has connections of its own. ``"identity"``:
             those share them that ask for the same as the same principal.
@@ -109,7 +109,7 @@ class Gateway:
             the client with the most loses a set, an idle one first, with the session
             that has it.
         idle: How long a shared set is kept that nobody uses, in seconds.
-        auth: Who may ask over HTTP.
+        auth: The protection of the HTTP endpoint.
         limits: Bounds on what one client, or one server, may cost.
         page_size: How many items one page of a list has; ``None``: all of them.
         revisions: What it speaks to clients; all of them by default.
@@ -582,7 +582,7 @@ class Gateway:
     def drop(self, id: str) -> bool:
         """End a session by its id, for good; tell whether it was open here.
 
-        The id is never read again, also not by who is just being connected with it.
+        The id is never accepted again, also not for a session that is being opened.
         """
         self.sessions.withdraw(id)
         found = [
@@ -614,7 +614,7 @@ class Gateway:
             paths: Whether each server is also at a path of its own, ``path/NAME``,
                 where its tools and prompts have their own names. Where clients choose
                 their servers, it is one of the chosen.
-            status: The path that shows what `Gateway.status` returns, to whom may ask;
+            status: The path that shows `Gateway.status` to authorized clients;
                 ``None``: none.
             options: Those of `mcpwire.server.http.app.AsgiApp`.
 
@@ -668,7 +668,7 @@ class Gateway:
             http: ``"HOST:PORT"`` to serve HTTP there; port 0 takes a free one.
             watch: Whether the servers are others when the files of the configuration
                 are: then only those that changed are connected to anew.
-            options: Those of `asgi`, and of `mcpwire.server.http.serving.serve_http`.
+            options: Those of `asgi`, and of `mcpwire.server.http.uvicorn.serve_http`.
 
         Raises:
             SystemExit: It was ended by a signal, with the code of that.
@@ -678,7 +678,7 @@ class Gateway:
             raise ValueError("watch needs a gateway that is made of files")
         around = partial(_held, self, self.watched if watch else None)
         if http is not None:
-            from mcpwire.server.http.serving import run_http
+            from mcpwire.server.http.uvicorn import run_http
 
             run_http(self, http, around=around, **options)
             return

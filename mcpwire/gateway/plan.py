@@ -1,4 +1,4 @@
-"""Which servers stand behind the gateway for who asks: a plan, and who makes it."""
+"""Plans: the servers behind the gateway for a client, and the sources of plans."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Changes:
 
 
 class Source(Protocol):
-    """Says which servers there are for who asks."""
+    """Chooses the servers for a client."""
 
     def plan(self, info: RequestInfo, params: Mapping[str, Any] | None) -> Plan:
         """Return the plan for a session, or for a request that stands alone.
@@ -246,7 +246,7 @@ class FromHeaders:
     A request for a list with ``X-List-Filter: URL``, or the name of a server, gets what
     that server has of it; nothing where no server is at that URL.
 
-    The gateway then connects to whatever a client names: whoever can reach it has it
+    The gateway then connects to every URL that a client names: a client can have it
     reach other machines. So hosts that are no public addresses are refused unless they
     are allowed, also where a name leads there, and `deny_urls` refuses more. A proxy,
     or an HTTP client of your own, resolves names itself and has to see to that.
@@ -254,7 +254,7 @@ class FromHeaders:
     Args:
         servers: The field with the list.
         headers: The field with the headers of each.
-        listing: The field with the server whose lists are wanted.
+        listing: The field with the name of the server to list.
         allow_private: Whether this machine and private networks may be chosen.
         allow_insecure: Whether credentials may travel unencrypted to another machine.
         deny_urls: Hosts and URLs that may not be chosen.

@@ -95,7 +95,7 @@ class Relay:
         in_flight: The calls under way on the connection.
         watched: How many want to hear of a resource: by what the server calls it, then
             by what clients do.
-        watched_tasks: Who wants to hear of a task, by what the server calls it.
+        watched_tasks: The listeners of a task, by its id at the server.
         dropped_logs: Log messages that no call could be found for.
         teller: Says that lists and resources changed.
     """
@@ -112,7 +112,7 @@ class Relay:
 
     @property
     def downstream(self) -> Downstream:
-        """Whom the set belongs to."""
+        """The client side of the set."""
         found: Downstream = self.upstreams.downstream
         return found
 
@@ -127,7 +127,7 @@ class Relay:
     ) -> ServerRequest:
         """Return what gets a question of the server's its answer.
 
-        Whose it is, is decided now: it may not be clear any more a moment later.
+        Its call is found now: later it may no longer be known.
 
         Raises:
             RPCError: Nobody can be asked that.
@@ -170,12 +170,12 @@ class Relay:
     def heard(
         self, method: str, params: dict[str, Any] | None, handle: object | None
     ) -> None:
-        """Pass a notification on to whom it is for."""
+        """Pass a notification on to its receiver."""
         hear(self, method, params, handle)
 
     def changed(self, kind: str) -> None:
         """Take note that a list changed: it is forgotten before anybody hears of it."""
-        # So who lists again after the notification never gets the old list.
+        # So a client that lists again after the notification never gets the old list.
         self.upstreams.catalog.drop(kind, self.name)
         self.teller.tell(f"notifications/{kind}/list_changed")
 
@@ -280,10 +280,10 @@ class RelayFeatures(ClientFeatures):
     """What the client behind the gateway can be asked, declared and asked as it came.
 
     Args:
-        relay: Who asks it.
+        relay: The relay that asks.
 
     Attributes:
-        handle: The call on whose stream a question just came, where that is known.
+        handle: The call of the stream on which the question came, if known.
     """
 
     def __init__(self, relay: Relay) -> None:
@@ -312,7 +312,7 @@ class RelayFeatures(ClientFeatures):
         return self._relay.question(method, params, revision, self.handle)
 
     def complete_elicitation(self, params: dict[str, Any] | None) -> bool:
-        """Let it through: who has opened it knows."""
+        """Accept the URL; the client decides on it."""
         return True
 
 
@@ -320,7 +320,7 @@ class RelayInbound(ClientInbound):
     """Tells a relay of what the server starts, and of the call it belongs to.
 
     Attributes:
-        relay: Who hears; ``None`` until the client is made.
+        relay: The receiver; ``None`` until the client is made.
     """
 
     relay: Relay | None = None
@@ -328,7 +328,7 @@ class RelayInbound(ClientInbound):
     def notification(
         self, method: str, params: dict[str, Any] | None, call: CallHandle | None
     ) -> None:
-        """Hand a notification to all who hear of it, the relay last."""
+        """Hand a notification to all receivers, the relay last."""
         super().notification(method, params, call)
         if self.relay is not None:
             self.relay.heard(method, params, call)
@@ -357,7 +357,7 @@ class RelayConnection(Connection):
 
 
 class RelayRequests(Requests):
-    """Requests whose progress is passed on as it came."""
+    """Requests; progress is passed on as it came."""
 
     async def _begin_with_progress(  # noqa: PLR0917 - all of `begin`'s
         self,
@@ -387,7 +387,7 @@ class RelayClient(Client):
 
     Args:
         target: As for `Client`.
-        relay: Who hears what the server asks and tells.
+        relay: The receiver of the server's requests and notifications.
         limits: As for `Client`; more questions may wait at once.
         options: As for `Client`, without what its handlers are.
 
@@ -487,7 +487,7 @@ COMPLETE: Final = "notifications/elicitation/complete"
 
 
 def hear(relay: Relay, method: str, params: Params, handle: object | None) -> None:
-    """Pass a notification on to whom it is for, if to anybody.
+    """Pass a notification on to its receiver, if there is one.
 
     Progress comes by its call (`RelayedCall.heard`). What the protocol does not know is
     between a session's two ends.
@@ -557,7 +557,7 @@ def _completed(relay: Relay, method: str, params: Params, _: object | None) -> N
 
 
 def _task_status(relay: Relay, method: str, params: Params, _: object | None) -> None:
-    # Of 2025-11-25 alone, and for the session whose call the task is.
+    # Of 2025-11-25 alone, and for the session that owns the task.
     downstream = relay.downstream
     if downstream.revision is LATEST_SESSION and params is not None:
         raw = params.get("taskId")
@@ -601,7 +601,7 @@ class Teller:
     one of what happens in one turn of the loop anyway.
 
     Args:
-        hub: Who is told.
+        hub: The receiver.
     """
 
     def __init__(self, hub: Hub) -> None:

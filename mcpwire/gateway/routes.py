@@ -1,4 +1,4 @@
-"""What the gateway answers, by method: whose it is, and what is to be sent there.
+"""The routes of the gateway: by method, the server of a request and its params there.
 
 Requests and results stay plain dicts: of a request only the name or the URI is another,
 and what a server answers goes back as it came.
@@ -247,7 +247,7 @@ class Routes:
     async def _owner_of_reference(
         self, uri: str, upstreams: Upstreams
     ) -> tuple[Upstream, str]:
-        """Return whose template, or resource, is to be completed."""
+        """Return the server of the template or resource to complete."""
         templates = await upstreams.catalog.get("templates")
         owner = templates.owners.get(uri)
         if owner is not None:

@@ -59,7 +59,7 @@ NEVER_FORWARDED: Final = frozenset(
         "user-agent",
     }
 )
-"""Fields that are each connection's own, or prove who somebody is to one server only
+"""Fields that are each connection's own, or prove an identity to one server only
 (2025-11-25 basic/authorization, "Access Token Privilege Restriction")."""
 
 _PUBLIC: Final = frozenset({"public", "name"})

@@ -4,7 +4,7 @@
 
     /mcp          all servers
     /mcp/NAME     one of them, with its own names; also of those that a client chooses
-    /status       how they are, as JSON, to whom may ask
+    /status       their state, as JSON, for authorized clients
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import MCPError
 from mcpwire.gateway.plan import BY_PATH, Static
-from mcpwire.server.http.app import AsgiApp
+from mcpwire.server.http.app import AsgiApp, RequestGuard
 from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
-from mcpwire.server.http.security import Door
 from mcpwire.server.request import IN_MEMORY
 from mcpwire.wire.jsonrpc import failure
 
@@ -73,7 +72,7 @@ class Mounts:
         self._options = {"ask_timeout": gateway.ask_timeout, **options}
         self._whole = AsgiApp(gateway.dispatcher, path=path, **self._options)
         self._single: dict[str, AsgiApp] = {}
-        self._door = Door(
+        self._guard = RequestGuard(
             hosts=options.get("allowed_hosts"),
             origins=options.get("allowed_origins"),
             cors=options.get("cors") or False,
@@ -131,7 +130,7 @@ class Mounts:
         return app
 
     async def _show(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Show how the servers are, to whom may use them."""
+        """Show the state of the servers to authorized clients."""
         exchange = Exchange(scope, receive, send, self.limits)
         try:
             await self._check(exchange)
@@ -146,14 +145,14 @@ class Mounts:
             await exchange.reply(problem.status, message, problem.headers)
 
     async def _check(self, exchange: Exchange) -> None:
-        """Let in who may use the servers, to look.
+        """Authorize a request for the status.
 
         Raises:
-            HttpProblem: Whoever asks may not.
+            HttpProblem: The client is not authorized.
         """
         exchange.check_framing()
-        self._door.check_origin(exchange)
-        await self._door.identify(exchange)
+        self._guard.check_origin(exchange)
+        await self._guard.authenticate(exchange)
         if exchange.verb not in {"GET", "HEAD"}:
             raise HttpProblem(
                 405, "only GET is answered here", (("allow", "GET, HEAD"),)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.session_ids import Chosen, Kept, decode_kept, encode_kept
 from mcpwire.limits import DEFAULT_RECOVERY, check_timeout
-from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.auth.resource_server import HttpRefusal
 from mcpwire.server.fair_pool import FairPool, client_key, client_of
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import Session
@@ -91,8 +91,8 @@ class SealedIds:
 
     Nothing is kept here but which ids were ended before their time, and that in this
     process: a deleted session could be opened again by another one, or after a
-    restart, until its id is too old. Whoever has an id has the session and, behind it,
-    its credentials: keep the lifetime short, or use `HandleIds`.
+    restart, until its id is too old. The holder of an id has the session and its
+    credentials: keep the lifetime short, or use `HandleIds`.
 
     Args:
         keys: Keys of 32 bytes: the first one seals, all of them open. To change the
@@ -294,7 +294,7 @@ def _until(kept: Kept, expires_at: float) -> Kept:
 NONCE_BYTES: Final = 16
 
 _SHOWN_OF_CLIENT: Final = ("name", "title", "version")
-"""What is kept of who the client says it is."""
+"""The members of the client's info that are kept."""
 
 
 class _UnknownSession(HttpRefusal, InvalidRequest):
@@ -340,7 +340,7 @@ class Keeping:
         return self._gateway.sessions.issue(kept)
 
     def _read(self, id: str, info: RequestInfo) -> tuple[Kept, Revision] | None:
-        """Return what is kept under an id, for whose session it is."""
+        """Return the record of an id, for the owner of its session."""
         kept = self._gateway.sessions.read(id)
         if kept is None or not self._dispatcher.serves(kept.place):
             return None

@@ -101,7 +101,7 @@ async def subscribe(
     """Answer ``resources/subscribe`` of a session; a second time it does nothing.
 
     Args:
-        upstream: Whose resource it is.
+        upstream: The server of the resource.
         raw: The resource, as the server calls it.
         public: The same, as the client does.
         request: The client's request.
@@ -192,7 +192,7 @@ async def _listen(
                 await tasks.add(ids, request, upstreams)
         return await answering.listen_until(ended, params, request)
     finally:
-        # By itself: whoever is cancelled has no time for it.
+        # In a task of its own: a cancelled caller cannot wait for it.
         for upstream, raw, name in watched:
             # It may be another one by that name now, which was asked in its place.
             upstream = upstreams.members.get(upstream.name, upstream)  # noqa: PLW2901 - as said
@@ -239,8 +239,8 @@ async def follow(
 
     Args:
         upstreams: The set.
-        gone: Who is not in it any more.
-        new: Who is now.
+        gone: The servers that left.
+        new: The servers that joined.
         levels: From what levels on clients wanted messages.
     """
     is_shared = upstreams.downstream.session is None

@@ -133,7 +133,7 @@ class ParkingLot:
     # The states of servers that are asked anew with each round...
 
     def sealed_state(self, state: Any, request: RequestContext) -> str:
-        """Return a server's state for whoever made the request, and nobody else.
+        """Return a server's state, bound to the client of the request.
 
         Raises:
             LocalProtocolError: It is too long.
@@ -185,7 +185,7 @@ class ParkedCall:
 
     Attributes:
         id: What the state calls it.
-        owner: Whose it is.
+        owner: The key of its client.
         round: How often the client was asked.
         is_attended: Whether a request of the client waits for it now.
     """
@@ -233,7 +233,7 @@ class ParkedCall:
     # What the client does...
 
     def take(self, responses: dict[str, Any], request: RequestContext) -> None:
-        """Hand the answers of a round to those who wait for them.
+        """Hand the answers of a round to the waiting questions.
 
         Raises:
             InvalidParams: One of them is no object; nothing has changed then.
@@ -326,7 +326,7 @@ class _Question:
             self.raw["params"] = params
 
     def settle(self, answer: dict[str, Any]) -> None:
-        """Hand the answer to who asked."""
+        """Hand the answer to the server."""
         if not self.answer.done():
             self.answer.set_result(answer)
 

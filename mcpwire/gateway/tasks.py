@@ -1,4 +1,4 @@
-"""Calls that become tasks: whose they are, and what clients ask about them.
+"""Calls that become tasks: their servers, and the task methods of clients.
 
 Both kinds go through between two ends of their own era: the experimental tasks of
 2025-11-25, and the extension of 2026-07-28. They have nothing in common that a bridge
@@ -78,7 +78,7 @@ def _has_tasks(upstream: Upstream) -> bool:
 
 
 def created(result: Json, server: str, tasks: TaskIds) -> Json:
-    """Remember whose task a call has become, if any; return it as clients know it."""
+    """Keep the owner of the task that a call became; return it with the client's id."""
     task = result.get("task") if "task" in result else result
     raw = task.get("taskId") if type(task) is dict else None
     if type(raw) is not str:

@@ -53,9 +53,9 @@ class Upstreams:
     """The connections of one session or identity.
 
     Args:
-        gateway: Whose settings they have.
+        gateway: The gateway, for its settings.
         plan: Which servers there are.
-        downstream: Whom what the servers ask and tell is for.
+        downstream: The receiver of the servers' requests and notifications.
         headers: Header fields that go along with every request, as they came.
 
     Attributes:
@@ -65,7 +65,7 @@ class Upstreams:
         headers: As given; replaced as a whole with each request that brings others.
         members: The servers by name, in the plan's order, also those that failed.
         catalog: What they list, merged.
-        hub: Who hears that something of theirs changed.
+        hub: The receiver of their change notifications.
         users: How many requests it answers, where several share it.
         used_at: When the last of them ended, on the loop's clock.
         is_open: Whether all of them were connected to, as far as that worked.
@@ -175,7 +175,7 @@ class Upstreams:
     async def replace(self, plan: Plan) -> None:
         """Have other servers: those that are as they were keep their connections.
 
-        Whoever listens is told that all lists are others. A server that cannot be
+        Listeners are told that all lists changed. A server that cannot be
         connected to is left out, whatever `on_error` says.
         """
         before, members = self.members, {}
@@ -206,7 +206,7 @@ class Upstreams:
     def retry(self) -> None:
         """Try those again, beside what goes on, that could not be connected to.
 
-        Whoever listens is told of what they list, if that goes well.
+        On success listeners are told that the lists changed.
         """
         now = asyncio.get_running_loop().time()
         for each in self.members.values():
@@ -266,7 +266,7 @@ class Upstreams:
     # What they are together...
 
     def ready(self) -> list[Upstream]:
-        """Return those whose handshake was agreed, in their order."""
+        """Return the servers with a finished handshake, in their order."""
         return [each for each in self.members.values() if each.agreement is not None]
 
     def offering(self, capability: str) -> list[Upstream]:

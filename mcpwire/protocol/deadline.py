@@ -2,7 +2,8 @@
 
 A `Deadline` holds no clock; each method is given the time, of any one monotonic clock.
 ``at`` is infinite where nothing limits the call and while the deadline is paused, so a
-timer only compares it.
+shell only compares it. When it has passed, `transports.base` ends the call with
+`RequestTimeout`, and the channel tells the server (`notifications/cancelled`).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from mcpwire.errors import InvalidParams
-from mcpwire.server.auth.challenges import check_scopes
+from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.types import encode
 from mcpwire.types._base import WireType
 from mcpwire.versions import LATEST_SESSION

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from mcpwire import types
     from mcpwire.protocol.input_requests import InputRequest
-    from mcpwire.server.auth.principal import Principal
+    from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.input_rounds import InputRounds
     from mcpwire.server.request import RequestContext
     from mcpwire.types import SamplingMessage, WireType

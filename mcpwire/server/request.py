@@ -20,7 +20,7 @@ from mcpwire.wire.jsonrpc import is_request_id
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from mcpwire.server.auth.principal import Principal, PrincipalKey
+    from mcpwire.server.auth.resource_server import Principal, PrincipalKey
     from mcpwire.server.dispatcher import Route
     from mcpwire.server.input_rounds import InputRounds
     from mcpwire.versions import Revision

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Unpack
 
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.components import (
         DirectoryKeywords,
         FileKeywords,
@@ -571,7 +571,7 @@ class Server:
             SystemExit: It was ended by a signal, with the code of that.
         """
         if http is not None:
-            from mcpwire.server.http.serving import run_http
+            from mcpwire.server.http.uvicorn import run_http
 
             run_http(self, http, **options)
             return
@@ -602,7 +602,7 @@ def _checked(auth: object) -> ResourceServer | None:
     """Refuse what protects nothing, such as the token that a client would give."""
     if auth is None:
         return None
-    from mcpwire.server.auth.resource import ResourceServer
+    from mcpwire.server.auth.resource_server import ResourceServer
 
     if not isinstance(auth, ResourceServer):
         raise TypeError(f"auth takes a ResourceServer, got a {type(auth).__name__}")

@@ -217,7 +217,7 @@ class Client(Owner):
             its functions raise unforeseen, for tests: any other client is told no
             more than that they failed.
         trace: Called as ``trace(event, data)`` with each message and turn of events
-            (see `mcpwire.transports.tracing`), a plain function; without it nothing
+            (see `mcpwire.transports.base.Trace`), a plain function; without it nothing
             is called.
         background: Whether a thread of its own runs the event loop, also between calls,
             so that what the server starts is served at any time. `on_notification`,

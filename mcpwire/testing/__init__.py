@@ -9,7 +9,7 @@
 `Issuer`            an authorization server that lets everybody in
 `FaultyStdio`       a real server behind pipes that lose, spoil and delay
 `leak_check`        what was left open: descriptors, children, threads, tasks
-`VirtualClockLoop`  an event loop whose timers take no time
+`VirtualClockLoop`  an event loop with timers that take no time
 ==================  ============================================================
 
 ``mcpwire.testing.pytest_plugin`` has fixtures for pytest. Names are imported when they

@@ -196,7 +196,7 @@ class _Exchange:
         self.is_gone = False
 
     def _tell(self) -> None:
-        """Wake all who wait for anything; each looks whether it is there."""
+        """Wake all waiting tasks; each checks its condition again."""
         self._changed.set()
         self._changed.clear()
 
@@ -358,7 +358,7 @@ class Lifespan:
         self._stopped = asyncio.Event()
 
     async def start(self) -> None:
-        """Start it, once; whoever comes meanwhile waits.
+        """Start it, once; other callers wait for that.
 
         Raises:
             RuntimeError: It says that it could not start.

@@ -1,4 +1,4 @@
-"""An event loop whose timers take no time: tests of timeouts and back-off in no time.
+"""An event loop with a virtual clock: tests of timeouts and back-off take no time.
 
 Its clock stands still while code runs. When nothing is ready to run::
 
@@ -75,7 +75,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         self._arrival: asyncio.Future[None] | None = None
         self._real_work = 0
         self._looked_at = monotonic()
-        self._threads = set(threading.enumerate())  # who knows nothing of this loop
+        self._threads = set(threading.enumerate())  # threads that do not use this loop
         selector = _ClockSelector(self._select)
         self._watched: Mapping[Any, Any] = selector.get_map()
         super().__init__(selector)

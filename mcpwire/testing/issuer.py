@@ -25,9 +25,7 @@ import attrs
 
 from mcpwire.errors import MCPError
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.server.auth.principal import Principal
-from mcpwire.server.auth.resource import ResourceServer
-from mcpwire.server.auth.verifiers import InvalidToken
+from mcpwire.server.auth.resource_server import InvalidToken, Principal, ResourceServer
 from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
 from mcpwire.wire.json import loads
 
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits
     from mcpwire.server.http.exchange import Receive, Scope, Send
-    from mcpwire.server.http.serving import App
+    from mcpwire.server.http.uvicorn import App
 
 __all__ = ["Issuer"]
 

@@ -133,7 +133,7 @@ class Watch:
         """Return what stays open although finalisers ran and the grace passed.
 
         A finaliser that had to close something warns (`ResourceWarning`): collecting
-        here hides nothing from who makes warnings errors.
+        here hides nothing from users that make warnings errors.
         """
         if not self.leaked():
             return []

@@ -41,7 +41,7 @@ class ScriptedPeer:
     """Sends what it is told to and answers by a table; see `ScriptedServer`.
 
     What the table does not answer waits for `receive`: notifications, answers to our
-    own requests, and requests whose outcome is `SILENCE`.
+    own requests, and requests with the outcome `SILENCE`.
 
     Args:
         answers: Outcomes by method (see `mcpwire.testing.scripted`).
@@ -174,7 +174,7 @@ class ScriptedPeer:
         )
 
     async def closed(self, *, timeout: float = PATIENCE_S) -> None:
-        """Wait until the connection is closed, whoever closes it.
+        """Wait until the connection is closed by either side.
 
         Raises:
             AssertionError: It was not in time.
@@ -279,7 +279,7 @@ class ScriptedPeer:
         self._wake()
 
     def wire_ended(self, wire: Wire) -> None:
-        """The connection is over, whoever ended it."""
+        """Take note of the end of the connection, from either side."""
         self._wake()
 
     def _use(self, wire: Wire) -> None:
@@ -366,7 +366,7 @@ def _call(script: Callable[[Message], Any], request: Message) -> Any:
         outcome = script(request)
     except RPCError as error:
         return error
-    except Exception as error:  # noqa: BLE001 - must reach who waits for the answer
+    except Exception as error:  # noqa: BLE001 - must reach the waiting caller
         return RPCError(f"the script raised {error!r}", code=-32603)
     if inspect.iscoroutine(outcome):
         outcome.close()

@@ -43,7 +43,7 @@ def no_leaks() -> Iterator[None]:
 
 @pytest.fixture
 def virtual_clock(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
-    """Give an `asyncio.Runner` whose loop is a `VirtualClockLoop`.
+    """Give an `asyncio.Runner` with a `VirtualClockLoop`.
 
     ::
 
@@ -63,8 +63,8 @@ def virtual_clock(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
 def watch_item(item: pytest.Function) -> None:
     """Put a watch for tasks around an async test that is about to run.
 
-    They are compared around the test's body only, inside its own loop: whoever closes
-    that loop cancels what is left, and then nobody sees it any more.
+    They are compared around the test's body only, inside its own loop: closing that
+    loop cancels what is left, and then nobody sees it any more.
     """
     function = item.obj
     if inspect.iscoroutinefunction(function):

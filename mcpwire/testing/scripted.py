@@ -210,7 +210,7 @@ class ScriptedClient(ScriptedPeer):
             client.send({"not": "a request"}, split=1)
 
     Over stdio the server is a real process, started and ended like any other client's.
-    Over HTTP each message is a POST, whose head is that of any other client's; how the
+    Over HTTP each message is a POST, with the head of any other client's; how the
     message is cut says nothing there.
 
     Args:

@@ -46,13 +46,13 @@ __all__ = [
 
 
 class WireOwner(Protocol):
-    """Who hears what comes over a wire."""
+    """The receiver of a wire's messages."""
 
     def wire_received(self, wire: Wire, data: bytes) -> None:
         """Bytes came."""
 
     def wire_ended(self, wire: Wire) -> None:
-        """The connection is over, whoever ended it."""
+        """Take note of the end of the connection, from either side."""
 
 
 class Wire:
@@ -175,7 +175,7 @@ class Wire:
 
 
 class _NearEnd(MemoryChannel):
-    """A client's end of a connection in memory whose far end is a `MemoryWire`."""
+    """A client's end of a connection in memory to a `MemoryWire`."""
 
     def __init__(self, wire: MemoryWire, inbound: Inbound, **options: Any) -> None:
         super().__init__(inbound, **options)
@@ -228,7 +228,7 @@ class MemoryWire(Wire):
 
 
 class ChannelWire(Wire):
-    """A connection over a channel whose messages pass us as bytes.
+    """A connection over a channel of messages as bytes.
 
     It is the channel's `Inbound` too, which hears nothing but its end.
 
@@ -408,7 +408,7 @@ def _message(data: bytes) -> dict[str, Any]:
 
 
 def _addressed(data: bytes, id: Any) -> bytes:
-    """Return what came as a message to whoever made the request with that id."""
+    """Return the message to the maker of the request with that id."""
     message = _message(data)
     if "jsonrpc" not in message:
         text = data[:200].decode("utf-8", "replace")

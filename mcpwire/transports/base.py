@@ -1,23 +1,41 @@
-"""The interface of transports: a `Channel`, which reports what comes to an `Inbound`.
+"""What all transports share: `Channel` and `Inbound`, the calls that wait, and tracing.
 
 A channel is one connection (stdio), or one session or origin (HTTP). Once lost it is
-never revived; its owner opens another.
+never revived; its owner opens another. It reports what the peer starts to an `Inbound`.
+
+`Timeouts` ends calls that are not answered in time. Its one timer is armed for the
+earliest deadline and looks at all calls when it fires, so a call that is answered in
+time neither arms nor cancels anything. While a handler of ours answers a request of the
+peer, the deadlines of the calls that the request may belong to are paused.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import WeakSet
 
-from mcpwire.errors import LocalProtocolError
+import attrs
+
+from mcpwire.errors import (
+    ConnectionClosed,
+    LocalProtocolError,
+    TooManyQuestions,
+    TransportError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from mcpwire.errors import RPCError, TransportError
+    from mcpwire.errors import MCPError, RPCError
+    from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.peer import PeerStats
+    from mcpwire.transports.targets import Opener
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -28,13 +46,23 @@ if TYPE_CHECKING:
     """Takes the answer to a request of the peer's; after the first it does nothing."""
 
 __all__ = [
+    "BaseChannel",
     "CallHandle",
     "Channel",
     "Inbound",
+    "Pending",
+    "Timeouts",
+    "Trace",
+    "admit_request",
     "let_go_after_fork",
     "misuse",
     "runs_here",
 ]
+
+logger = logging.getLogger("mcpwire")
+
+GRAIN_S: Final = 0.005
+"""How close two looks may follow: each is at all calls, and deadlines may be many."""
 
 
 class CallHandle:
@@ -129,6 +157,217 @@ class Inbound(Protocol):
         """Notifications may have been lost while a stream was interrupted."""
 
 
+# The calls that wait...
+
+
+class Pending:
+    """A call of ours that waits for its answer.
+
+    Attributes:
+        end: How many bytes had been queued on its channel with its last one.
+        holds: How many requests of the peer hold its deadline.
+        questions: How many requests of the peer were admitted while it waited.
+    """
+
+    __slots__ = (
+        "deadline",
+        "end",
+        "future",
+        "handle",
+        "holds",
+        "method",
+        "on_notification",
+        "questions",
+    )
+
+    def __init__(
+        self,
+        method: str,
+        future: asyncio.Future[dict[str, Any]],
+        deadline: Deadline | None,
+        on_notification: NotifyFn | None,
+        handle: CallHandle | None,
+    ) -> None:
+        self.method = method
+        self.future = future
+        self.deadline = deadline
+        self.on_notification = on_notification
+        self.handle = handle
+        self.end = self.holds = self.questions = 0
+
+
+class _Timed(Protocol):
+    """A call as far as its time goes: `Pending`, or a reply over HTTP."""
+
+    deadline: Deadline | None
+    holds: int
+
+
+class _Asked(Protocol):
+    questions: int
+
+
+A = TypeVar("A", bound=_Asked)
+
+
+class Timeouts:
+    """The deadlines of a channel's calls, and the timer that ends them.
+
+    Attributes:
+        at: When the timer fires; infinite while it is not armed.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        outstanding: Mapping[int, Any],
+        expire: Callable[[int, Any, float], None],
+        limits: Limits,
+    ) -> None:
+        self._most = limits.question_time
+        self._loop = loop
+        self._outstanding = outstanding
+        self._expire = expire
+        self._timer: asyncio.TimerHandle | None = None
+        self._held: dict[RequestId, list[_Timed]] = {}
+        self.at = inf
+
+    def arm(self, at: float) -> None:
+        """Let the timer fire no later than that."""
+        if at < self.at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self.at = at
+            self._timer = self._loop.call_at(at, self._look)
+
+    def stop(self) -> None:
+        """Disarm the timer for good."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.at = inf
+        self._held.clear()
+
+    def _look(self) -> None:
+        self._timer = None
+        self.at = earliest = inf
+        now = self._loop.time()
+        for id, call in list(self._outstanding.items()):
+            deadline = call.deadline
+            if deadline is None:
+                continue
+            if deadline.expired(now):
+                self._expire(id, call, now)
+            else:
+                earliest = min(earliest, deadline.at)
+        if earliest < inf:
+            self.arm(max(earliest, now + GRAIN_S))
+
+    def hold(self, id: RequestId, calls: Iterable[_Timed]) -> None:
+        """Stop the deadlines of these calls until that request of the peer is answered.
+
+        Calls begun later are not held: the request's own handler may make one, and the
+        peer may answer it only after it has got its own answer.
+        """
+        now = self._loop.time()
+        held = self._held[id] = [call for call in calls if call.deadline is not None]
+        for call in held:
+            assert call.deadline is not None
+            call.holds += 1
+            call.deadline.pause(now, self._most)
+
+    def resume(self, id: RequestId) -> None:
+        """Let the deadlines run again that were held for that request."""
+        for call in self._held.pop(id, ()):
+            if call.holds:
+                self._resume(call)
+                assert call.deadline is not None
+                self.arm(call.deadline.at)
+
+    def release(self, call: _Timed) -> None:
+        """Let the deadline of a call that is over run again: it may span more."""
+        while call.holds:
+            self._resume(call)
+
+    def _resume(self, call: _Timed) -> None:
+        call.holds -= 1
+        assert call.deadline is not None
+        call.deadline.resume(self._loop.time())
+
+
+def admit_request(calls: Collection[A], limit: int) -> tuple[list[A], bool]:
+    """Count one more request of the peer for each call that it may belong to.
+
+    Returns the calls that have had as many as they may, and so must end, and whether
+    the request is answered for any other.
+    """
+    spent = [call for call in calls if call.questions >= limit]
+    if spent and len(spent) == len(calls):
+        return spent, False
+    for call in calls:
+        call.questions += 1
+    return spent, True
+
+
+# Tracing...
+
+
+class Trace:
+    """A user's hook for watching a connection: ``trace(event, data)``.
+
+    ===========  =========================================================
+    ``open``     the target, as one line without secrets
+    ``send``     one message, as bytes without its newline
+    ``written``  how many bytes the operating system has taken since ``open``
+    ``read``     bytes that came, as they were read
+    ``receive``  one line that came, as bytes without its newline
+    ``request``  over HTTP: the head of a request, as text without secrets
+    ``response`` over HTTP: the head of an answer, as text without secrets
+    ``agree``    the `Negotiation` that succeeded
+    ``lost``     the `TransportError` that ended the connection
+    ``close``    the target
+    ===========  =========================================================
+
+    A message has left with the first ``written`` that counts all the bytes of the
+    messages up to it, newlines included. ``read`` comes before the ``receive`` of the
+    lines that it completes. If the peer is slow to read, ``written`` comes for what it
+    took at once, and again when nothing waits any more.
+    """
+
+    def __init__(self, hook: Callable[[str, Any], Any]) -> None:
+        if inspect.iscoroutinefunction(hook):
+            raise ValueError(f"trace must be a plain function, got {hook!r}")
+        self._hook = hook
+
+    def __call__(self, event: str, data: Any) -> None:
+        """Call the hook; what it raises is logged."""
+        try:
+            self._hook(event, data)
+        except BaseException as error:
+            # A hook may have asked for the result of something cancelled.
+            if not isinstance(error, (Exception, asyncio.CancelledError)):
+                raise
+            logger.exception("trace hook %r raised", self._hook)
+
+    def watching(self, opener: Opener) -> Opener:
+        """Return an opener whose channels are watched."""
+        open_it, legacy = opener.open, opener.open_legacy
+        return attrs.evolve(
+            opener,
+            open=lambda inbound: self._watched(open_it(inbound)),
+            open_legacy=None
+            if legacy is None
+            else lambda inbound: self._watched(legacy(inbound)),
+        )
+
+    def _watched(self, channel: Any) -> Any:
+        channel.watch(self)
+        self("open", channel.target)
+        return channel
+
+
+# Connections after a fork...
+
 # A forked process holds the same pipe ends and the same epoll instance. Writing to the
 # one would corrupt the parent's session, changing the other would make the parent deaf,
 # and what runs at its exit would kill the parent's servers. So in the forked process
@@ -140,6 +379,24 @@ class Forkable(Protocol):
 
     def forked(self) -> None:
         """Let go, in the forked process, without touching what is still shared."""
+
+
+_held: WeakSet[Forkable] = WeakSet()
+
+
+def let_go_after_fork(held: Forkable) -> None:
+    """Have `held.forked()` called in every process forked off this one."""
+    _held.add(held)
+
+
+def _let_go() -> None:
+    for held in list(_held):
+        held.forked()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_let_go)
 
 
 def runs_here(loop: asyncio.AbstractEventLoop | None = None) -> bool:
@@ -167,19 +424,197 @@ def misuse(
     return None
 
 
-_held: WeakSet[Forkable] = WeakSet()
+# Channels...
 
 
-def let_go_after_fork(held: Forkable) -> None:
-    """Have `held.forked()` called in every process forked off this one."""
-    _held.add(held)
+class BaseChannel:
+    """The calls, the time and the end of a connection that goes both ways.
 
+    Attributes:
+        target: What the connection is to, for error messages.
+        stats: What came in beside plain answers.
+        is_busy: Whether calls go on although it is lost: none does.
+        reset_on_progress: Whether progress of a call starts its timeout anew.
+    """
 
-def _let_go() -> None:
-    for held in list(_held):
-        held.forked()
-    _held.clear()
+    stats: PeerStats
+    is_busy = False
 
+    def __init__(
+        self,
+        inbound: Inbound,
+        calls: dict[int, Pending],
+        limits: Limits,
+        target: str | None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._inbound = inbound
+        self._calls = calls
+        self._limits = limits
+        self._timeouts = Timeouts(self._loop, calls, self._time_out, limits)
+        self._dead: TransportError | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._closed_by_us = False
+        self._is_abandoned = False
+        self._is_forked = False
+        self.target = target
+        self.reset_on_progress = False
+        let_go_after_fork(self)
 
-if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_let_go)
+    def __repr__(self) -> str:
+        state = "closed" if self._dead is not None else "open"
+        calls = len(self._calls)
+        return f"<{type(self).__name__} {self.target or ''} {state}, {calls} calls>"
+
+    @property
+    def lost(self) -> TransportError | None:
+        """Why the connection is gone; ``None`` while it is not."""
+        return self._dead
+
+    def open_server_stream(self, *, wanted: bool) -> None:
+        """Do nothing: what the server says unasked comes on the same stream."""
+
+    def when_server_stream_known(self, tell: Callable[[], object]) -> float:
+        """Return no seconds: it can say it already."""
+        del tell
+        return 0.0
+
+    def _refusal(self) -> MCPError:
+        """Say why nothing can be sent."""
+        wrong = misuse(self._loop, is_forked=self._is_forked)
+        return wrong or self._closed_error(sent=False)
+
+    # How a call ends...
+
+    def _give_up(self, id: int, reason: str) -> None:
+        """Tell the peer that nobody waits for an answer any more."""
+
+    def _end_call(self, id: int, call: Pending, error: MCPError, reason: str) -> None:
+        """End a call of ours without an answer."""
+        self._give_up(id, reason)
+        self.failed(call, error)
+
+    def answered(self, call: Pending, result: dict[str, Any]) -> None:
+        """Wake the caller with the result."""
+        if call.holds:
+            self._timeouts.release(call)
+        if not call.future.done():
+            call.future.set_result(result)
+
+    def failed(self, call: Pending, error: MCPError) -> None:
+        """Wake the caller with the error."""
+        self._timeouts.release(call)
+        if not call.future.done():
+            call.future.set_exception(error)
+
+    def _time_out(self, id: int, call: Pending, now: float) -> None:
+        """End a call at its deadline."""
+        assert call.deadline is not None
+        noise = self.stats.noise
+        detail = (
+            f"{noise} line(s) it wrote were no protocol messages, "
+            f"first: {self.stats.noise_lines[0]!r}"
+            if self.stats.noise_lines
+            else None
+        )
+        error = call.deadline.error(call.method, now, detail)
+        self._end_call(id, call, error, "timeout")
+
+    def _admit(self) -> bool:
+        """Tell whether a request of the server is answered, and end spent calls."""
+        from mcpwire.protocol.peer import TOO_MANY
+
+        limit = self._limits.questions
+        ids = {call: id for id, call in self._calls.items() if not call.future.done()}
+        spent, is_admitted = admit_request(ids, limit)
+        for call in spent:
+            error = TooManyQuestions(call.method, limit=limit)
+            self._end_call(ids[call], call, error, TOO_MANY)
+        return is_admitted
+
+    def withdrawn(self, id: RequestId) -> None:
+        """Tell that the peer gave up a request."""
+        self._timeouts.resume(id)
+        self._inbound.cancelled(id)
+
+    def _progressed(
+        self, method: str, params: dict[str, Any] | None, call: Pending
+    ) -> bool:
+        """Hand a call's own notification to it; tell whether the call takes any."""
+        if self.reset_on_progress and call.deadline is not None:
+            call.deadline.extend(self._loop.time())
+        if call.on_notification is None:
+            return False
+        call.on_notification(method, params)
+        return True
+
+    # How all end...
+
+    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+        """End every call; each gets an error of its own, none waits on."""
+        if self._dead is not None:
+            return
+        error.__cause__ = cause = cause or error.__cause__
+        calls = self._end_calls()
+        self._dead = error
+        self._timeouts.stop()
+        for call in calls:
+            own = self._closed_error(sent=self._was_sent(call))
+            own.__cause__ = cause
+            self.failed(call, own)
+        if not self._closed_by_us:
+            self._inbound.lost(error)
+
+    def _end_calls(self) -> list[Pending]:
+        """Take no more answers; return the calls that got none."""
+        return list(self._calls.values())
+
+    def _was_sent(self, call: Pending) -> bool:
+        """Tell whether the peer may have got a call."""
+        del call
+        return True
+
+    def _closed_error(
+        self, *, sent: bool = True, cause: BaseException | None = None
+    ) -> ConnectionClosed:
+        """Build the error for one call; subclasses add what they know."""
+        why = "closed by this side" if self._closed_by_us else "the peer closed it"
+        if cause is not None:
+            why = str(cause)
+        elif self._dead is not None and not self._closed_by_us:
+            why = str(self._dead.args[0])
+            return ConnectionClosed(why, target=self.target, sent=sent)
+        where = f" to {self.target}" if self.target else ""
+        return ConnectionClosed(
+            f"the connection{where} is closed: {why}", target=self.target, sent=sent
+        )
+
+    def give_up(self, error: TransportError) -> None:
+        """Take the connection for lost, though it has not ended by itself."""
+        self._lose(error)
+
+    async def aclose(self) -> None:
+        """Close the connection, bounded in time; open calls get `ConnectionClosed`.
+
+        Cancelling it leaves the closing under way; call it again to wait for its end.
+        """
+        self._closed_by_us = True
+        self._lose(self._closed_error())
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+
+    def forked(self) -> None:
+        """Refuse every use: this process was forked off the one that connected."""
+        self._closed_by_us = self._is_forked = True
+        if self._dead is None:
+            self._dead = TransportError("left to the parent", target=self.target)
+
+    def abandon(self) -> None:
+        """Let go of the connection now, from anywhere: a finaliser cannot wait."""
+        self._closed_by_us = self._is_abandoned = True
+        abandoned = TransportError("abandoned", target=self.target)
+        if not self._loop.is_closed():
+            self._lose(abandoned)  # for those who wait, maybe in other threads
+        elif self._dead is None:
+            self._dead = abandoned
+        self._timeouts.stop()

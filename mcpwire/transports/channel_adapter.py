@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING, Any
 from mcpwire.errors import (
     CallCancelled,
     ConnectError,
-    ConnectionClosed,
     MCPError,
     RemoteProtocolError,
-    TooManyQuestions,
     TransportError,
 )
 from mcpwire.protocol.peer import PeerStats, too_many_questions
-from mcpwire.transports.base import CallHandle, misuse
-from mcpwire.transports.timeouts import Pending, Timeouts, admit_request
+from mcpwire.transports.base import BaseChannel, CallHandle, Pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,38 +40,21 @@ END_S = 2.0
 """How long a user's channel may take to end a call, and to close."""
 
 
-class ChannelAdapter:
+class ChannelAdapter(BaseChannel):
     """A user's `Channel`, with the members that clients need beside those.
 
     Attributes:
-        target: What the connection is to, for error messages.
-        stats: What came in.
         requests_sent: Requests that were begun.
-        reset_on_progress: Whether progress of a call gives it its time anew.
-        lost: Why the connection is gone; ``None`` while it is not.
-        is_busy: Whether calls go on though it is lost: none does.
-        timeouts: The deadlines of its calls.
     """
 
-    is_busy = False
-
     def __init__(self, inbound: Inbound, target: Any, limits: Limits) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._limits = limits
-        self._inbound = inbound
-        self._calls: dict[int, Pending] = {}
-        self._running: set[asyncio.Task[Any]] = set()
-        self.timeouts = Timeouts(self._loop, self._calls, self._time_out, limits)
-        self._closed_by_us = False
-        self._closing: asyncio.Task[None] | None = None
+        self.stats = PeerStats()
+        super().__init__(inbound, {}, limits, name_of(target))
+        self._running: set[asyncio.Task[None]] = set()
         self._channel: Channel | None = None
         self._opening: asyncio.Future[Channel] | None = None
         self._revision: Revision | None = None
-        self.target = name_of(target)
-        self.stats = PeerStats()
         self.requests_sent = 0
-        self.reset_on_progress = False
-        self.lost: TransportError | None = None
         try:
             opened = target.open_channel(_Inbound(self, inbound), limits)
         except Exception as error:
@@ -85,20 +65,14 @@ class ChannelAdapter:
         else:
             self._channel = opened
 
-    def __repr__(self) -> str:
-        state = "open" if self.lost is None else "closed"
-        calls = len(self._calls)
-        return f"<{type(self).__name__} {self.target} {state}, {calls} calls>"
-
     def _opened(self, opening: asyncio.Future[Channel]) -> None:
         if opening.cancelled():
-            self.lose(ConnectError("opening was cancelled", target=self.target))
+            self._lose(ConnectError("opening was cancelled", target=self.target))
         elif (error := opening.exception()) is not None:
             failure = self._failure("opening failed", error, ConnectError)
             if not isinstance(failure, TransportError):
                 failure = ConnectError(str(failure), target=self.target)
-            failure.__cause__ = error
-            self.lose(failure)
+            self._lose(failure, None if failure is error else error)
         else:
             self._channel = opening.result()
             self._channel.revision = self._revision
@@ -109,9 +83,9 @@ class ChannelAdapter:
         """Return what a user's code raised as an error of ours."""
         if isinstance(error, MCPError):
             return error
-        return kind(f"{what}: {type(error).__name__}: {error}", target=self.target)
-
-    # What clients ask of a channel...
+        failure = kind(f"{what}: {type(error).__name__}: {error}", target=self.target)
+        failure.__cause__ = error
+        return failure
 
     @property
     def revision(self) -> Revision | None:
@@ -135,14 +109,6 @@ class ChannelAdapter:
         id: str | None = getattr(self._channel, "session_id", None)
         return id
 
-    def open_server_stream(self, *, wanted: bool) -> None:
-        """Do nothing: a channel tells what the server says as it comes."""
-
-    def when_server_stream_known(self, tell: Callable[[], object]) -> float:
-        """Return no seconds: the server can say it already."""
-        del tell
-        return 0.0
-
     def watch(self, trace: object) -> None:
         """Do nothing: which bytes there are is the channel's own affair."""
 
@@ -162,38 +128,57 @@ class ChannelAdapter:
         self._check()
         handle = CallHandle() if handle is None else handle
         future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        pending = Pending(method, future, deadline, on_notification, handle)
+        call = Pending(method, future, deadline, on_notification, handle)
         self.requests_sent = id = self.requests_sent + 1
-        self._calls[id] = pending
-        performing = self._perform(pending, params, headers)
+        self._calls[id] = call
+        # In a task of its own: the channel may not end when it is cancelled.
+        performing = self._perform(call, params, headers)
         task = self._loop.create_task(performing, name=f"mcpwire-{method}")
         self._running.add(task)
-        task.add_done_callback(partial(self._performed, pending))
+        task.add_done_callback(self._running.discard)
         if deadline is not None:
-            self.timeouts.arm(deadline.at)
+            self._timeouts.arm(deadline.at)
         try:
             return await future
         finally:
             self._calls.pop(id, None)
-            self.timeouts.release(pending)
+            self._timeouts.release(call)
             task.cancel()
 
     async def _perform(
         self,
-        pending: Pending,
+        call: Pending,
         params: dict[str, Any] | None,
         headers: Mapping[str, str] | None,
-    ) -> dict[str, Any]:
-        channel = await self._ready()
-        hears = None if pending.on_notification is None else self._progressed
-        return await channel.call(
-            pending.method,
-            params,
-            deadline=pending.deadline,
-            handle=pending.handle,
-            on_notification=None if hears is None else partial(hears, pending),
-            headers=headers,
-        )
+    ) -> None:
+        """Wake the caller with what the channel makes of the call."""
+        method = call.method
+        hears = None if call.on_notification is None else partial(self._notified, call)
+        try:
+            channel = await self._ready()
+            result: object = await channel.call(
+                method,
+                params,
+                deadline=call.deadline,
+                handle=call.handle,
+                on_notification=hears,
+                headers=headers,
+            )
+        except asyncio.CancelledError:
+            why = "the channel cancelled it"
+            self.failed(call, CallCancelled(method, reason=why))
+        except Exception as error:  # noqa: BLE001 - a user's channel
+            self.failed(
+                call, self._failure(f"{method!r} failed", error, TransportError)
+            )
+        else:
+            self.stats.messages += 1
+            if isinstance(result, dict):
+                self.answered(call, result)
+                return
+            self.stats.invalid += 1
+            why = f"a result must be an object, got a {type(result).__name__}"
+            self.failed(call, RemoteProtocolError(f"{method}: {why}"))
 
     async def _ready(self) -> Channel:
         """Return the channel, once it is open."""
@@ -204,42 +189,12 @@ class ChannelAdapter:
                 raise self._closed_error(sent=False)
         return self._channel
 
-    def _performed(self, pending: Pending, task: asyncio.Task[dict[str, Any]]) -> None:
-        """Wake the caller with what the channel made of the call."""
-        self._running.discard(task)
-        error = None if task.cancelled() else task.exception()
-        future = pending.future
-        if future.done():
-            return
-        if task.cancelled():
-            why = "the channel cancelled it"
-            future.set_exception(CallCancelled(pending.method, reason=why))
-        elif error is not None:
-            what = f"{pending.method!r} failed"
-            failure = self._failure(what, error, TransportError)
-            if failure is not error:
-                failure.__cause__ = error
-            future.set_exception(failure)
-        else:
-            self.stats.messages += 1
-            result: object = task.result()
-            if isinstance(result, dict):
-                future.set_result(result)
-                return
-            self.stats.invalid += 1
-            why = f"a result must be an object, got a {type(result).__name__}"
-            future.set_exception(RemoteProtocolError(f"{pending.method}: {why}"))
-
-    def _progressed(
-        self, pending: Pending, method: str, params: dict[str, Any] | None
+    def _notified(
+        self, call: Pending, method: str, params: dict[str, Any] | None
     ) -> None:
-        """Hand a call's own notification on."""
         self.stats.messages += 1
-        if self.reset_on_progress and pending.deadline is not None:
-            pending.deadline.extend(self._loop.time())
-        assert pending.on_notification is not None
-        if not pending.future.done():
-            pending.on_notification(method, params)
+        if not call.future.done():
+            self._progressed(method, params, call)
 
     async def notify(
         self,
@@ -254,11 +209,14 @@ class ChannelAdapter:
             channel = await self._ready()
             given = None if params is None else dict(params)
             await channel.notify(method, given, headers=headers)
+        except MCPError:
+            raise
         except Exception as error:
-            failure = self._failure(f"{method!r} failed", error, TransportError)
-            if failure is error:
-                raise
-            raise failure from error
+            raise self._failure(f"{method!r} failed", error, TransportError) from error
+
+    def _check(self) -> None:
+        if self._dead is not None or asyncio.get_running_loop() is not self._loop:
+            raise self._refusal()
 
     def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
         """End the call with that handle; return whether there was one."""
@@ -266,110 +224,74 @@ class ChannelAdapter:
 
     def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
         """End the call with that id on the wire, as `cancel` does."""
-        if id is None:
-            return False
-        kind = type(id)
-        return self._cancel(
-            lambda its: type(its.request_id) is kind and its.request_id == id, reason
+        return id is not None and self._cancel(
+            lambda its: type(its.request_id) is type(id) and its.request_id == id,
+            reason,
         )
 
     def _cancel(self, is_meant: Callable[[CallHandle], bool], reason: str) -> bool:
-        for pending in self._calls.values():
-            handle = pending.handle
-            if handle is not None and is_meant(handle) and not pending.future.done():
-                pending.future.set_exception(
-                    CallCancelled(pending.method, reason=reason)
-                )
+        for id, call in self._calls.items():
+            assert call.handle is not None
+            if is_meant(call.handle) and not call.future.done():
+                error = CallCancelled(call.method, reason=reason)
+                self._end_call(id, call, error, reason)
                 return True
         return False
 
-    def _time_out(self, _: int, pending: Pending, now: float) -> None:
-        deadline = pending.deadline
-        assert deadline is not None
-        if not pending.future.done():
-            pending.future.set_exception(deadline.error(pending.method, now))
+    # What the server starts...
 
-    def admit(self) -> bool:
-        """Tell whether a request of the server is answered, and end spent calls."""
-        limit = self._limits.questions
-        calls = [call for call in self._calls.values() if not call.future.done()]
-        spent, is_admitted = admit_request(calls, limit)
-        for call in spent:
-            call.future.set_exception(TooManyQuestions(call.method, limit=limit))
-        return is_admitted
+    def requested(
+        self,
+        id: RequestId,
+        method: str,
+        params: dict[str, Any] | None,
+        reply: ReplyFn,
+        call: CallHandle | None,
+    ) -> None:
+        """Hand a request of the server's on, with the function that answers it once."""
+        is_answered = False
 
-    def hold(self, id: RequestId) -> None:
-        """Stop the deadlines of all calls until that request is answered."""
-        self.timeouts.hold(id, self._calls.values())
+        def answer(outcome: dict[str, Any] | RPCError) -> None:
+            nonlocal is_answered
+            if not is_answered:
+                is_answered = True
+                self._timeouts.resume(id)
+                if self._dead is None:
+                    reply(outcome)
+
+        self.stats.messages += 1
+        if method != "ping" and not self._admit():
+            answer(too_many_questions())
+            return
+        self._inbound.request(id, method, params, answer, call)
+        if not is_answered:
+            self._timeouts.hold(id, self._calls.values())
 
     # The end...
 
-    def _check(self) -> None:
-        if (error := misuse(self._loop, is_forked=False)) is not None:
-            raise error
-        if self.lost is not None:
-            raise self._closed_error(sent=False)
-
-    def _closed_error(self, *, sent: bool) -> ConnectionClosed:
-        assert self.lost is not None
-        why = "closed by this side" if self._closed_by_us else str(self.lost.args[0])
-        return ConnectionClosed(why, target=self.target, sent=sent)
-
-    def lose(self, error: TransportError) -> None:
-        """End every call: the connection is gone."""
-        if self.lost is not None:
-            return
-        self.lost = error
-        self.timeouts.stop()
-        for pending in self._calls.values():
-            if not pending.future.done():
-                own = self._closed_error(sent=True)
-                own.__cause__ = error
-                pending.future.set_exception(own)
-        self._closing = self._loop.create_task(self._close(), name="mcpwire-close")
-        if not self._closed_by_us:
-            self._inbound.lost(error)
-
-    def give_up(self, error: TransportError) -> None:
-        """Take the connection for lost, though it has not ended by itself."""
-        self.lose(error)
+    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+        if self._dead is None:
+            super()._lose(error, cause)
+            if self._loop.is_running():
+                self._closing = self._loop.create_task(
+                    self._close(), name="mcpwire-close"
+                )
 
     async def _close(self) -> None:
         """Let the channel end its calls, then close it; each bounded in time."""
-        if self._opening is not None and not self._opening.done():
+        if self._opening is not None:
             self._opening.cancel()
-        running = list(self._running)
-        for task in running:
-            task.cancel()
-        if running:
+        if self._running:
+            running = list(self._running)
+            for task in running:
+                task.cancel()
             await asyncio.wait(running, timeout=END_S)
-        channel = self._channel
-        if channel is None:
-            return
-        try:
-            async with asyncio.timeout(END_S):
-                await channel.aclose()
-        except Exception:  # a user's channel
-            logger.exception("closing %s failed", self.target)
-
-    async def aclose(self) -> None:
-        """Close the channel; bounded in time, whatever it does.
-
-        Cancelling it leaves the closing under way; call it again to wait for its end.
-        """
-        if self.lost is None:
-            self._closed_by_us = True
-            self.lose(TransportError("closed by this side", target=self.target))
-        if self._closing is not None:
-            await asyncio.shield(self._closing)
-
-    def abandon(self) -> None:
-        """Let go now, from anywhere; the channel is closed if its loop still runs."""
-        self._closed_by_us = True
-        if self.lost is None and self._loop.is_running():
-            self.lose(TransportError("abandoned", target=self.target))
-        elif self.lost is None:
-            self.lost = TransportError("abandoned", target=self.target)
+        if self._channel is not None:
+            try:
+                async with asyncio.timeout(END_S):
+                    await self._channel.aclose()
+            except Exception:  # a user's channel
+                logger.exception("closing %s failed", self.target)
 
 
 class _Inbound:
@@ -378,6 +300,7 @@ class _Inbound:
     def __init__(self, adapter: ChannelAdapter, inbound: Inbound) -> None:
         self._adapter = adapter
         self._inbound = inbound
+        self.missed = inbound.missed
 
     def notification(
         self, method: str, params: dict[str, Any] | None, call: CallHandle | None
@@ -393,34 +316,13 @@ class _Inbound:
         reply: ReplyFn,
         call: CallHandle | None,
     ) -> None:
-        is_answered = False
-
-        def answer(outcome: dict[str, Any] | RPCError) -> None:
-            nonlocal is_answered
-            if is_answered:
-                return
-            is_answered = True
-            self._adapter.timeouts.resume(id)
-            if self._adapter.lost is None:
-                reply(outcome)
-
-        self._adapter.stats.messages += 1
-        if method != "ping" and not self._adapter.admit():
-            answer(too_many_questions())
-            return
-        self._inbound.request(id, method, params, answer, call)
-        if not is_answered:
-            self._adapter.hold(id)
+        self._adapter.requested(id, method, params, reply, call)
 
     def cancelled(self, id: RequestId) -> None:
-        self._adapter.timeouts.resume(id)
-        self._inbound.cancelled(id)
+        self._adapter.withdrawn(id)
 
     def lost(self, error: TransportError) -> None:
-        self._adapter.lose(error)
-
-    def missed(self) -> None:
-        self._inbound.missed()
+        self._adapter.give_up(error)
 
 
 def name_of(target: object) -> str:

@@ -15,31 +15,27 @@ import os
 from asyncio import get_running_loop
 from collections import deque
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
     CallCancelled,
-    ConnectionClosed,
     InternalError,
     LocalProtocolError,
     MCPError,
     RPCError,
-    TooManyQuestions,
     TransportError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.peer import TOO_MANY, Peer, too_many_questions
-from mcpwire.transports.base import let_go_after_fork, misuse
-from mcpwire.transports.timeouts import Pending, Timeouts, admit_request
+from mcpwire.protocol.peer import Peer, too_many_questions
+from mcpwire.transports.base import BaseChannel, Pending
 from mcpwire.wire.jsonrpc import LineDecoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.protocol.peer import PeerStats
-    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
-    from mcpwire.transports.tracing import Trace
+    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn, Trace
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -58,20 +54,15 @@ READ_BYTES: Final = 65_536
 LAST_WORDS_S: Final = 0.1
 """How long a peer that no longer reads may still take to end its own output."""
 
-WRITE_BYTES: Final = 1_048_576
-"""The most one write is given; a longer message is passed on slice by slice."""
+ORJSON_BYTES: Final = 4_096
+"""What orjson allocates for a text, at least."""
 
-SHARED_BYTES: Final = 16_384
-"""Lines up to this size wait in one buffer: each by itself would cost ten times its
-bytes, and a peer that asks much and reads nothing chooses how many there are."""
+WRITEV_BUFFERS: Final = 256
+"""How many buffers one system call is given; Linux takes up to 1,024."""
 
 
-class Duplex:
-    """A `Channel` over a byte stream; subclasses bring the bytes.
-
-    Attributes:
-        target: What the connection is to, for error messages.
-    """
+class Duplex(BaseChannel):
+    """A `Channel` over a byte stream; subclasses bring the bytes."""
 
     def __init__(
         self,
@@ -81,35 +72,14 @@ class Duplex:
         limits: Limits = DEFAULT_LIMITS,
         target: str | None = None,
     ) -> None:
-        self._loop = get_running_loop()
-        self._is_forked = False
-        self._is_abandoned = False
-        self._inbound = inbound
-        self._limits = limits
         self._peer: Peer[Pending] = Peer(self, role=role, limits=limits)
+        self.stats = self._peer.stats
+        super().__init__(inbound, self._peer.outstanding, limits, target)
         self._gathered: list[bytes] = []
         self._is_reading = False
-        self._timeouts = Timeouts(
-            self._loop, self._peer.outstanding, self._time_out, limits
-        )
         self._queued = 0
         self._written = 0
-        self._dead: TransportError | None = None
-        self._closed_by_us = False
         self._trace: Trace | None = None
-        self.target = target
-        self.reset_on_progress = False
-        let_go_after_fork(self)
-
-    def __repr__(self) -> str:
-        state = "closed" if self._dead is not None else "open"
-        calls = len(self._peer.outstanding)
-        return f"<{type(self).__name__} {self.target or ''} {state}, {calls} calls>"
-
-    @property
-    def lost(self) -> TransportError | None:
-        """Why the connection is gone; ``None`` while it is not."""
-        return self._dead
 
     @property
     def bytes_sent(self) -> int:
@@ -132,22 +102,9 @@ class Duplex:
         self._peer.revision = revision
 
     @property
-    def stats(self) -> PeerStats:
-        """What came in beside plain answers."""
-        return self._peer.stats
-
-    @property
     def requests_sent(self) -> int:
         """Requests that were begun."""
         return self._peer.requests_sent
-
-    def open_server_stream(self, *, wanted: bool) -> None:
-        """Do nothing: what the server says unasked comes on the same stream."""
-
-    def when_server_stream_known(self, tell: Callable[[], object]) -> float:
-        """Return no seconds: it can say it already."""
-        del tell
-        return 0.0
 
     # Our calls...
 
@@ -163,17 +120,11 @@ class Duplex:
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
         loop = self._loop
-        if (
-            self._dead is not None
-            or headers
-            or get_running_loop() is not loop
-            or self._is_forked
-        ):
+        if self._dead is not None or headers or get_running_loop() is not loop:
             raise self._refusal(headers)
         future: asyncio.Future[dict[str, Any]] = loop.create_future()
         pending = Pending(method, future, deadline, on_notification, handle)
-        peer = self._peer
-        id, line = peer.open(
+        id, line = self._peer.open(
             method, params, pending, progress=on_notification is not None
         )
         if handle is not None:
@@ -182,7 +133,7 @@ class Duplex:
         try:
             self._send(line)
         except TransportError:
-            peer.forget(id)
+            self._peer.forget(id)
             raise
         if deadline is not None and deadline.at < self._timeouts.at:
             self._timeouts.arm(deadline.at)
@@ -230,27 +181,22 @@ class Duplex:
 
     def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
         """End the call with that id, as `cancel` does."""
-        pending = self._peer.outstanding.get(id) if type(id) is int else None
-        if pending is None or type(id) is not int:
+        call = self._calls.get(id) if type(id) is int else None
+        if call is None or type(id) is not int:
             return False
-        self._give_up(id, reason)
-        if not pending.future.done():
-            pending.future.set_exception(CallCancelled(pending.method, reason=reason))
+        self._end_call(id, call, CallCancelled(call.method, reason=reason), reason)
         return True
 
-    def _refusal(self, headers: Mapping[str, str] | None) -> MCPError:
-        """Say why a call cannot even begin."""
-        if (error := misuse(self._loop, is_forked=self._is_forked)) is not None:
-            return error
-        if headers:
+    def _refusal(self, headers: Mapping[str, str] | None = None) -> MCPError:
+        error = super()._refusal()
+        if headers and not isinstance(error, LocalProtocolError):
             return LocalProtocolError(
                 "headers can be sent over HTTP only; this connection is "
                 f"{self.target or 'no HTTP connection'}"
             )
-        return self._closed_error(sent=False)
+        return error
 
     def _give_up(self, id: int, reason: str) -> None:
-        """Stop waiting for an answer and tell the peer, as far as it can be told."""
         line = self._peer.cancel(id, reason)
         if line is not None and self._dead is None:
             try:
@@ -258,84 +204,29 @@ class Duplex:
             except TransportError:
                 return  # the peer does not read: it cannot be told
 
-    # Deadlines...
-
-    def _time_out(self, id: int, pending: Pending, now: float) -> None:
-        """End a call at its deadline, and tell the peer."""
-        deadline = pending.deadline
-        assert deadline is not None
-        self._give_up(id, "timeout")
-        if not pending.future.done():
-            pending.future.set_exception(
-                deadline.error(pending.method, now, self._silence_detail())
-            )
-
-    def _silence_detail(self) -> str | None:
-        """Say what else is known of a peer that does not answer."""
-        stats = self._peer.stats
-        if stats.noise_lines:
-            return (
-                f"{stats.noise} line(s) it wrote were no protocol messages, "
-                f"first: {stats.noise_lines[0]!r}"
-            )
-        return None
-
     # What the peer tells (`protocol.peer.Owner`)...
-
-    def answered(self, call: Pending, result: dict[str, Any]) -> None:
-        """Wake the caller with the result."""
-        if call.holds:
-            self._timeouts.release(call)
-        if not call.future.done():
-            call.future.set_result(result)
-
-    def failed(self, call: Pending, error: MCPError) -> None:
-        """Wake the caller with the error."""
-        self._timeouts.release(call)
-        if not call.future.done():
-            call.future.set_exception(error)
 
     def notified(
         self, method: str, params: dict[str, Any] | None, call: Pending | None
     ) -> None:
         """Hand a notification to its call, or else to the `Inbound`."""
-        if call is not None:
-            if self.reset_on_progress and call.deadline is not None:
-                call.deadline.extend(self._loop.time())
-            if call.on_notification is not None:
-                call.on_notification(method, params)
-                return
-        handle = call.handle if call is not None else None
-        self._inbound.notification(method, params, handle)
+        if call is None:
+            self._inbound.notification(method, params, None)
+        elif not self._progressed(method, params, call):
+            self._inbound.notification(method, params, call.handle)
 
     def requested(
         self, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
         """Hand a request of the peer's on, with the function that answers it."""
         is_client = self._peer.role == "client"
-        if is_client and method != "ping" and not self._admit(id):
+        if is_client and method != "ping" and not self._admit():
+            self._reply(id, too_many_questions())
             return
         self._inbound.request(id, method, params, partial(self._reply, id), None)
         if is_client and id in self._peer.unanswered:
             # Nothing on the stream says which call the request belongs to.
-            self._timeouts.hold(id, self._peer.outstanding.values())
-
-    def _admit(self, id: RequestId) -> bool:
-        """Tell whether a request of the server is answered, and end spent calls."""
-        limit = self._limits.questions
-        calls = {call: call_id for call_id, call in self._peer.outstanding.items()}
-        spent, is_admitted = admit_request(calls, limit)
-        for call in spent:
-            self._give_up(calls[call], TOO_MANY)
-            self.failed(call, TooManyQuestions(call.method, limit=limit))
-        if not is_admitted:
-            self._reply(id, too_many_questions())
-        return is_admitted
-
-    def withdrawn(self, id: RequestId) -> None:
-        """Tell that the peer gave up a request."""
-        self._timeouts.resume(id)
-        self._inbound.cancelled(id)
+            self._timeouts.hold(id, self._calls.values())
 
     def transmit(self, data: bytes) -> None:
         """Send what the peer has to say by itself."""
@@ -367,22 +258,13 @@ class Duplex:
         if self._trace is not None:
             for line in data.splitlines():
                 self._trace("send", line)
-        unwritten = self._queued - self._written
-        size = len(data)
-        if unwritten and unwritten + size > self._limits.unwritten:
-            self._recount()
-            unwritten = self._queued - self._written
-        if unwritten and unwritten + size > self._limits.unwritten:
-            raise TransportError(
-                f"the peer does not read: {unwritten} bytes are unwritten "
-                f"(Limits.unwritten is {self._limits.unwritten})",
-                target=self.target,
-            )
-        self._queued += size
-        peer = self._peer
+        queued = self._queued + len(data)
+        if queued - self._written > self._limits.unwritten:
+            self._check_unwritten(len(data))
+        self._queued = queued
         if self._gathered or self._is_reading:
             self._gathered.append(data)
-        elif len(peer.outstanding) > 1 or peer.unanswered:
+        elif len(self._calls) > 1 or self._peer.unanswered:
             self._gathered.append(data)
             self._loop.call_soon(self._turn_ended)
         else:
@@ -390,11 +272,23 @@ class Duplex:
             if self._trace is not None:
                 self._tell_written()
 
+    def _check_unwritten(self, size: int) -> None:
+        """Refuse to queue so much more for a peer that does not read."""
+        limit = self._limits.unwritten
+        self._recount()
+        unwritten = self._queued - self._written
+        if unwritten and unwritten + size > limit:
+            raise TransportError(
+                f"the peer does not read: {unwritten} bytes are unwritten "
+                f"(Limits.unwritten is {limit})",
+                target=self.target,
+            )
+
     def _turn_ended(self) -> None:
-        """Write what was gathered; called by the loop."""
         self._flush()
 
     def _flush(self) -> None:
+        """Write what was gathered."""
         gathered = self._gathered
         if not gathered or self._dead is not None:
             return
@@ -412,7 +306,7 @@ class Duplex:
         """Bring `_written` up to date, where writing does not do that by itself."""
 
     def _writing_done(self) -> None:
-        """Take note that nothing waits any more; subclasses that queue call this."""
+        """Tell that nothing waits any more; subclasses that queue call this."""
         if self._trace is not None:
             self._tell_written()
 
@@ -452,68 +346,19 @@ class Duplex:
 
     # The end...
 
-    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
-        """End every call; each gets an error of its own, none waits on."""
-        if self._dead is not None:
-            return
-        error.__cause__ = cause
+    def _end_calls(self) -> list[Pending]:
         calls = self._peer.end()
-        self._dead = error
-        written = self._written
         self._gathered.clear()
-        self._timeouts.stop()
-        for call in calls:
-            # It may be made again, within the same deadline.
-            self._timeouts.release(call)
-            if not call.future.done():
-                # A line needs all its bytes but the newline to be understood.
-                own = self._closed_error(sent=written >= call.end - 1)
-                own.__cause__ = cause
-                call.future.set_exception(own)
-        if not self._closed_by_us:
-            self._inbound.lost(error)
+        return calls
 
-    def _closed_error(
-        self, *, sent: bool = True, cause: BaseException | None = None
-    ) -> ConnectionClosed:
-        """Build the error for one call; subclasses add what they know."""
-        why = "closed by this side" if self._closed_by_us else "the peer closed it"
-        if cause is not None:
-            why = str(cause)
-        elif self._dead is not None and not self._closed_by_us:
-            why = str(self._dead.args[0])
-            return ConnectionClosed(why, target=self.target, sent=sent)
-        where = f" to {self.target}" if self.target else ""
-        return ConnectionClosed(
-            f"the connection{where} is closed: {why}", target=self.target, sent=sent
-        )
-
-    def give_up(self, error: TransportError) -> None:
-        """Take the connection for lost, though it has not ended by itself."""
-        self._lose(error)
+    def _was_sent(self, call: Pending) -> bool:
+        # A line needs all its bytes but the newline to be understood.
+        return self._written >= call.end - 1
 
     async def aclose(self) -> None:
         """Close the channel; calls still open fail with `ConnectionClosed`."""
-        self._closed_by_us = True
         self._flush()
-        self._lose(self._closed_error())
-
-    def forked(self) -> None:
-        """Refuse every use: this process was forked off the one that connected."""
-        self._is_forked = True
-        self._closed_by_us = True
-        if self._dead is None:
-            self._dead = TransportError("left to the parent", target=self.target)
-
-    def abandon(self) -> None:
-        """Let go of the connection now, from anywhere: a finaliser cannot wait."""
-        self._closed_by_us = self._is_abandoned = True
-        abandoned = TransportError("abandoned", target=self.target)
-        if not self._loop.is_closed():
-            self._lose(abandoned)  # for those who wait, maybe in other threads
-        elif self._dead is None:
-            self._dead = abandoned
-        self._timeouts.stop()
+        await super().aclose()
 
 
 # Pipes...
@@ -538,13 +383,12 @@ class PipeDuplex(Duplex):
         super().__init__(inbound, **options)
         self._read_fd = read_fd
         self._write_fd = write_fd
-        self._unwritten: deque[memoryview] = deque()
-        self._shared = bytearray()  # comes after `_unwritten`; empty while that is
+        self._unwritten: deque[bytes | memoryview] = deque()
         self._write_failed = False
         self._start_reading()
 
     def _start_reading(self) -> None:
-        """Make both ends non-blocking and hear of what comes."""
+        """Make both ends non-blocking and watch what comes."""
         os.set_blocking(self._read_fd, False)
         os.set_blocking(self._write_fd, False)
         self._loop.add_reader(self._read_fd, self._readable)
@@ -566,11 +410,10 @@ class PipeDuplex(Duplex):
 
     def _write(self, data: bytes) -> None:
         if self._unwritten:
-            if len(data) <= SHARED_BYTES:
-                self._shared += data
-            else:
-                self._seal()
-                self._unwritten.append(memoryview(data))
+            # A short text of orjson's keeps 4 KiB, and a peer that asks much and reads
+            # nothing chooses how many there are: a copy keeps its bytes alone.
+            is_short = len(data) < ORJSON_BYTES
+            self._unwritten.append(bytes(memoryview(data)) if is_short else data)
             return
         if self._write_failed:
             return
@@ -586,33 +429,24 @@ class PipeDuplex(Duplex):
             self._unwritten.append(memoryview(data)[count:])
             self._writing_waits()
 
-    def _seal(self) -> None:
-        """Put the lines that wait together in line with the rest."""
-        if self._shared:
-            self._unwritten.append(memoryview(self._shared))
-            self._shared = bytearray()
-
     def _writable(self) -> None:
         unwritten = self._unwritten
         try:
-            while unwritten:
-                data = unwritten[0]
-                count = os.write(self._write_fd, data[:WRITE_BYTES])
-                self._written += count
-                if count == len(data):
-                    unwritten.popleft()
-                    if not unwritten:
-                        self._seal()
-                else:
-                    unwritten[0] = data[count:]
-                    if count < WRITE_BYTES:
-                        return
+            count = os.writev(self._write_fd, list(islice(unwritten, WRITEV_BUFFERS)))
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
             self._write_broke(error)
             return
-        self._writing_done()
+        self._written += count
+        while count:
+            first = unwritten[0]
+            if count < len(first):
+                unwritten[0] = memoryview(first)[count:]
+                return
+            count -= len(unwritten.popleft())
+        if not unwritten:
+            self._writing_done()
 
     def _writing_waits(self) -> None:
         """The operating system takes no more for now."""
@@ -625,19 +459,14 @@ class PipeDuplex(Duplex):
     def _write_broke(self, error: OSError) -> None:
         """Stop writing; what the peer wrote before it went may still be read."""
         self._write_failed = True
-        if self._unwritten:
-            self._forget_unwritten()
-            self._loop.remove_writer(self._write_fd)
+        self._loop.remove_writer(self._write_fd)
+        self._unwritten.clear()
         self._loop.call_later(
             LAST_WORDS_S,
             self._stream_ended,
             f"the peer closed its input: {error.strerror}",
             error,
         )
-
-    def _forget_unwritten(self) -> None:
-        self._unwritten.clear()
-        self._shared = bytearray()
 
     def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
         """Nothing more will come; a subclass may know why."""
@@ -652,7 +481,7 @@ class PipeDuplex(Duplex):
 
     def _stop_writing(self) -> None:
         if self._write_fd >= 0:
-            self._forget_unwritten()
+            self._unwritten.clear()
             forget_descriptor(self._loop, self._write_fd)
             os.close(self._write_fd)
             self._write_fd = -1
@@ -661,7 +490,7 @@ class PipeDuplex(Duplex):
     def forked(self) -> None:
         """Close our copies and leave the loop alone: its epoll is the parent's too."""
         super().forked()
-        self._forget_unwritten()
+        self._unwritten.clear()
         for fd in (self._read_fd, self._write_fd):
             if fd >= 0:
                 os.close(fd)

@@ -1,9 +1,8 @@
 """Client and server in one process, through the same bytes as any other transport.
 
 Each side is a `Duplex`. Its lines are handed to the other in the loop's next turn, so
-neither is ever called from inside its own call. What a side sends while it processes a
-message is handed over when it has processed that, so a call that is answered at once
-takes two turns: one to reach the server, and one to wake the caller.
+neither is ever called from inside its own call. What a side answers at once is handed
+over at once, so such a call takes two turns.
 """
 
 from __future__ import annotations
@@ -39,52 +38,40 @@ class MemoryChannel(Duplex):
     def __init__(self, inbound: Inbound, **options: Any) -> None:
         super().__init__(inbound, **options)
         self._leaving: list[bytes] = []  # what is on its way to the other end
-        self._takes_in = False
+        self._is_delivering = False
 
     def _write(self, data: bytes) -> None:
         self._written += len(data)
-        other = self._other
-        if other is None:
-            return
-        leaving = self._leaving
-        leaving.append(data)
-        if not self._takes_in and len(leaving) == 1:
-            self._loop.call_soon(self._pass_on, other)
+        if self._other is not None:
+            self._leaving.append(data)
+            if len(self._leaving) == 1 and not self._is_delivering:
+                self._loop.call_soon(self._pass_on, self._other.deliver)
 
     def _turn_ended(self) -> None:
-        if self._other is not None:
-            self._pass_on(self._other)
-        else:
-            self._flush()  # to what has taken the other end's place
+        self._is_delivering = True
+        self._flush()
+        self._is_delivering = False
+        if self._leaving and self._other is not None:
+            self._pass_on(self._other.deliver)
 
-    def _pass_on(self, other: MemoryChannel) -> None:
-        """Let the other end take in all that was said so far; in a turn of its own."""
-        if self._gathered:
-            self._flush()
+    def _pass_on(self, deliver: Callable[[bytes], None]) -> None:
         if self._leaving:
-            other.deliver(self._take_leaving())
-
-    def _take_leaving(self) -> bytes:
-        leaving = self._leaving
-        data = leaving[0] if len(leaving) == 1 else b"".join(leaving)
-        leaving.clear()
-        return data
+            data = b"".join(self._leaving)
+            self._leaving.clear()
+            deliver(data)
 
     def deliver(self, data: bytes) -> None:
         """Take in what the other end wrote, and let it have what we say to that.
 
-        Comes from the loop and not out of anybody's call. What the other end says to
-        what it gets now waits for the next turn, so that this ends.
+        What the other end says to what it gets now waits for the next turn.
         """
-        other = self._other
-        self._takes_in = True
+        self._is_delivering = True
         try:
-            if self._dead is None:
-                self.receive(data)
+            self.take(data)
         finally:
-            self._takes_in = False
-            if self._leaving and other is not None:
-                other.take(self._take_leaving())
+            self._is_delivering = False
+            if self._leaving and self._other is not None:
+                self._pass_on(self._other.take)
 
     def take(self, data: bytes) -> None:
         """Take in what the other end wrote."""

@@ -7,7 +7,7 @@ import sys
 import uvloop
 
 from mcpwire import Context, Server
-from mcpwire.server.http.serving import serve_http
+from mcpwire.server.http.uvicorn import serve_http
 
 server = Server("loops", "1")
 

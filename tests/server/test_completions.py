@@ -9,7 +9,7 @@ from by_hand import CLIENT_KEY, Hand, modern
 from single import code, error, in_session, over_http, result, sees
 
 from mcpwire import types
-from mcpwire.server.auth.challenges import ScopeRequired
+from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.authoring.injection import Depends
 from mcpwire.server.context import Context
 from mcpwire.server.server import Server

@@ -9,7 +9,7 @@ from single import answer, code, error, in_session, over_http, result, sees
 
 import mcpwire
 from mcpwire import types
-from mcpwire.server.auth.challenges import ScopeRequired
+from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.authoring.results import Audio, File, Image
 from mcpwire.server.context import Context
 from mcpwire.server.server import Server

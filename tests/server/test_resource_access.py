@@ -6,7 +6,7 @@ import pytest
 from by_hand import CLIENT_KEY, Hand, modern, request
 from single import code, contents, in_session, over_http, reading, result, sees
 
-from mcpwire.server.auth.challenges import ScopeRequired
+from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.server import Server
 
 pytestmark = pytest.mark.anyio

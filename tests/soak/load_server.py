@@ -15,7 +15,7 @@ import sys
 import threading
 
 import mcpwire
-from mcpwire.server.http.sessions.session import HttpSession
+from mcpwire.server.http.sessions import HttpSession
 
 server = mcpwire.Server("load", "1")
 

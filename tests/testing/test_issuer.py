@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 import mcpwire
-from mcpwire.server.auth.verifiers import InvalidToken
-from mcpwire.server.http.serving import serve_http
+from mcpwire.server.auth.resource_server import InvalidToken
+from mcpwire.server.http.uvicorn import serve_http
 from mcpwire.testing import AsgiTransport, Issuer
 
 pytestmark = pytest.mark.anyio

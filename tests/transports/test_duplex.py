@@ -17,9 +17,8 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import Limits
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.transports.base import CallHandle
+from mcpwire.transports.base import CallHandle, Pending, Timeouts
 from mcpwire.transports.memory import memory_pair
-from mcpwire.transports.timeouts import Pending, Timeouts
 from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio

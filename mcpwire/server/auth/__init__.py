@@ -1,8 +1,7 @@
 """A server that wants tokens: an OAuth resource server (RFC 6750, RFC 9728).
 
-`resource` says what the server is and believes tokens, by the verifiers that it is
-given; `challenges` is how it says no; `principal` is who asks. Names are imported when
-they are first used.
+`resource_server` decides who may ask; `verifiers` tell whose a token is. Names are
+imported when they are first used.
 """
 
 from __future__ import annotations
@@ -11,47 +10,23 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from mcpwire.server.auth.challenges import (
+    from mcpwire.server.auth.resource_server import (
         AuthenticationRefused,
         HttpRefusal,
+        InvalidToken,
+        Principal,
+        ResourceServer,
         ScopeRequired,
+        Verifier,
         check_scopes,
+        safe_headers,
     )
-    from mcpwire.server.auth.credentials import safe_headers
-    from mcpwire.server.auth.introspection import IntrospectionVerifier
-    from mcpwire.server.auth.jwt import JwtVerifier
-    from mcpwire.server.auth.principal import Principal
-    from mcpwire.server.auth.resource import ResourceServer
     from mcpwire.server.auth.verifiers import (
         ApiKeys,
-        InvalidToken,
+        IntrospectionVerifier,
+        JwtVerifier,
         StaticTokens,
-        Verifier,
     )
-
-_EXPORTS: Final = {
-    "mcpwire.server.auth.credentials": ("safe_headers",),
-    "mcpwire.server.auth.challenges": (
-        "AuthenticationRefused",
-        "HttpRefusal",
-        "ScopeRequired",
-        "check_scopes",
-    ),
-    "mcpwire.server.auth.introspection": ("IntrospectionVerifier",),
-    "mcpwire.server.auth.jwt": ("JwtVerifier",),
-    "mcpwire.server.auth.principal": ("Principal",),
-    "mcpwire.server.auth.resource": ("ResourceServer",),
-    "mcpwire.server.auth.verifiers": (
-        "ApiKeys",
-        "InvalidToken",
-        "StaticTokens",
-        "Verifier",
-    ),
-}
-
-_MODULE_OF: Final = {
-    name: module for module, names in _EXPORTS.items() for name in names
-}
 
 __all__ = [
     "ApiKeys",
@@ -69,13 +44,15 @@ __all__ = [
     "safe_headers",
 ]
 
+_VERIFIERS: Final = {"ApiKeys", "IntrospectionVerifier", "JwtVerifier", "StaticTokens"}
+
 
 def __getattr__(name: str) -> Any:
     """Import a public name with its first use."""
-    module = _MODULE_OF.get(name)
-    if module is None:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
+    module = "verifiers" if name in _VERIFIERS else "resource_server"
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value
 

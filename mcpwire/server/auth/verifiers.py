@@ -3,46 +3,103 @@
 A verifier is asked who a token is of. It answers with a `Principal`, says that it does
 not believe it, or that it cannot tell now; what a token must be for, and which scopes
 it needs, is not for it to judge: a `ResourceServer` does.
+
+Remembers what was found out of tokens a moment ago, and none of the tokens.
+
+The keys of an issuer: given, or fetched from it and kept (RFC 7517, RFC 8414).
+
+An issuer changes its keys, and signs with a new one before it says so to anybody. So a
+key that is not known is a reason to ask again, and since anybody can name one that
+nobody knows, not often.
+
+Tokens that say themselves who they are of: JWTs, signed by their issuer (RFC 9068).
+
+Which algorithms are taken is decided here and never by the token (RFC 8725): none that
+signs nothing, and none by which everybody who can check can sign, unless that is what
+was asked for with a secret.
+
+Tokens that say nothing themselves: their issuer is asked (RFC 7662).
+
+What it said is remembered for a moment, a yes longer than a no; a token that is taken
+back is good for at most so long. Bad tokens hold up no good ones: both are remembered
+apart, and the questions that are open at once are divided by client address.
 """
 
 from __future__ import annotations
 
-import hmac
-import secrets
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+import asyncio
+import logging
+import time
+from hashlib import sha256
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
+from mcpwire.auth.discovery import server_metadata_urls
+from mcpwire.auth.errors import AuthTemporarilyUnavailable, DiscoveryError, TokenError
+from mcpwire.auth.jwt import (
+    CHECKED_ALGORITHMS,
+    SHARED_ALGORITHMS,
+    check_crypto,
+    import_checking_jwk,
+    import_checking_pem,
+    import_secret,
+    is_signed,
+)
+from mcpwire.auth.records import Identity, ServerMetadata
+from mcpwire.auth.resource_server import (
+    ClaimsError,
+    UnsoundToken,
+    check_times,
+    read_claims,
+    read_part,
+    read_signed,
+)
+from mcpwire.auth.steps import Fetch, check_available, read_object
+from mcpwire.auth.tokens import authenticate
 from mcpwire.errors import AuthError
-from mcpwire.server.auth.credentials import is_bearer_token, is_key
-from mcpwire.server.auth.principal import Principal
+from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.server.auth.resource_server import (
+    LONGEST_LEEWAY_S,
+    InvalidToken,
+    OwnTokens,
+    Principal,
+    TokenOwner,
+    client_address,
+)
+from mcpwire.server.fair_pool import FairPool
 from mcpwire.wire.headers import is_token
+from mcpwire.wire.urls import network_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from mcpwire.auth.jwt import CheckingKey
+    from mcpwire.auth.records import ClientAuth
+    from mcpwire.auth.resource_server import SignedToken
     from mcpwire.transports.http.target import Http
+    from mcpwire.transports.oauth.fetch import Fetcher
+
 
 __all__ = [
-    "LONGEST_LEEWAY_S",
+    "MOST",
     "ApiKeys",
-    "InvalidToken",
-    "OwnTokens",
+    "GivenKeys",
+    "IntrospectionVerifier",
+    "IssuerKeys",
+    "JwtVerifier",
+    "Keys",
     "StaticTokens",
-    "Verifier",
+    "TtlCache",
     "check_leeway",
     "check_place",
+    "choose",
+    "read_keys",
 ]
-
-LONGEST_LEEWAY_S: Final = 300.0
-"""By how much clocks may differ where somebody looks after them at all. Past it a token
-is over, whatever its verifier says."""
 
 
 def check_place(place: str | Http, what: str) -> Http:
-    """Return where something of an issuer's is.
-
-    Raises:
-        ValueError: Whoever is between could say in the issuer's name who comes in.
-    """
+    """Return where something of an issuer's is."""
     from mcpwire.transports.http.target import Http
 
     found = Http(place) if isinstance(place, str) else place
@@ -55,87 +112,12 @@ def check_place(place: str | Http, what: str) -> Http:
 
 
 def check_leeway(leeway: float) -> float:
-    """Return a leeway.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Return a leeway."""
     if not 0 <= leeway <= LONGEST_LEEWAY_S:
         raise ValueError(
             f"leeway must be 0 to {LONGEST_LEEWAY_S:g} seconds, got {leeway!r}"
         )
     return leeway
-
-
-class InvalidToken(AuthError):
-    """A verifier does not believe a token. The reason is for the log alone."""
-
-
-class Verifier(Protocol):
-    """Tells who a token is of."""
-
-    async def verify(self, token: str) -> Principal:
-        """Return who the token is of.
-
-        It must be good now. `Principal.audience` must say whom it is for: without the
-        server's own name in it nobody is let in.
-
-        Raises:
-            InvalidToken: It is not believed; the next verifier is asked.
-            AuthError: Nobody can tell now.
-        """
-        ...
-
-
-Owner: TypeAlias = "Principal | Mapping[str, Any] | str"
-"""Who a token is given to: a principal, its attributes, or its subject alone."""
-
-
-class OwnTokens:
-    """Tokens that are given out by whoever runs the server, for it and nobody else.
-
-    So they need no audience. None of them is kept: only what tells it again, with a key
-    that is new in each process, which also makes how long a look takes say nothing.
-
-    Args:
-        owners: Whom each token is given to.
-    """
-
-    header: str | None = None
-    """The field of its own in which a token stands; ``None``: ``Authorization``."""
-
-    def __init__(self, owners: Mapping[str, Owner]) -> None:
-        """Take the tokens.
-
-        Raises:
-            ValueError: A token could never be sent, or nobody is named.
-        """
-        self._key = secrets.token_bytes(32)
-        is_sendable = is_bearer_token if self.header is None else is_key
-        if not all(map(is_sendable, owners)):
-            raise ValueError("a token must be short visible ASCII as RFC 6750 has it")
-        self._owners = {
-            self._digest(token): _principal(owner) for token, owner in owners.items()
-        }
-
-    def __repr__(self) -> str:
-        """Show nothing of the tokens."""
-        return f"<{type(self).__name__}: {len(self._owners)}>"
-
-    async def verify(self, token: str) -> Principal:
-        """Return who the token was given to.
-
-        Raises:
-            InvalidToken: Nobody.
-        """
-        owner = self._owners.get(self._digest(token))
-        if owner is None:
-            raise InvalidToken("it is not in the list")
-        return owner
-
-    def _digest(self, token: str) -> bytes:
-        text = token.encode("utf-8", "surrogatepass")
-        return hmac.digest(self._key, text, "sha256")
 
 
 class StaticTokens(OwnTokens):
@@ -157,7 +139,7 @@ class ApiKeys(OwnTokens):
     """
 
     def __init__(
-        self, owners: Mapping[str, Owner], *, header: str | None = None
+        self, owners: Mapping[str, TokenOwner], *, header: str | None = None
     ) -> None:
         """Take the keys.
 
@@ -171,12 +153,599 @@ class ApiKeys(OwnTokens):
         super().__init__(owners)
 
 
-def _principal(owner: Owner) -> Principal:
-    if isinstance(owner, str):
-        found = Principal(subject=owner)
-    else:
-        found = owner if isinstance(owner, Principal) else Principal(**owner)
-    if not (found.subject or found.client_id):
-        # Two without a name would be one.
-        raise ValueError("each token needs a subject or a client id that it is of")
+T = TypeVar("T")
+
+MOST: Final = 10_000
+"""How many tokens are remembered: as many as there are users at once, roughly."""
+
+
+class TtlCache(Generic[T]):
+    """Values by token, each until its time; over the bound the oldest goes."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._values: dict[bytes, tuple[T, float]] = {}
+        self._most = most
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, token: str, now: float) -> T | None:
+        """Return what is known of a token; ``None``: nothing, or no more."""
+        found = self._values.get(_digest(token))
+        return found[0] if found is not None and now < found[1] else None
+
+    def put(self, token: str, value: T, until: float) -> None:
+        """Remember something of a token."""
+        digest = _digest(token)
+        self._values.pop(digest, None)
+        if len(self._values) >= self._most:
+            del self._values[next(iter(self._values))]
+        self._values[digest] = value, until
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._values.clear()
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+logger = logging.getLogger("mcpwire.server.auth")
+
+_KEYS: Final = "the keys of the issuer"
+_METADATA: Final = "the metadata of the issuer"
+
+FRESH_S: Final = 3_600.0
+"""How old keys may become before they are asked for again."""
+
+STALE_S: Final = 86_400.0
+"""How old they may become where the issuer does not answer."""
+
+PAUSE_S: Final = 30.0
+"""How long nobody is asked again for a key that is not known; also how long an issuer
+that does not answer is left alone."""
+
+MOST_KEYS: Final = 100
+_TRIED_MAX: Final = 4
+"""How many keys a token is tried with that names none: while one key takes the place of
+another there are two of a kind."""
+
+
+def read_keys(document: Mapping[str, Any]) -> tuple[CheckingKey, ...]:
+    """Return the keys of a JWK set that signatures can be checked with.
+
+    RFC 7517 section 5: what is not understood is passed over.
+    """
+    listed = document.get("keys")
+    if not isinstance(listed, list):
+        raise DiscoveryError("a JWK set must have a list of keys")
+    found: list[CheckingKey] = []
+    for jwk in listed[:MOST_KEYS]:
+        if not isinstance(jwk, dict):
+            continue
+        try:
+            found.append(import_checking_jwk(jwk))
+        except ValueError as error:
+            logger.debug("%s: one is passed over: %s", _KEYS, error)
+    return tuple(found)
+
+
+def choose(
+    keys: Sequence[CheckingKey], kid: str | None, algorithm: str
+) -> list[CheckingKey]:
+    """Return the keys that a token may be signed with."""
+    kind = CHECKED_ALGORITHMS.get(algorithm) or SHARED_ALGORITHMS[algorithm]
+    found = [
+        key
+        for key in keys
+        if key.kind == kind
+        and key.algorithm in {None, algorithm}
+        and (kid is None or key.kid in {None, kid})
+    ]
+    return found[:_TRIED_MAX]
+
+
+class Keys(Protocol):
+    """Where the keys of an issuer come from."""
+
+    generation: int
+    """Counts how often the keys have changed."""
+
+    async def find(
+        self, kid: str | None, algorithm: str, now: float
+    ) -> list[CheckingKey]:
+        """Return the keys that a token may be signed with."""
+        ...
+
+    async def renew(self, now: float) -> bool:
+        """Look for newer keys; tell whether there are."""
+        ...
+
+
+class GivenKeys:
+    """Keys that never change."""
+
+    def __init__(self, keys: Sequence[CheckingKey]) -> None:
+        self._keys = tuple(keys)
+        self.generation = 0
+
+    async def find(
+        self, kid: str | None, algorithm: str, now: float
+    ) -> list[CheckingKey]:
+        """Return the keys that a token may be signed with."""
+        return choose(self._keys, None if len(self._keys) == 1 else kid, algorithm)
+
+    async def renew(self, now: float) -> bool:
+        """Tell that there are no newer keys."""
+        return False
+
+
+class IssuerKeys:
+    """Keys that an issuer publishes."""
+
+    def __init__(
+        self,
+        issuer: str,
+        place: Http | None,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        fetch: Callable[[Fetch], Any] | None = None,
+    ) -> None:
+        self.generation = 0
+        self._issuer = issuer
+        self._place = place
+        self._url = None if place is None else place.parsed.unmasked
+        self._limits = limits
+        self._fetch = fetch
+        self._fetcher: Fetcher | None = None
+        self._keys: tuple[CheckingKey, ...] = ()
+        self._published: Any = None
+        self._fetched_at = self._asked_at = -inf
+        self._locks: WeakKeyDictionary[Any, asyncio.Lock] = WeakKeyDictionary()
+
+    async def find(
+        self, kid: str | None, algorithm: str, now: float
+    ) -> list[CheckingKey]:
+        """Return the keys that a token may be signed with."""
+        if not self._is_fresh(now) and not (
+            # One request waits for newer keys, the others go on with those of before.
+            self._is_usable(now) and self._lock().locked()
+        ):
+            async with self._lock():
+                # Somebody else may have asked while this one waited.
+                if not self._is_fresh(now):
+                    await self._refresh(now)
+        return choose(self._keys, kid, algorithm)
+
+    async def renew(self, now: float) -> bool:
+        """Ask for newer keys, if nobody has just now; tell whether there are."""
+        generation = self.generation
+        async with self._lock():
+            if not self._was_asked(now):
+                await self._refresh(now)
+        return self.generation != generation
+
+    def _is_fresh(self, now: float) -> bool:
+        """Tell whether what is known will do."""
+        if self._is_usable(now):
+            return self._was_asked(now) or now - self._fetched_at < FRESH_S
+        if self._was_asked(now):
+            raise AuthTemporarilyUnavailable(
+                f"{_KEYS} are not known", retry_after=PAUSE_S
+            )
+        return False
+
+    def _is_usable(self, now: float) -> bool:
+        return self._keys != () and now - self._fetched_at < STALE_S
+
+    def _was_asked(self, now: float) -> bool:
+        return now - self._asked_at < PAUSE_S
+
+    def _lock(self) -> asyncio.Lock:
+        # One verifier may serve several loops, one after the other or each in a thread.
+        return self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+
+    async def _refresh(self, now: float) -> None:
+        """Ask for the keys; where that fails, those of before are good for a while."""
+        try:
+            document = await self._ask(now)
+            keys = read_keys(document)
+        except AuthError as error:
+            self._asked_at = now
+            if self._place is None:
+                self._url = None  # the issuer may say another one by then
+            if not self._is_usable(now):
+                raise
+            logger.warning("%s: those of before are used: %s", _KEYS, error)
+            return
+        self._asked_at = self._fetched_at = now
+        if document["keys"] != self._published:
+            self._keys, self._published = keys, document["keys"]
+            self.generation += 1
+            logger.info("%s: there are %d new ones", _KEYS, len(keys))
+
+    async def _ask(self, now: float) -> Mapping[str, Any]:
+        if self._url is None:
+            self._url = await self._discover(now)
+        return await self._document(self._url, _KEYS, now)
+
+    async def _discover(self, now: float) -> str:
+        """Return where the issuer says that its keys are."""
+        refused: AuthError = DiscoveryError(f"{_METADATA} is nowhere")
+        for url in server_metadata_urls(self._issuer):
+            try:
+                document = await self._document(url, _METADATA, now)
+            except DiscoveryError as error:
+                refused = error
+                continue
+            # RFC 8414, 3.3: identical, or it must not be used.
+            if document.get("issuer") != self._issuer:
+                raise DiscoveryError(f"{_METADATA} is of another one")
+            place = document.get("jwks_uri")
+            if not isinstance(place, str):
+                raise DiscoveryError(f"{_METADATA} names no place of its keys")
+            return place
+        raise refused
+
+    async def _document(self, url: str, what: str, now: float) -> Mapping[str, Any]:
+        fetch = self._fetch or self._get_fetcher().fetch
+        answer = await fetch(Fetch(what, url))
+        check_available(answer, what, now)
+        if answer.status != 200:
+            raise DiscoveryError(f"{what}: HTTP {answer.status}")
+        document = read_object(answer.body)
+        if document is None:
+            raise DiscoveryError(f"{what}: no JSON object")
+        return document
+
+    def _get_fetcher(self) -> Fetcher:
+        if self._fetcher is None:
+            from mcpwire.transports.http.target import Http
+            from mcpwire.transports.oauth.fetch import Fetcher
+
+            self._fetcher = Fetcher(self._place or Http(self._issuer), self._limits)
+        return self._fetcher
+
+
+# RFC 9068, 2.1, and what most issuers say instead; RFC 7515, 4.1.9: with or without the
+# first half. A token that says to be something else, such as an ID-JAG, is that.
+_TYPES: Final = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
+
+REMEMBERED_S: Final = 60.0
+"""How long a signature is not checked again: that takes longer than most calls."""
+
+
+class JwtVerifier:
+    """Believes JWTs of one issuer.
+
+    Its keys are where `jwks_uri` says, or given as `jwks` or `key`, or else where the
+    metadata of the issuer says.
+
+    Args:
+        issuer: Who signs; the claim ``iss`` must be this, byte for byte.
+        jwks_uri: Where its keys are; an `Http` where that needs options of TLS or a
+            proxy.
+        jwks: Its keys as a JWK set.
+        key: Its only key: PEM as text, a JWK as a dict, or a shared secret as bytes.
+        algorithms: What it signs with; by default whatever its keys are for, and none
+            that works with a shared secret.
+        audience: Whom tokens must be for, beside what the server itself checks.
+        leeway: By how much clocks may differ, in seconds; at most five minutes.
+        clock: Gives the seconds since 1970.
+        limits: What fetching the keys may cost.
+
+    Raises:
+        ValueError: There is more than one source of keys, or a key cannot check what
+            the algorithms sign.
+        LocalProtocolError: joserfc is not installed.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        *,
+        jwks_uri: str | Http | None = None,
+        jwks: Mapping[str, Any] | None = None,
+        key: str | bytes | Mapping[str, Any] | None = None,
+        algorithms: Collection[str] | None = None,
+        audience: str | Collection[str] | None = None,
+        leeway: float = 30.0,
+        clock: Callable[[], float] = time.time,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        check_crypto()
+        if sum(source is not None for source in (jwks_uri, jwks, key)) > 1:
+            raise ValueError("keys come from one of jwks_uri, jwks and key")
+        self.issuer = issuer
+        self._algorithms = _check_algorithms(algorithms, is_secret=type(key) is bytes)
+        self._keys: Keys = (
+            IssuerKeys(issuer, _check_place(jwks_uri, issuer), limits=limits)
+            if jwks is None and key is None
+            else GivenKeys(read_keys(jwks) if jwks is not None else [_read_key(key)])
+        )
+        self._audience = _audience(audience)
+        self._leeway = check_leeway(leeway)
+        self._clock = clock
+        self._recent: TtlCache[Principal] = TtlCache()
+        self._generation = 0
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.issuer!r}>"
+
+    async def verify(self, token: str) -> Principal:
+        """Return who the token is of.
+
+        Raises:
+            InvalidToken: It is not signed by the issuer, or not good now.
+            AuthError: The issuer's keys cannot be had now.
+        """
+        now = self._clock()
+        if self._generation != self._keys.generation:
+            # Keys that are taken back take back what they have signed.
+            self._recent.clear()
+            self._generation = self._keys.generation
+        known = self._recent.get(token, now)
+        if known is not None:
+            return known
+        try:
+            found = await self._read(token, now)
+        except (UnsoundToken, ClaimsError) as error:
+            raise InvalidToken(str(error)) from None
+        until = (found.expires_at or now) + self._leeway
+        self._recent.put(token, found, min(until, now + REMEMBERED_S))
+        return found
+
+    async def _read(self, token: str, now: float) -> Principal:
+        parts = read_signed(token)
+        kind = parts.header.get("typ", "jwt")
+        if not isinstance(kind, str) or kind.lower() not in _TYPES:
+            raise UnsoundToken("it is of another type")
+        if parts.algorithm not in self._algorithms:
+            raise UnsoundToken("it is signed in a way that is not taken")
+        if not await self._is_signed(parts, now):
+            raise UnsoundToken("its signature is of none of the issuer's keys")
+        return self._believe(read_part(parts.payload, "payload"), now)
+
+    async def _is_signed(self, parts: SignedToken, now: float) -> bool:
+        if await self._fits(parts, now):
+            return True
+        # The issuer may have a new key.
+        return await self._keys.renew(now) and await self._fits(parts, now)
+
+    async def _fits(self, parts: SignedToken, now: float) -> bool:
+        keys = await self._keys.find(parts.kid, parts.algorithm, now)
+        return any(
+            is_signed(key, parts.algorithm, parts.signed, parts.signature)
+            for key in keys
+        )
+
+    def _believe(self, claims: Mapping[str, Any], now: float) -> Principal:
+        facts = read_claims(claims)
+        if facts.issuer != self.issuer:
+            raise ClaimsError("it is of another issuer")
+        if facts.expires_at is None:
+            raise ClaimsError("it never expires")
+        if not facts.audience:
+            raise ClaimsError("it is for nobody")
+        if self._audience is not None and not facts.audience & self._audience:
+            raise ClaimsError("it is for somebody else")
+        check_times(claims, now=now, leeway=self._leeway)
+        return Principal(
+            issuer=facts.issuer,
+            client_id=facts.client_id,
+            subject=facts.subject,
+            scopes=facts.scopes,
+            audience=facts.audience,
+            expires_at=facts.expires_at,
+            claims=claims,
+        )
+
+
+def _check_algorithms(
+    algorithms: Collection[str] | None, *, is_secret: bool
+) -> frozenset[str]:
+    possible = SHARED_ALGORITHMS if is_secret else CHECKED_ALGORITHMS
+    if algorithms is None:
+        return frozenset({"HS256"} if is_secret else possible)
+    # Both at once is how a public key becomes a secret that everybody knows.
+    named = [algorithms] if isinstance(algorithms, str) else algorithms
+    for name in named:
+        if name not in possible:
+            raise ValueError(
+                f"cannot check {name!r} with such a key: use {', '.join(possible)}"
+            )
+    if not named:
+        raise ValueError("at least one algorithm must be taken")
+    return frozenset(named)
+
+
+def _check_place(place: str | Http | None, issuer: str) -> Http | None:
+    if place is None:
+        check_place(issuer, "the issuer")
+        return None
+    return check_place(place, "the keys")
+
+
+def _read_key(key: str | bytes | Mapping[str, Any] | None) -> Any:
+    if isinstance(key, bytes):
+        return import_secret(key)
+    if isinstance(key, str):
+        return import_checking_pem(key)
+    assert key is not None, "the caller has looked"
+    return import_checking_jwk(key)
+
+
+def _audience(audience: str | Collection[str] | None) -> frozenset[str] | None:
+    if audience is None:
+        return None
+    found = frozenset([audience] if isinstance(audience, str) else audience)
+    if not found:
+        raise ValueError("tokens must be for somebody: an empty audience is nobody")
     return found
+
+
+_WHAT: Final = "the introspection endpoint"
+
+MOST_AT_ONCE: Final = 64
+"""How many questions are open at once on one loop: each bad token makes us ask, and the
+issuer is not to suffer for it."""
+
+
+class IntrospectionVerifier:
+    """Believes what an issuer says of a token when it is asked.
+
+    Args:
+        endpoint: Where to ask; an `Http` where that needs options of TLS or a proxy.
+        issuer: Who is asked; tokens are of this issuer.
+        client_id: Who asks.
+        client_secret: What proves that.
+        auth_method: How: ``client_secret_basic`` or ``client_secret_post``.
+        bearer: A token that proves it in their place.
+        remember: How long a yes is remembered at most, in seconds.
+        remember_no: How long a no is.
+        leeway: By how much clocks may differ, in seconds; at most five minutes.
+        clock: Gives the seconds since 1970.
+        limits: What an answer may cost.
+        fetch: Sends a question; for tests.
+
+    Raises:
+        ValueError: Nothing proves who asks, or secrets would travel unencrypted.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | Http,
+        *,
+        issuer: str,
+        client_id: str | None = None,
+        client_secret: str | None = None,
+        auth_method: ClientAuth = "client_secret_basic",
+        bearer: str | None = None,
+        remember: float = 60.0,
+        remember_no: float = 10.0,
+        leeway: float = 30.0,
+        clock: Callable[[], float] = time.time,
+        limits: Limits = DEFAULT_LIMITS,
+        fetch: Callable[[Fetch], Any] | None = None,
+    ) -> None:
+        has_client = client_id is not None and client_secret is not None
+        # RFC 7662, 2.1: otherwise anybody could try tokens there.
+        if has_client == (bearer is not None):
+            raise ValueError(
+                "who asks is proved by client_id and client_secret, or by bearer"
+            )
+        self._place = check_place(endpoint, _WHAT)
+        self.issuer = issuer
+        self._client = client_id, client_secret, auth_method
+        self._bearer = bearer
+        self._remember = remember
+        self._remember_no = remember_no
+        self._leeway = check_leeway(leeway)
+        self._clock = clock
+        self._limits = limits
+        self._fetch = fetch
+        self._fetcher: Fetcher | None = None
+        self._open: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, FairPool[asyncio.Timeout]
+        ] = WeakKeyDictionary()
+        self._believed: TtlCache[Principal] = TtlCache()
+        self._refused: TtlCache[str] = TtlCache()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at '{self._place.parsed}'>"
+
+    async def verify(self, token: str) -> Principal:
+        """Return who the token is of.
+
+        Raises:
+            InvalidToken: It is none of the issuer's, or not good now.
+            AuthError: The issuer cannot be asked now.
+        """
+        now = self._clock()
+        known = self._believed.get(token, now)
+        if known is not None:
+            return known
+        reason = self._refused.get(token, now)
+        if reason is None:
+            said = await self._ask(token, now)
+            try:
+                found = self._believe(said, now)
+            except ClaimsError as error:
+                reason = str(error)
+                self._refused.put(token, reason, now + self._remember_no)
+            else:
+                until = now + self._remember
+                if found.expires_at is not None:
+                    until = min(until, found.expires_at + self._leeway)
+                self._believed.put(token, found, until)
+                return found
+        raise InvalidToken(reason)
+
+    async def _ask(self, token: str, now: float) -> Mapping[str, Any]:
+        """Return what the issuer says of a token."""
+        pool = self._open.setdefault(asyncio.get_running_loop(), FairPool())
+        owner = network_of(client_address.get())
+        if len(pool) >= MOST_AT_ONCE:
+            oldest = pool.to_evict(owner)
+            if oldest is None or pool.owner(oldest) == owner:
+                raise AuthTemporarilyUnavailable(f"{_WHAT} is asked too much")
+            pool.discard(oldest)
+            oldest.reschedule(0.0)
+        evicted = asyncio.timeout(None)
+        pool.add(evicted, owner)
+        try:
+            async with evicted:
+                answer = await self._send(self._question(token))
+        except TimeoutError as error:
+            if not evicted.expired():
+                raise
+            raise AuthTemporarilyUnavailable(f"{_WHAT} is asked too much") from error
+        finally:
+            pool.discard(evicted)
+        check_available(answer, _WHAT, now)
+        said = read_object(answer.body)
+        if answer.status != 200 or said is None:
+            # Also where it does not believe us: nothing is known of the token.
+            raise TokenError(f"{_WHAT}: HTTP {answer.status}", status=answer.status)
+        return said
+
+    def _question(self, token: str) -> Fetch:
+        form = [("token", token), ("token_type_hint", "access_token")]
+        client_id, secret, method = self._client
+        if self._bearer is not None:
+            headers = [("authorization", f"Bearer {self._bearer}")]
+        else:
+            identity = Identity(
+                client_id or "", secret, issuer=self.issuer, auth_method=method
+            )
+            form, headers = authenticate(identity, ServerMetadata(self.issuer), form)
+        url = self._place.parsed.unmasked
+        return Fetch(_WHAT, url, form=tuple(form), headers=tuple(headers))
+
+    async def _send(self, question: Fetch) -> Any:
+        if self._fetch is not None:
+            return await self._fetch(question)
+        if self._fetcher is None:
+            from mcpwire.transports.oauth.fetch import Fetcher
+
+            self._fetcher = Fetcher(self._place, self._limits)
+        return await self._fetcher.fetch(question)
+
+    def _believe(self, said: Mapping[str, Any], now: float) -> Principal:
+        # RFC 7662, 2.2: true, and nothing that is merely like it.
+        if said.get("active") is not True:
+            raise ClaimsError("its issuer does not know it, or no more")
+        facts = read_claims(said)
+        if facts.issuer not in {None, self.issuer}:
+            raise ClaimsError("it is of another issuer")
+        check_times(said, now=now, leeway=self._leeway)
+        return Principal(
+            issuer=self.issuer,
+            client_id=facts.client_id,
+            subject=facts.subject,
+            scopes=facts.scopes,
+            audience=facts.audience,
+            expires_at=facts.expires_at,
+            claims=said,
+        )

@@ -1,25 +1,38 @@
-"""The ASGI application: what comes to which part of the server, and when it ends.
+"""The ASGI application: which part of the server answers a request, and when it ends.
 
 ::
 
     lifespan ─► start, drain                   optional: the first request starts, too
     http ──► health, ready
-        └──► Door: Host, Origin, CORS, who asks    a head like one before: who asks
+        └──► RequestGuard: Host, Origin, CORS, authentication
               └──► endpoint: POST ─► Stateless   what stands alone
                                   └► Sessions    what belongs to a session
                              GET, DELETE ─► Sessions
 
-In which order a POST is looked at stands in `protocol.request_validation`.
+    new ──first request, lifespan──► started ──drain──► draining ──► closed
+                                        ▲                              │
+                                        └────── a lifespan anew ───────┘
+
+In which order a POST is checked stands in `protocol.request_validation`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Final, Literal
+import logging
+import select
+import sys
+import time
+from enum import Enum, auto
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlsplit
 
-from mcpwire.errors import InternalError, InvalidRequest
+from mcpwire.errors import InternalError, InvalidRequest, RPCError
 from mcpwire.protocol.request_validation import (
     EVENT_STREAM,
+    OriginPolicy,
     UnreadableMessage,
     accepts,
     check_formats,
@@ -28,32 +41,54 @@ from mcpwire.protocol.request_validation import (
     read_json,
     read_message,
 )
-from mcpwire.server.http.access import Access, is_read
-from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
-from mcpwire.server.http.life import Life
-from mcpwire.server.http.places import Place, Places
-from mcpwire.server.http.receiving.accepted import Accepted, Head
-from mcpwire.server.http.security import Door
+from mcpwire.server.auth.resource_server import CREDENTIALS, client_address
+from mcpwire.server.dispatcher import HttpRefusal
+from mcpwire.server.http.exchange import (
+    ClientGone,
+    Exchange,
+    HttpProblem,
+    Timeouts,
+    UnreadAccount,
+)
 from mcpwire.server.http.stateless import RETRY_AFTER, SHUTTING_DOWN, Stateless
-from mcpwire.server.http.timers import Clocks
 from mcpwire.server.log_limit import LimitedLogger, place_of
 from mcpwire.versions import Era
+from mcpwire.wire.headers import is_field_value, is_token
+from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.jsonrpc import failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.dispatcher import Dispatcher
+    from mcpwire.server.http.event_store import EventStore
     from mcpwire.server.http.exchange import Receive, Scope, Send
-    from mcpwire.server.http.sessions.events import EventStore
+    from mcpwire.server.http.legacy_sse import LegacySse
+    from mcpwire.server.http.sessions import Sessions
     from mcpwire.wire.json import Json
 
-__all__ = ["AsgiApp"]
+__all__ = ["AsgiApp", "RequestGuard", "access_log_on_stderr"]
 
 logger = LimitedLogger("mcpwire")
 
 POST_ONLY: Final = (("allow", "POST"),)
 ALL_VERBS: Final = (("allow", "POST, GET, DELETE"),)
+
+END_GRACE_S: Final = 1.0
+"""How long what was cancelled may take to end, and its answer to be sent."""
+
+
+class Place(Enum):
+    """What is at a path."""
+
+    ENDPOINT = auto()
+    LEGACY_STREAM = auto()
+    LEGACY_MESSAGES = auto()
+    HEALTH = auto()
+    READY = auto()
+    METADATA = auto()
+    """The document of the resource server (RFC 9728)."""
 
 
 class AsgiApp:
@@ -63,7 +98,7 @@ class AsgiApp:
     the ASGI lifespan reaches it, it uses that.
 
     Args:
-        dispatcher: Who answers.
+        dispatcher: Answers the requests.
         path: Where the endpoint is. Where the application is mounted, it also answers
             at the mount's own path.
         allowed_hosts: The names that the server is asked by, such as
@@ -80,8 +115,8 @@ class AsgiApp:
         json_only: Whether calls that stand alone are never answered by a stream.
         legacy_sse: Whether the two endpoints of 2024-11-05 are there as well, at
             ``path/sse`` and ``path/messages``.
-        event_store: Keeps what was sent to sessions, so that streams can be gone on
-            with. ``None``: in memory, within bounds; ``False``: nowhere.
+        event_store: Keeps what was sent to sessions, so that streams can be resumed.
+            ``None``: in memory, within bounds; ``False``: nowhere.
         session_idle: How long a session may be idle, in seconds.
         max_sessions: How many there may be.
         retry: How long clients of a stream should wait before they come back.
@@ -94,7 +129,7 @@ class AsgiApp:
         limits: Bounds on what one client may cost.
 
     Raises:
-        ValueError: A path, a host or an origin is none.
+        ValueError: A path, a host or an origin is malformed.
     """
 
     def __init__(
@@ -122,24 +157,22 @@ class AsgiApp:
         self._dispatcher = dispatcher
         self._is_json_only = json_only
         limits = self.limits = dispatcher.limits
-        self._clocks = Clocks(
-            reading=limits.body_timeout,
-            upgrade=stream_after,
-            beat=heartbeat,
-            unread=limits.unwritten_total,
+        self._timeouts = Timeouts(
+            body=limits.body_timeout, stream_after=stream_after, heartbeat=heartbeat
         )
-        self._door = Door(
+        self._unread = UnreadAccount(limits.unwritten_total)
+        self._guard = RequestGuard(
             hosts=allowed_hosts,
             origins=allowed_origins,
             cors=cors or False,
             auth=dispatcher.auth,
             bound=bound,
         )
-        self._accepted = Accepted()
         self._stateless = Stateless(dispatcher, is_json_only=json_only)
-        self._sessions = self._legacy = None
+        self._sessions: Sessions | None = None
+        self._legacy: LegacySse | None = None
         if any(r.era is Era.SESSION for r in dispatcher.revisions):
-            from mcpwire.server.http.sessions.table import Sessions
+            from mcpwire.server.http.sessions import Sessions
 
             self._sessions = Sessions(
                 dispatcher,
@@ -151,56 +184,53 @@ class AsgiApp:
                 ask_timeout=ask_timeout,
             )
         if legacy_sse:
-            from mcpwire.server.http.sessions.legacy import LegacySse
+            from mcpwire.server.http.legacy_sse import LegacySse
 
             self._legacy = LegacySse(dispatcher, maximum=max_sessions)
-        self._life = Life(
-            dispatcher,
-            self._stateless,
-            (self._sessions, self._legacy),
-            self._clocks,
-        )
-        self._places = Places(
-            path,
-            health=health,
-            ready=ready,
-            auth=dispatcher.auth,
-            life=self._life,
-            has_legacy=legacy_sse,
-        )
+        self._endpoint = path.rstrip("/") or "/"
+        self._places = _places(path, health, ready, has_legacy=legacy_sse)
+        auth = dispatcher.auth
+        self._metadata_paths = () if auth is None else auth.metadata_paths()
+        self._open: set[Exchange] = set()
+        self._settled: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._is_draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer what the web server brings: one request, or its lifespan."""
         if scope["type"] != "http":
             await self._serve_other(scope, receive, send)
-            return
-        headers = self._accepted.read(scope["headers"])
+        elif asyncio.current_task() is not None:
+            await self._serve_http(scope, receive, send)
+        else:
+            # Some web servers run it without a task, which time limits need.
+            serving = self._serve_http(scope, receive, send)
+            await asyncio.get_running_loop().create_task(serving)
+
+    async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(
-            scope, receive, send, self.limits, self._clocks, headers=headers
+            scope, receive, send, self.limits, self._timeouts, unread=self._unread
         )
-        access = Access() if is_read() else None
-        self._life.begin(exchange)
+        access = AccessRecord() if access_logger.isEnabledFor(logging.INFO) else None
+        self._open.add(exchange)
         try:
-            head = self._accepted.find(exchange)
-            if head is None:
-                head = await self._let_in(exchange)
-            elif head.extra or self._door.has_auth or not self._life.is_started:
-                await self._let_in_again(exchange, head)
-            if head is not None:
-                await self._post(exchange, head, access)
+            await self._serve(exchange, access)
         except ClientGone:
             pass
         except HttpProblem as problem:
             await _refuse(exchange, problem)
         except UnreadableMessage as problem:
-            await _refuse(exchange, HttpProblem(400, problem.error), problem.id)
+            await _refuse(exchange, HttpProblem(400, problem.error, id=problem.id))
         except Exception as raised:
-            # The text of an error that nobody foresaw may hold what is not for clients.
+            # The text of an unforeseen error may hold what is not for clients.
             logger.exception("a request could not be answered", kind=place_of(raised))
             error = InternalError("the server failed")
             await _refuse(exchange, HttpProblem(500, error))
         finally:
-            self._life.end(exchange)
+            self._open.discard(exchange)
+            if self._settled is not None and self._are_calls_done():
+                self._settled.set()
             if access is not None:
                 access.write(exchange)
 
@@ -208,7 +238,7 @@ class AsgiApp:
         """Take part in what is no request over HTTP."""
         kind = scope["type"]
         if kind == "lifespan":
-            await self._life.follow(receive, send)
+            await self._follow(receive, send)
         elif kind == "websocket":
             # MCP has no transport over WebSocket; closed unaccepted, it is a 403.
             await receive()
@@ -216,94 +246,86 @@ class AsgiApp:
         else:
             raise RuntimeError(f"unknown kind of ASGI scope: {kind!r}")
 
-    async def start(self) -> None:
-        """Start now, and not with the first request; also anew, after its end.
+    # One request...
 
-        Raises:
-            Exception: What the server's lifespan raised.
-        """
-        self._life.is_draining = False
-        await self._life.start()
-
-    async def drain(self, timeout: float = 10.0) -> None:
-        """Take nothing new, let what runs end, and end what stays open.
-
-        What is asked from then on is answered with 503, and those who ask come back.
-
-        Args:
-            timeout: How long calls may still take, in seconds; then they are cancelled.
-        """
-        await self._life.drain(timeout)
-
-    async def aclose(self) -> None:
-        """End everything that is open, now."""
-        await self._life.aclose()
-
-    async def _let_in_again(self, exchange: Exchange, head: Head) -> None:
-        """Let in a POST to the endpoint whose like was let in before.
-
-        Raises:
-            HttpProblem: Whoever asks may not, or not now.
-        """
-        exchange.extra = list(head.extra)
-        if not self._life.is_started and not self._life.is_draining:
-            await self._life.start()
-        await self._door.identify(exchange)
-
-    async def _let_in(self, exchange: Exchange) -> Head | None:
-        """Look at a request's head; ``None``: it was no POST, and is answered.
-
-        Raises:
-            HttpProblem: It is refused.
-        """
+    async def _serve(self, exchange: Exchange, access: AccessRecord | None) -> None:
+        """Check the head, and answer. Raises `HttpProblem` and others."""
         exchange.check_framing()
-        place = self._places.find(exchange)
-        if place is not Place.ENDPOINT and await self._places.show(place, exchange):
-            return None
-        door = self._door
-        door.check_origin(exchange)
+        place = self._find(exchange)
+        if place in {Place.HEALTH, Place.READY, Place.METADATA}:
+            await self._show(place, exchange)
+            return
+        guard = self._guard
+        guard.check_origin(exchange)
         if place is None:
-            raise self._places.missing(exchange)
-        if door.is_preflight(exchange):
-            await door.answer_preflight(exchange)
-            return None
+            root = exchange.scope.get("root_path") or ""
+            raise HttpProblem(
+                404,
+                "there is nothing at this path; "
+                f"the endpoint is {root}{self._endpoint}",
+            )
+        if guard.is_preflight(exchange):
+            await guard.answer_preflight(exchange)
+            return
         is_post = place is Place.ENDPOINT and exchange.verb == "POST"
-        if self._life.is_draining and not is_post:
-            raise _shutting_down()
-        if not self._life.is_started and not self._life.is_draining:
-            await self._life.start()
-        await door.identify(exchange)
+        if self._is_draining:
+            if not is_post:
+                raise _shutting_down()
+        elif self._loop is not asyncio.get_running_loop():
+            await self._start()
+        await guard.authenticate(exchange)
         if is_post:
-            return self._check_formats(exchange)
-        if place is not Place.ENDPOINT:
-            await self._serve_legacy(exchange, place)
+            await self._serve_post(exchange, access)
+        elif place is Place.ENDPOINT:
+            await self._serve_stream(exchange)
         else:
-            await self._other(exchange)
-        return None
+            await self._serve_legacy(exchange, place)
 
-    def _check_formats(self, exchange: Exchange) -> Head:
-        """Check the rest of the head of a POST to the endpoint, and remember all of it.
+    def _find(self, exchange: Exchange) -> Place | None:
+        """Return what is at the path of a request."""
+        path, root = exchange.path, exchange.scope.get("root_path") or ""
+        # Some servers leave the path of the mount in it.
+        if root and (path == root or path.startswith(f"{root}/")):
+            path = path[len(root) :]
+        place = self._places.get(path)
+        if place is None and exchange.path in self._metadata_paths:
+            return Place.METADATA
+        if place is None and path in {"", "/"} and root:
+            return Place.ENDPOINT
+        return place
 
-        Raises:
-            HttpProblem: It is refused.
-        """
+    async def _show(self, place: Place, exchange: Exchange) -> None:
+        """Answer with what shows nothing of any client."""
+        status = 200
+        if place is Place.HEALTH:
+            document: dict[str, Any] = {"status": "alive"}
+        elif place is Place.READY:
+            document = {"status": "draining" if self._is_draining else "ready"}
+            status = 503 if self._is_draining else 200
+        else:
+            assert self._dispatcher.auth is not None  # it gave the path
+            # RFC 9728, 3.1; clients in browsers read it from other origins.
+            exchange.extra.append((b"access-control-allow-origin", b"*"))
+            document = self._dispatcher.auth.metadata()
+        if exchange.verb not in {"GET", "HEAD"}:
+            raise HttpProblem(
+                405, "only GET is answered here", (("allow", "GET, HEAD"),)
+            )
+        await exchange.reply(status, document)
+
+    async def _serve_post(
+        self, exchange: Exchange, access: AccessRecord | None
+    ) -> None:
         refusal = check_formats(exchange.headers, is_json_only=self._is_json_only)
         if refusal is not None:
             raise HttpProblem(*refusal)
-        head = Head(tuple(exchange.extra), self._stands_alone(exchange))
-        self._accepted.remember(exchange, head)
-        return head
-
-    async def _post(
-        self, exchange: Exchange, head: Head, access: Access | None
-    ) -> None:
         value = read_json(await exchange.body(), exchange.limits.values)
         if access is not None:
             access.note(value)
         # What runs may wait for the client's answer, which is nothing new.
-        if self._life.is_draining and not _is_answer(value):
+        if self._is_draining and not _is_answer(value):
             raise _shutting_down()
-        if head.is_stateless or self._opens_alone(value):
+        if self._stands_alone(exchange) or self._opens_alone(value):
             await self._stateless.serve(exchange, read_message(value))
         else:
             assert self._sessions is not None  # what else could it be
@@ -317,8 +339,8 @@ class AsgiApp:
         """Tell whether the head alone says so."""
         return is_stateless(exchange.headers, self._dispatcher.revisions)
 
-    async def _other(self, exchange: Exchange) -> None:
-        """Answer what is no POST."""
+    async def _serve_stream(self, exchange: Exchange) -> None:
+        """Answer what is no POST at the endpoint."""
         sessions = self._sessions
         # 2026-07-28 streamable-http, "Earlier Streamable HTTP Revisions".
         if sessions is None or self._stands_alone(exchange):
@@ -336,7 +358,7 @@ class AsgiApp:
 
     async def _serve_legacy(self, exchange: Exchange, place: Place) -> None:
         """Answer at the endpoints of 2024-11-05."""
-        assert self._legacy is not None  # whose places these are
+        assert self._legacy is not None  # else the place is not there
         verb = "GET" if place is Place.LEGACY_STREAM else "POST"
         if exchange.verb != verb:
             raise HttpProblem(405, f"only {verb} is answered here", (("allow", verb),))
@@ -347,6 +369,139 @@ class AsgiApp:
             raise HttpProblem(415, "the Content-Type must be application/json")
         await self._legacy.serve_message(exchange)
 
+    # The beginning...
+
+    async def start(self) -> None:
+        """Start now, and not with the first request; also anew, after its end.
+
+        Raises:
+            Exception: What the server's lifespan raised.
+        """
+        self._is_draining = False
+        await self._start()
+
+    async def _start(self) -> None:
+        """Start once on this loop; after a failure, the next caller tries again."""
+        loop = asyncio.get_running_loop()
+        if loop is self._loop:
+            return
+        if self._starting is None or self._starting.get_loop() is not loop:
+            self._starting = loop.create_task(
+                self._dispatcher.start(), name="mcpwire-http-start"
+            )
+        starting = self._starting
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError as error:
+            if not starting.cancelled():
+                raise
+            # By `aclose`, which cancels none of those that wait.
+            raise RuntimeError("the server ended as it started") from error
+        except Exception:
+            if self._starting is starting:
+                self._starting = None
+            raise
+        before, self._loop = self._loop, loop
+        if before is not None and before.is_closed():
+            # It ended without telling us, as where we are mounted.
+            self._unread = UnreadAccount(self.limits.unwritten_total)
+            for part in self._parts():
+                part.forget()
+
+    def _parts(self) -> list[Sessions | LegacySse]:
+        return [part for part in (self._sessions, self._legacy) if part is not None]
+
+    # The end...
+
+    async def drain(self, timeout: float = 10.0) -> None:
+        """Take nothing new, let what runs end, and end what stays open.
+
+        Requests are answered with 503 from then on, so that clients come back.
+
+        Args:
+            timeout: How long calls may still take, in seconds; then they are cancelled.
+        """
+        self._is_draining = True
+        for exchange in self._open:
+            exchange.stop_reading(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
+        # Subscriptions end; they are calls, too.
+        self._dispatcher.hub.close()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        if not await self._settle(timeout):
+            self._stateless.stop_all()
+        for part in self._parts():
+            # A call goes on whose client polls for its answer.
+            await part.settle(max(0.0, deadline - loop.time()))
+        for part in self._parts():
+            await part.aclose()
+        await self._settle(END_GRACE_S)
+
+    def _are_calls_done(self) -> bool:
+        return not any(exchange.verb == "POST" for exchange in self._open)
+
+    async def _settle(self, seconds: float) -> bool:
+        """Wait until no call runs, but not longer than that; tell whether none does."""
+        self._settled = asyncio.Event()
+        try:
+            if not self._are_calls_done():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await self._settled.wait()
+            return self._are_calls_done()
+        finally:
+            self._settled = None
+
+    async def aclose(self) -> None:
+        """End everything that is open, now."""
+        loop = asyncio.get_running_loop()
+        starting, self._starting = self._starting, None
+        if starting is not None and starting.get_loop() is loop:
+            starting.cancel()  # which does nothing to one that is done
+            await asyncio.wait([starting])
+        await self.drain(0)
+        if self._loop is loop:
+            self._loop = None
+            await self._dispatcher.aclose()
+
+    async def _follow(self, receive: Receive, send: Send) -> None:
+        """Start and end when the web server says."""
+        while True:
+            event = await receive()
+            if event["type"] == "lifespan.startup":
+                try:
+                    await self.start()
+                except Exception as error:
+                    logger.exception("the server could not start")
+                    message = f"the server could not start: {type(error).__name__}"
+                    await send({"type": "lifespan.startup.failed", "message": message})
+                    return
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.aclose()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+def _places(
+    endpoint: str, health: str | None, ready: str | None, *, has_legacy: bool
+) -> dict[str | None, Place]:
+    """Return what is at each path. Raises `ValueError`."""
+    for name, path in (("path", endpoint), ("health", health), ("ready", ready)):
+        if path is not None and not path.startswith("/"):
+            raise ValueError(f"{name} must begin with a slash, got {path!r}")
+    endpoint = endpoint.rstrip("/")
+    places: dict[str | None, Place] = {
+        health: Place.HEALTH,
+        ready: Place.READY,
+        endpoint: Place.ENDPOINT,
+        f"{endpoint}/": Place.ENDPOINT,
+    }
+    if has_legacy:
+        places[f"{endpoint}/sse"] = Place.LEGACY_STREAM
+        places[f"{endpoint}/messages"] = Place.LEGACY_MESSAGES
+    return places
+
 
 def _shutting_down() -> HttpProblem:
     return HttpProblem(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
@@ -356,12 +511,251 @@ def _is_answer(value: Json) -> bool:
     return type(value) is dict and "method" not in value
 
 
-async def _refuse(
-    exchange: Exchange, problem: HttpProblem, id: int | str | None = None
-) -> None:
+async def _refuse(exchange: Exchange, problem: HttpProblem) -> None:
     if exchange.status is not None:
         return  # it was begun, and only its end is missing
+    message = failure(problem.id, problem.error)
     with contextlib.suppress(ClientGone):
-        await exchange.reply(
-            problem.status, failure(id, problem.error), problem.headers
+        await exchange.reply(problem.status, message, problem.headers)
+
+
+# Host, Origin, CORS, authentication
+
+_EXPOSED: Final = b"Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After"
+
+
+class RequestGuard:
+    """Lets requests in, by the rules of `OriginPolicy` and of the resource server.
+
+    `bound` is the name that the server was told to listen on. Raises `ValueError` for a
+    malformed host or origin.
+    """
+
+    def __init__(
+        self,
+        *,
+        hosts: Iterable[str] | None = None,
+        origins: Iterable[str] | None = None,
+        cors: bool | Iterable[str] = False,
+        auth: ResourceServer | None = None,
+        bound: str | None = None,
+    ) -> None:
+        if not isinstance(cors, bool):
+            origins = (*(origins or ()), *_several(cors))
+        policy = OriginPolicy(
+            None if hosts is None else _several(hosts),
+            None if origins is None else _several(origins),
         )
+        # Parsing Host is a quarter of a plain call. 32 heads are at most 2 MiB.
+        self._refusal = lru_cache(maxsize=32)(policy.refusal)
+        self._has_cors = cors is not False
+        self._auth = auth
+        # Also the name that its own resource has: clients know it by that one.
+        resource = None if auth is None else urlsplit(auth.resource).hostname
+        self._names = tuple(name for name in (bound, resource) if name)
+        self._credentials = CREDENTIALS if auth is None else auth.credential_headers
+
+    def check_origin(self, exchange: Exchange) -> None:
+        """Check where a request comes from. Raises `HttpProblem`."""
+        headers = exchange.headers.joined
+        origin = headers.get("origin")
+        host = headers.get("host")
+        server = exchange.scope.get("server")
+        refusal = self._refusal(host, origin, server[0] if server else None)
+        if refusal is not None and any(
+            self._refusal(host, origin, name) is None for name in self._names
+        ):
+            refusal = None
+        if refusal is not None:
+            # 2026-07-28 streamable-http, "Security Endpoint": 403, to every verb.
+            raise HttpProblem(403, refusal)
+        if self._has_cors and origin is not None and is_field_value(origin):
+            exchange.extra += [
+                (b"access-control-allow-origin", origin.encode("latin-1")),
+                (b"access-control-expose-headers", _EXPOSED),
+                (b"vary", b"Origin"),
+            ]
+
+    def is_preflight(self, exchange: Exchange) -> bool:
+        """Tell whether a browser asks what it may send, and is to be told."""
+        return (
+            exchange.verb == "OPTIONS"
+            and self._has_cors
+            and exchange.headers.get("origin") is not None
+            and exchange.headers.get("access-control-request-method") is not None
+        )
+
+    async def answer_preflight(self, exchange: Exchange) -> None:
+        """Tell a browser that it may send what MCP needs."""
+        asked = exchange.headers.get("access-control-request-headers") or ""
+        # A tool's arguments may have headers of any name, so there is no list of them.
+        names = [
+            name for each in asked.split(",") if is_token(name := each.strip(" \t"))
+        ]
+        exchange.extra += [
+            (b"access-control-allow-methods", b"POST, GET, DELETE"),
+            (b"access-control-allow-headers", ", ".join(names).encode("ascii")),
+            (b"access-control-max-age", b"600"),
+        ]
+        await exchange.reply(204)
+
+    async def authenticate(self, exchange: Exchange) -> None:
+        """Set the exchange's `principal`, if the server authenticates its clients.
+
+        Raises `HttpProblem` if the client may not use it.
+        """
+        exchange.credentials = self._credentials
+        if self._auth is None:
+            return
+        client = exchange.scope.get("client")
+        client_address.set(client[0] if client else "")
+        try:
+            exchange.principal = await self._auth.authenticate(
+                exchange.headers, exchange.verb, _url_of(exchange)
+            )
+        except HttpRefusal as refusal:
+            raise as_problem(refusal) from refusal
+
+
+def as_problem(refusal: HttpRefusal) -> HttpProblem:
+    """Return a refusal that knows its status as a problem of HTTP."""
+    error = refusal if isinstance(refusal, RPCError) else InvalidRequest(str(refusal))
+    return HttpProblem(refusal.http_status, error, refusal.http_headers)
+
+
+def _url_of(exchange: Exchange) -> str:
+    """Return the URL of a request, as far as a server knows it."""
+    scope = exchange.scope
+    query: str = scope.get("query_string", b"").decode("latin-1")
+    host = exchange.headers.get("host") or ""
+    url = f"{scope.get('scheme', 'http')}://{host}{scope['path']}"
+    return f"{url}?{query}" if query else url
+
+
+def _several(values: Iterable[str]) -> tuple[str, ...]:
+    return (values,) if isinstance(values, str) else tuple(values)
+
+
+# The log of requests
+
+access_logger = logging.getLogger("mcpwire.access")
+
+SHOWN: Final = 80
+REASON_SHOWN: Final = 200
+
+LINE_SHOWN: Final = 2_000
+"""Characters: what a pipe takes without blocking is longer (`PIPE_BUF`)."""
+
+_NOT_ANSWERED: Final = 499  # as web servers log a client that did not wait
+
+
+@contextlib.contextmanager
+def access_log_on_stderr() -> Iterator[None]:
+    """Write the lines to stderr, unless the program's own logging reads them."""
+    if access_logger.isEnabledFor(logging.INFO) or sys.stderr is None:
+        yield
+        return
+    handler = _OnStderr()
+    handler.setFormatter(logging.Formatter("mcpwire: %(message)s"))
+    before = access_logger.level, access_logger.propagate
+    access_logger.addHandler(handler)
+    access_logger.setLevel(logging.INFO)
+    access_logger.propagate = False
+    try:
+        yield
+    finally:
+        access_logger.removeHandler(handler)
+        access_logger.level, access_logger.propagate = before
+
+
+class _OnStderr(logging.StreamHandler[Any]):
+    """Leaves lines out while stderr is a full pipe: writing would stop the server."""
+
+    _left_out = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line, if it can be written at once."""
+        if not _takes_more(self.stream):
+            self._left_out += 1
+            return
+        super().emit(record)
+        self._left_out = 0
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and how many before it were not written."""
+        line = super().format(record)[:LINE_SHOWN]
+        if self._left_out:
+            line += f" ({self._left_out} more were not written)"
+        return line
+
+
+def _takes_more(stream: Any) -> bool:
+    """Tell whether a line can be written without waiting for its reader."""
+    if not hasattr(select, "poll"):
+        return True  # Windows
+    poll = select.poll()
+    try:
+        poll.register(stream.fileno(), select.POLLOUT)
+    except (AttributeError, OSError, ValueError):
+        return True  # it is no file
+    return bool(poll.poll(0))
+
+
+class AccessRecord:
+    """The line of one request: client, verb, path, method, status, time, refusal.
+
+    No query, header or argument is in it, but what the reason of a refusal quotes.
+    Texts of clients are quoted and cut.
+    """
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+        self._about = ""
+
+    def note(self, value: Any) -> None:
+        """Add what the body says: a decoded message, or anything else."""
+        if type(value) is not dict or type(method := value.get("method")) is not str:
+            return
+        self._about = f" {_show(method)}"
+        params = value.get("params")
+        if type(params) is dict:
+            named = (params.get(key) for key in ("name", "uri", "taskId"))
+            name = next((each for each in named if type(each) is str), None)
+            if name is not None:
+                # A URI may carry credentials behind its path.
+                plain = name.partition("?")[0].partition("#")[0]
+                self._about += f" {_show(plain)}"
+
+    def write(self, exchange: Exchange) -> None:
+        """Write the line, once the request is answered."""
+        client = exchange.scope.get("client")
+        access_logger.info(
+            "%s %s %s%s %d %.1f ms%s",
+            _show(client[0]) if client else "-",
+            exchange.verb,
+            _show(exchange.path),
+            self._about,
+            exchange.status or _NOT_ANSWERED,
+            (time.perf_counter() - self._started) * 1000,
+            _reason(exchange.refusal),
+        )
+
+
+def _reason(refusal: bytes | None) -> str:
+    """Return why a request was refused, as the end of its line."""
+    try:
+        said = loads(refusal) if refusal else None
+    except JSONDecodeError:
+        return ""
+    error = said.get("error") if type(said) is dict else None
+    message = error.get("message") if type(error) is dict else None
+    if type(message) is not str:
+        return ""
+    shown = message[:REASON_SHOWN] + ("..." if len(message) > REASON_SHOWN else "")
+    return f": {shown if shown.isascii() and shown.isprintable() else ascii(shown)}"
+
+
+def _show(text: str) -> str:
+    shown = text[:SHOWN] + ("..." if len(text) > SHOWN else "")
+    is_plain = shown.isascii() and shown.isprintable() and " " not in shown
+    return shown if is_plain else ascii(shown)

@@ -1,20 +1,21 @@
-"""One HTTP request while it is answered, over ASGI.
+"""One HTTP request and its answer over ASGI; JSON-RPC begins above it.
 
-It hides what ASGI asks for: the body in pieces, the answer in two or more events, the
-client that may be gone at any of them. It knows nothing of JSON-RPC but its encoding.
+`Exchange` reads the body within its bounds, notices that the client has left, and sends
+one answer. `UnreadAccount` bounds what all clients together have not read.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import attrs
 
 from mcpwire.errors import InvalidRequest
-from mcpwire.server.auth.credentials import CREDENTIALS
-from mcpwire.server.http.receiving.first_step import first_step
-from mcpwire.server.http.receiving.headers import Headers, ShownFields
-from mcpwire.server.http.timers import Clocks
-from mcpwire.server.http.unread import EXTENSION
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.server.auth.resource_server import CREDENTIALS
 from mcpwire.server.request import RequestInfo
 from mcpwire.wire.json import encode
 
@@ -23,15 +24,17 @@ if TYPE_CHECKING:
         Awaitable,
         Callable,
         Collection,
+        Hashable,
         Iterable,
+        Iterator,
         MutableMapping,
     )
 
     from mcpwire.errors import RPCError
     from mcpwire.limits import Limits
-    from mcpwire.server.auth.principal import Principal
-    from mcpwire.server.http.unread import Unread
+    from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.request import Owner
+    from mcpwire.wire.jsonrpc import RequestId
 
     Scope = MutableMapping[str, Any]
     Event = MutableMapping[str, Any]
@@ -39,10 +42,19 @@ if TYPE_CHECKING:
     Send = Callable[[Event], Awaitable[None]]
     Fields = Iterable[tuple[str, str]]
 
-__all__ = ["JSON", "ClientGone", "Exchange", "Headers", "HttpProblem"]
+__all__ = [
+    "JSON",
+    "UNREAD",
+    "ClientGone",
+    "Exchange",
+    "Headers",
+    "HttpProblem",
+    "ShownFields",
+    "Timeouts",
+    "UnreadAccount",
+]
 
 JSON: Final = "application/json"
-JSON_FIELD: Final = (b"content-type", JSON.encode())
 
 # 2026-07-28 streamable-http, "Receiving Messages": proxies must not hold it back.
 STREAM_FIELDS: Final = (
@@ -51,24 +63,29 @@ STREAM_FIELDS: Final = (
     (b"x-accel-buffering", b"no"),
 )
 
+UNREAD: Final = "mcpwire.unread"
+"""The ASGI extension by which our own server hands out its `UnreadAccount`."""
+
 _LENGTH_DIGITS_MAX: Final = 15  # beyond, a length is over every limit
 
 
 class ClientGone(Exception):
-    """Nobody waits for the answer any more."""
+    """The client does not wait for the answer any more."""
 
 
 class HttpProblem(Exception):
-    """The request is refused with a status of HTTP.
+    """The request is refused with a status of HTTP, a JSON-RPC error, header fields.
 
-    Attributes:
-        status: The status.
-        error: What the body says, as a JSON-RPC error.
-        headers: Fields that go with it.
+    `id` is that of the JSON-RPC request, if it can be read.
     """
 
     def __init__(
-        self, status: int, error: str | RPCError, headers: Fields = ()
+        self,
+        status: int,
+        error: str | RPCError,
+        headers: Fields = (),
+        *,
+        id: RequestId | None = None,
     ) -> None:
         if isinstance(error, str):
             error = InvalidRequest(error)
@@ -76,55 +93,101 @@ class HttpProblem(Exception):
         self.status = status
         self.error = error
         self.headers = tuple(headers)
+        self.id = id
+
+
+@attrs.frozen(kw_only=True)
+class Timeouts:
+    """How long things may take, in seconds."""
+
+    body: float = DEFAULT_LIMITS.body_timeout
+    """A body, from its first byte to its last."""
+
+    stream_after: float = 0.1
+    """A call, before an event stream answers it."""
+
+    heartbeat: float = 15.0
+    """The silence of an event stream, before a comment is sent."""
+
+    stall: float = 60.0
+    """One write to an event stream; then its client counts as gone."""
+
+
+class Headers:
+    """The header fields of a request, by their names in lower case.
+
+    `joined` has the values; repeated fields are joined by ``", "`` (RFC 9110, 5.3).
+    """
+
+    __slots__ = ("_repeated", "joined")
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self.joined: dict[str, str] = {}
+        self._repeated: dict[str, list[str]] = {}
+        joined = self.joined
+        for raw_name, raw_value in raw:
+            name = raw_name.decode("latin-1").lower()
+            value = raw_value.decode("latin-1").strip(" \t")
+            if name in joined:
+                self._repeated.setdefault(name, [joined[name]]).append(value)
+                value = f"{joined[name]}, {value}"
+            joined[name] = value
+
+    def get(self, name: str) -> str | None:
+        """Return a field's value, or ``None`` if it did not come."""
+        return self.joined.get(name)
+
+    def all(self, name: str) -> list[str]:
+        """Return each value of a field."""
+        value = self.joined.get(name)
+        return [] if value is None else list(self._repeated.get(name, (value,)))
+
+    def repeats(self, name: str) -> bool:
+        """Tell whether a field came more than once."""
+        return name in self._repeated
+
+
+class ShownFields(Mapping[str, str]):
+    """The header fields that handlers see: all but those that `hidden` names."""
+
+    __slots__ = ("_fields", "_headers", "_hidden")
+
+    def __init__(self, headers: Headers, hidden: Collection[str]) -> None:
+        self._headers = headers
+        self._hidden = hidden
+        self._fields: dict[str, str] | None = None
+
+    def _shown(self) -> dict[str, str]:
+        if self._fields is None:
+            fields, hidden = self._headers.joined, self._hidden
+            self._fields = {k: v for k, v in fields.items() if k not in hidden}
+        return self._fields
+
+    def __getitem__(self, name: str) -> str:
+        return self._shown()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shown())
+
+    def __len__(self) -> int:
+        return len(self._shown())
+
+    def __repr__(self) -> str:
+        return repr(self._shown())
 
 
 class Exchange:
     """One request and its answer, which is sent once.
 
-    Args:
-        scope: The request's head, as ASGI has it.
-        receive: Gives the body, and says when the client is gone.
-        send: Takes the answer.
-        limits: Bounds on the body.
-        clocks: Those of the application.
-        headers: The head's fields, where they were read already.
-
     Attributes:
-        verb: The request's method, of HTTP.
-        path: Its path, below where the application is mounted.
-        headers: Its header fields.
-        principal: Who asks, where that was proved; set once it is known.
-        credentials: The names of the fields that prove it, which handlers do not see.
-        limits: As given.
-        clocks: As given.
+        principal: The authenticated client, once it is known.
+        credentials: The names of the fields that handlers do not see.
         extra: Fields that go with every answer, in the form of ASGI.
-        refusal: The JSON that was answered with a status from 400 on; else ``None``.
-        size: How many bytes the body had, once it was read.
-        status: What was answered; ``None`` before.
+        size: The length of the body, once it is read.
+        status: The status of the answer, once it has begun.
+        refusal: The body of an answer with a status from 400 on.
         is_gone: Whether the client is known to be gone.
     """
-
-    __slots__ = (
-        "_gone",
-        "_problem",
-        "_reader",
-        "_receive",
-        "_request_info",
-        "_send",
-        "clocks",
-        "credentials",
-        "extra",
-        "headers",
-        "is_gone",
-        "limits",
-        "path",
-        "principal",
-        "refusal",
-        "scope",
-        "size",
-        "status",
-        "verb",
-    )
 
     def __init__(
         self,
@@ -132,38 +195,70 @@ class Exchange:
         receive: Receive,
         send: Send,
         limits: Limits,
-        clocks: Clocks | None = None,
+        timeouts: Timeouts | None = None,
         *,
-        headers: Headers | None = None,
+        unread: UnreadAccount | None = None,
     ) -> None:
         self.scope = scope
         self.verb: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers = Headers(scope["headers"]) if headers is None else headers
+        self.headers = Headers(scope["headers"])
+        self.limits = limits
+        self.timeouts = timeouts or Timeouts(body=limits.body_timeout)
         self.extra: list[tuple[bytes, bytes]] = []
         self.principal: Principal | None = None
         self.credentials: Collection[str] = CREDENTIALS
-        self._request_info: RequestInfo | None = None
         self.size = 0
         self.status: int | None = None
         self.refusal: bytes | None = None
         self.is_gone = False
         self._receive = receive
         self._send = send
-        self.limits = limits
-        self.clocks = clocks or Clocks(reading=limits.body_timeout)
-        self._reader: asyncio.Task[Any] | None = None
+        self._unread = unread
+        self._request_info: RequestInfo | None = None
+        self._reading: asyncio.Timeout | None = None
         self._problem: HttpProblem | None = None
-        self._gone: asyncio.Event | None = None
 
-    # What came...
+    @property
+    def info(self) -> RequestInfo:
+        """What handlers may know of the request, once it is authenticated."""
+        if self._request_info is None:
+            self._request_info = self.info_with(None)
+        return self._request_info
+
+    def info_with(self, close: Callable[[float | None], None] | None) -> RequestInfo:
+        """Return what handlers may know, with what ends the stream that answers."""
+        return RequestInfo(
+            transport="http",
+            headers=ShownFields(self.headers, self.credentials),
+            principal=self.principal,
+            scope=self.scope,
+            close_stream=close,
+        )
+
+    @property
+    def owner(self) -> Owner:
+        """The client that this counts to, where clients share a pool."""
+        return self.info.owner
+
+    @property
+    def unread(self) -> UnreadAccount:
+        """The account of what clients have not read: the web server's or our own."""
+        extensions = self.scope.get("extensions") or {}
+        if UNREAD in extensions:
+            account: UnreadAccount = extensions[UNREAD]
+            return account
+        if self._unread is None:
+            self._unread = UnreadAccount(self.limits.unwritten_total)
+        return self._unread
+
+    # The body...
 
     def check_framing(self) -> None:
         """Check that everybody on the way sees the body end at the same place.
 
-        Raises:
-            HttpProblem: They may not, so that what follows could be taken for another
-                request; the connection is closed.
+        Raises `HttpProblem`, which closes the connection: what follows could be taken
+        for another request.
         """
         named = self.headers.joined
         encoding = named.get("transfer-encoding")
@@ -176,50 +271,12 @@ class Exchange:
                 400, "the length of the body is ambiguous", self._closing()
             )
 
-    @property
-    def info(self) -> RequestInfo:
-        """What handlers may know of it, once it is known who asks."""
-        if self._request_info is None:
-            self._request_info = self.facts_with()
-        return self._request_info
-
-    @info.setter
-    def info(self, info: RequestInfo) -> None:
-        self._request_info, self.principal = info, info.principal
-
-    def facts_with(
-        self, close_stream: Callable[[float | None], None] | None = None
-    ) -> RequestInfo:
-        """Return what handlers may know, with what ends the stream that answers."""
-        return RequestInfo(
-            transport="http",
-            headers=ShownFields(self.headers, self.credentials),
-            principal=self.principal,
-            scope=self.scope,
-            close_stream=close_stream,
-        )
-
-    @property
-    def owner(self) -> Owner:
-        """The client that this counts to; see `RequestInfo.owner`."""
-        return self.info.owner
-
-    @property
-    def account(self) -> Unread:
-        """Where what clients have not read is counted."""
-        extensions = self.scope.get("extensions") or {}
-        account: Unread = extensions.get(EXTENSION, self.clocks.unread)
-        return account
-
     async def body(self) -> bytes:
         """Return the whole body.
 
-        Raises:
-            HttpProblem: It is too large, or comes too slowly.
-            ClientGone: The client went away in the middle.
+        Raises `HttpProblem` if it is too large or too slow, and `ClientGone`.
         """
-        limits = self.limits
-        limit = min(limits.message, limits.body)
+        limit = min(self.limits.message, self.limits.body)
         length = self.headers.get("content-length")
         if (
             length is not None
@@ -228,69 +285,46 @@ class Exchange:
         ):
             raise self._too_large(limit)
         try:
-            event = await first_step(self._receive(), self._begin_to_wait)
-            if event["type"] == "http.request" and not event.get("more_body"):
-                body: bytes = event.get("body", b"")
-                self.size = len(body)
-            else:
-                body = await first_step(self._rest(event, limit), self._begin_to_wait)
-        except asyncio.CancelledError:
-            if self._problem is None or not self._reader or self._reader.uncancel():
-                raise
+            async with asyncio.timeout(self.timeouts.body) as self._reading:
+                return await self._read(limit)
+        except TimeoutError:
             raise self._taken_problem() from None
         finally:
-            if self._reader is not None:
-                self.clocks.reading.discard(self._give_up)
-                self._reader = None
-        if self.size > limit:
-            raise self._too_large(limit)
-        return body
+            self._reading = None
 
-    def _begin_to_wait(self) -> None:
-        """The body is not all there: give it its time."""
-        if self._reader is None:
-            self._reader = asyncio.current_task()
-            if self._reader is not None:  # a server may run us without a task
-                self.clocks.reading.add(self._give_up)
-
-    async def _rest(self, event: Event, limit: int) -> bytes:
-        """Return a body that comes in pieces, of which this is the first."""
+    async def _read(self, limit: int) -> bytes:
         chunks: list[bytes] = []
-        size = 0
-        while event["type"] == "http.request":
-            chunk = event.get("body", b"")
-            size += len(chunk)
-            if size > limit:
-                raise self._too_large(limit)
-            chunks.append(chunk)
-            if not event.get("more_body"):
-                self.size = size
-                return b"".join(chunks)
+        while True:
             event = await self._receive()
-        self._note_gone()
-        raise ClientGone
-
-    def _give_up(self) -> None:
-        """Stop reading: the body takes too long."""
-        seconds = self.limits.body_timeout
-        self.stop_reading(408, f"the body did not come within {seconds:g} s")
+            if event["type"] != "http.request":
+                self.is_gone = True
+                raise ClientGone
+            chunk: bytes = event.get("body", b"")
+            self.size += len(chunk)
+            if self.size > limit:
+                raise self._too_large(limit)
+            if not event.get("more_body"):
+                return b"".join((*chunks, chunk)) if chunks else chunk
+            chunks.append(chunk)
 
     def stop_reading(
         self, status: int, error: str | RPCError, headers: Fields = ()
     ) -> None:
         """Refuse the request, if its body is still to come."""
-        if self._reader is not None and self._problem is None:
-            headers = (*headers, *self._closing())
-            self._problem = HttpProblem(status, error, headers)
-            self._reader.cancel()
+        if self._reading is not None and self._problem is None:
+            self._problem = HttpProblem(status, error, (*headers, *self._closing()))
+            self._reading.reschedule(0.0)
 
     def _taken_problem(self) -> HttpProblem:
         # In a variable of the frame that raises it, or here, it would keep the body
         # until the garbage collector comes.
-        problem = self._problem
-        self._problem = None
-        assert problem is not None  # there is one to be taken
-        return problem
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            return problem
+        seconds = self.timeouts.body
+        return HttpProblem(
+            408, f"the body did not come within {seconds:g} s", self._closing()
+        )
 
     def _too_large(self, limit: int) -> HttpProblem:
         return HttpProblem(
@@ -298,35 +332,19 @@ class Exchange:
         )
 
     def _closing(self) -> Fields:
-        """Return what says that the rest of the body will not be read."""
+        """Return the field that says that the rest of the body will not be read."""
         # HTTP/2 and 3 have no such field: RFC 9113, 8.2.2.
         is_http_1 = self.scope.get("http_version", "1.1").startswith("1")
         return (("connection", "close"),) if is_http_1 else ()
-
-    # Whether anybody waits...
-
-    @property
-    def gone(self) -> asyncio.Event:
-        """Is set when the client is known to be gone; `watch` finds out."""
-        if self._gone is None:
-            self._gone = asyncio.Event()
-            if self.is_gone:
-                self._gone.set()
-        return self._gone
-
-    def _note_gone(self) -> None:
-        self.is_gone = True
-        if self._gone is not None:
-            self._gone.set()
 
     async def watch(self) -> None:
         """Wait until the client is gone; only after the body, and once at a time."""
         while not self.is_gone:
             event = await self._receive()
             if event["type"] == "http.disconnect":
-                self._note_gone()
+                self.is_gone = True
 
-    # The answer...
+    # The answer. All of it raises `ClientGone`...
 
     async def reply(
         self,
@@ -336,9 +354,7 @@ class Exchange:
     ) -> None:
         """Answer with one message as JSON, or with no body at all.
 
-        Raises:
-            LocalProtocolError: The message has no JSON form; nothing was sent.
-            ClientGone: Nobody takes it.
+        Raises `LocalProtocolError`, with nothing sent, if the message has no JSON form.
         """
         if message is None:
             await self.reply_bytes(status, b"", None, headers)
@@ -352,89 +368,120 @@ class Exchange:
         content_type: str | None,
         headers: Fields = (),
     ) -> None:
-        """Answer with these bytes.
-
-        Raises:
-            ClientGone: Nobody takes them.
-        """
-        # ASGI, "Response Start": names in lower case; HTTP/2 knows no others.
-        fields: list[tuple[bytes, bytes]] = (
-            [(k.lower().encode(), v.encode("latin-1")) for k, v in headers]
-            if headers
-            else []
-        )
-        if content_type == JSON:
-            fields.append(JSON_FIELD)
-            if status >= 400:
-                self.refusal = body
-        elif content_type is not None:
+        """Answer with these bytes."""
+        fields = _encoded(headers)
+        if content_type is not None:
             fields.append((b"content-type", content_type.encode("latin-1")))
         # RFC 9110, 8.6: with neither of these statuses goes a length.
         if status not in {204, 304}:
             fields.append((b"content-length", b"%d" % len(body)))
+        if status >= 400 and content_type == JSON:
+            self.refusal = body
         if self.verb == "HEAD":
             body = b""  # RFC 9110, 9.3.2: its answer has no content
-        # As `start_stream` and `end`, without their calls for each request.
-        start = self._begin(status, fields)
-        try:
-            await self._send(start)
-            await self._send(
-                {"type": "http.response.body", "body": body, "more_body": False}
-            )
-        except OSError as error:
-            self._note_gone()
-            raise ClientGone from error
+        await self._tell(
+            self._start(status, fields),
+            {"type": "http.response.body", "body": body, "more_body": False},
+        )
 
     async def start_stream(self, headers: Fields = ()) -> None:
         """Begin to answer with an event stream.
 
         A server may keep the head until the first bytes follow.
-
-        Raises:
-            ClientGone: Nobody takes it.
         """
-        fields = [(k.lower().encode(), v.encode("latin-1")) for k, v in headers]
-        await self._tell(self._begin(200, [*STREAM_FIELDS, *fields]))
+        await self._tell(self._start(200, [*STREAM_FIELDS, *_encoded(headers)]))
 
-    async def write(self, data: bytes) -> None:
-        """Send the next bytes of the stream, as fast as the client takes them.
+    async def write(self, data: bytes, *, is_last: bool = False) -> None:
+        """Send the next bytes of the stream, as fast as the client takes them."""
+        await self._tell(
+            {"type": "http.response.body", "body": data, "more_body": not is_last}
+        )
 
-        Raises:
-            ClientGone: Nobody takes them.
-        """
-        await self._put(data, is_last=False)
-
-    async def end(self, data: bytes = b"") -> None:
-        """End the stream, with these last bytes.
-
-        Raises:
-            ClientGone: Nobody takes them.
-        """
-        await self._put(data, is_last=True)
-
-    def _begin(self, status: int, fields: list[tuple[bytes, bytes]]) -> Event:
-        """Return what starts the answer; nothing else may."""
-        if self.is_gone:
-            raise ClientGone
+    def _start(self, status: int, fields: list[tuple[bytes, bytes]]) -> Event:
         assert self.status is None
-        self.status = status
+        if not self.is_gone:
+            self.status = status
         return {
             "type": "http.response.start",
             "status": status,
             "headers": [*fields, *self.extra],
         }
 
-    async def _put(self, data: bytes, *, is_last: bool) -> None:
-        await self._tell(
-            {"type": "http.response.body", "body": data, "more_body": not is_last}
-        )
-
-    async def _tell(self, event: Event) -> None:
+    async def _tell(self, *events: Event) -> None:
         if self.is_gone:
             raise ClientGone
         try:
-            await self._send(event)
+            for event in events:
+                await self._send(event)
         except OSError as error:
             # ASGI, "Disconnected Client": since 2.4 a server may raise this.
-            self._note_gone()
+            self.is_gone = True
             raise ClientGone from error
+
+
+def _encoded(fields: Fields) -> list[tuple[bytes, bytes]]:
+    # ASGI, "Response Start": names in lower case; HTTP/2 knows no others.
+    return [(k.lower().encode(), v.encode("latin-1")) for k, v in fields]
+
+
+class UnreadHolder(Protocol):
+    """A connection or a stream with bytes that its client has not read."""
+
+    @property
+    def owner(self) -> Hashable:
+        """The client that it counts to."""
+
+    @property
+    def unread(self) -> int:
+        """The number of bytes."""
+
+    def abort(self) -> None:
+        """End at once and drop the bytes; neither awaits nor raises."""
+
+
+class UnreadAccount:
+    """Bounds the bytes that all clients together have not read.
+
+    Under our own server, connections and event streams are counted in one account,
+    which is in each request's scope. Under another one the application has its own.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._sizes: dict[UnreadHolder, int] = {}
+        self._total = 0
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def count(self, holder: UnreadHolder) -> None:
+        """Count a holder, which has more than before.
+
+        Over the bound, the largest holder of the client with the most is aborted.
+        """
+        self.discard(holder)
+        self._sizes[holder] = size = holder.unread
+        self._total += size
+        if self._total > self._limit:
+            self._make_room()
+
+    def discard(self, holder: UnreadHolder) -> None:
+        """Count a holder no longer."""
+        self._total -= self._sizes.pop(holder, 0)
+        if not self._sizes:
+            # Its table was made when memory was full, and glibc's heap would stay so.
+            self._sizes.clear()
+
+    def _make_room(self) -> None:
+        sizes = self._sizes
+        totals: Counter[Hashable] = Counter()
+        for each in sizes:
+            sizes[each] = each.unread
+            totals[each.owner] += sizes[each]
+        while totals.total() > self._limit:
+            greediest = max(totals, key=totals.__getitem__)
+            own = [each for each in sizes if each.owner == greediest]
+            leaver = max(own, key=sizes.__getitem__)
+            totals[greediest] -= sizes.pop(leaver)
+            leaver.abort()
+        self._total = totals.total()

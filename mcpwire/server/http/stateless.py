@@ -1,5 +1,12 @@
 """Answers a POST that stands alone (2026-07-28): nothing is kept between two of them.
 
+::
+
+      waits ──answer──────────────────────────────► JSON
+        │ something to say, or it takes too long
+        ▼
+      stream: what is said, comments when silent ──answer──► its last event
+
 The handler runs in the task that the web server made for the request. If the client
 goes away, that is its cancellation; nothing more is sent then.
 """
@@ -21,24 +28,23 @@ from mcpwire.protocol.request_validation import (
     check_mirrored,
     http_status,
 )
-from mcpwire.server.auth.challenges import HttpRefusal
-from mcpwire.server.dispatcher import INITIALIZE
+from mcpwire.server.dispatcher import INITIALIZE, HttpRefusal
 from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem
-from mcpwire.server.http.receiving.first_step import first_step
-from mcpwire.server.http.reply import Reply
+from mcpwire.server.http.streams import DROPPABLE, SseWriter, as_event
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.versions import Era
 from mcpwire.wire.headers import METHOD
 from mcpwire.wire.json import encode
-from mcpwire.wire.jsonrpc import Notification, Request, failure, success
+from mcpwire.wire.jsonrpc import Notification, Request, failure, notification, success
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange
     from mcpwire.server.request import RequestContext
     from mcpwire.wire.jsonrpc import Message, RequestId
+
+    Answer = tuple[bytes, int, tuple[tuple[str, str], ...]]
+    """JSON text, a status, header fields."""
 
 __all__ = ["Stateless"]
 
@@ -50,12 +56,7 @@ RETRY_AFTER: Final = (("retry-after", "1"),)
 
 
 class Stateless:
-    """Answers requests that stand alone; see the module's text.
-
-    Args:
-        dispatcher: Who performs them.
-        is_json_only: Whether calls are never answered by a stream.
-    """
+    """Answers requests that stand alone; see the module's text."""
 
     def __init__(self, dispatcher: Dispatcher, *, is_json_only: bool = False) -> None:
         self._dispatcher = dispatcher
@@ -63,41 +64,40 @@ class Stateless:
         self._is_alone = all(r.era is Era.STATELESS for r in dispatcher.revisions)
         self._calls: set[_Call] = set()
 
-    def serve(self, exchange: Exchange, message: Message) -> Coroutine[Any, Any, None]:
-        """Answer a POST with that message, when awaited.
-
-        Raises:
-            HttpProblem: It is refused.
-            ClientGone: Nobody takes the answer.
-        """
+    async def serve(self, exchange: Exchange, message: Message) -> None:
+        """Answer a POST with that message. Raises `HttpProblem` and `ClientGone`."""
         if type(message) is Request:
-            return self._serve_request(exchange, message)
-        if type(message) is Notification:
+            await self._serve_request(exchange, message)
+        elif type(message) is Notification:
             _check_notification(exchange, message)
             # There is none that a server would have to act on.
-            return exchange.reply(202)
-        # 2026-07-28 streamable-http, "Sending Messages": MUST NOT be a response.
-        raise HttpProblem(400, InvalidRequest("a response is no message to POST"))
+            await exchange.reply(202)
+        else:
+            # 2026-07-28 streamable-http, "Sending Messages": MUST NOT be a response.
+            raise HttpProblem(400, InvalidRequest("a response is no message to POST"))
 
     def stop_all(self) -> None:
         """Answer every call that runs by saying that the server ends."""
-        for call in list(self._calls):
+        for call in self._calls:
             call.stop()
 
     async def _serve_request(self, exchange: Exchange, message: Request) -> None:
         params = message.params if message.params is not None else {}
-        call = _Call(exchange, message.id, self._calls, is_json_only=self._is_json_only)
+        call = _Call(exchange, message.id, is_json_only=self._is_json_only)
         try:
             request = self._admit(call, message, params)
-            answer = self._dispatcher.answer_now(request, params)
+            result = self._dispatcher.answer_now(request, params)
         except RPCError as error:
-            await _refuse(exchange, message.id, error)
+            await _reply(exchange, _encode_error(message.id, error, is_admitted=False))
             return
-        if answer is not None:
-            data, _ = _encode_success(message.id, answer)
-            await exchange.reply_bytes(200, data, JSON)
+        if result is not None:
+            await _reply(exchange, _encode_result(message.id, result))
             return
-        await call.perform(self._dispatcher, request, params)
+        self._calls.add(call)
+        try:
+            await call.perform(self._dispatcher, request, params)
+        finally:
+            self._calls.discard(call)
 
     def _admit(
         self, call: _Call, message: Request, params: dict[str, Any]
@@ -127,142 +127,121 @@ class Stateless:
 class _Call:
     """One request while its handler runs."""
 
-    __slots__ = (
-        "_calls",
-        "_id",
-        "_is_gone",
-        "_is_running",
-        "_is_stopped",
-        "_reply",
-        "_request",
-        "_task",
-        "exchange",
-        "is_json_only",
-    )
-
     def __init__(
-        self,
-        exchange: Exchange,
-        id: RequestId,
-        calls: set[_Call],
-        *,
-        is_json_only: bool,
+        self, exchange: Exchange, id: RequestId, *, is_json_only: bool
     ) -> None:
         self.exchange = exchange
         self.is_json_only = is_json_only
         self._id = id
-        self._calls = calls
         self._request: RequestContext | None = None
-        self._reply: Reply | None = None
-        self._task: asyncio.Task[Any] | None = None
-        self._is_running = False
-        self._is_stopped = False
+        self._running: asyncio.Timeout | None = None
         self._is_gone = False
+        self._writer: SseWriter | None = None
+        # Writes the stream, or watches the client.
+        self._task: asyncio.Task[None] | None = None
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Send what belongs to it; never waits."""
-        if self._is_running:
-            self._open_reply().notify(method, params)
+        """Send a notification before the answer; never waits.
 
-    def _open_reply(self) -> Reply:
-        """Return what answers it; most have ended before there is any need for that."""
-        if self._reply is None:
-            self._reply = Reply(
-                self.exchange, self._lose_client, is_json_only=self.is_json_only
-            )
-        return self._reply
-
-    async def perform(
-        self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
-    ) -> None:
-        """Run its handler and send what comes of it.
-
-        Raises:
-            ClientGone: Nobody takes it.
+        A client that does not read loses the oldest of them. Raises
+        `LocalProtocolError` if it has no JSON form.
         """
-        self._request = request
-        self._is_running = True
-        try:
-            data, status, headers = await first_step(
-                self._run(dispatcher, request, params), self._begin_to_wait
-            )
-            if self._reply is None:
-                await self.exchange.reply_bytes(status, data, JSON, headers)
-            else:
-                self._reply.fields = headers
-                await self._reply.finish(data, status)
-        finally:
-            if self._reply is not None:
-                await self._reply.aclose()
-            self._calls.discard(self)
-            # Each of them knows the other; left so, they would be garbage in a circle.
-            self._reply = self._request = self._task = None
+        if not self.is_json_only:
+            event = as_event(encode(notification(method, params)))
+            self._stream().put(event, DROPPABLE)
 
-    def _begin_to_wait(self) -> None:
-        """The handler takes more than one step: from now on something may come of it.
+    def _stream(self) -> SseWriter:
+        """Answer with a stream from here on."""
+        if self._writer is None:
+            exchange = self.exchange
+            self._writer = SseWriter(exchange.limits.unwritten)
+            self._start(self._writer.run(exchange), "mcpwire-http-stream")
+        return self._writer
 
-        Until then nobody else had a turn, so nobody could stop it.
-        """
-        self._task = asyncio.current_task()
-        self._calls.add(self)
-        self._open_reply()
-
-    async def _run(
-        self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
-    ) -> tuple[bytes, int, tuple[tuple[str, str], ...]]:
-        """Return the answer as JSON text, its status and its fields."""
-        try:
-            result = await dispatcher.perform(request, params)
-        except RPCError as error:
-            answer = _encode_failure(self._id, error, is_admitted=True)
-        except asyncio.CancelledError:
-            if not self._is_stopped or not _take_back(self._task):
-                raise
-            self._is_stopped = False
-            stopped = InternalError(SHUTTING_DOWN)
-            answer = _encode_failure(self._id, stopped, is_admitted=True)
+    def _take_time(self) -> None:
+        """Tell the client that the answer takes time, and see if it still waits."""
+        if not self.is_json_only:
+            self._stream()
         else:
-            data, status = _encode_success(self._id, result)
-            answer = data, status, ()
-        finally:
-            self._is_running = False
-            request.close()
-        if self._is_stopped:
-            # It ended in the turn in which it was to be cancelled, or would not be.
-            await self._swallow_cancellation()
-        if self._is_gone:
-            # 2026-07-28 streamable-http, "Cancellation": nothing more is sent for it.
-            raise ClientGone
-        return answer
+            self._start(self.exchange.watch(), "mcpwire-http-watch")
 
-    async def _swallow_cancellation(self) -> None:
-        self._is_stopped = False
-        try:
-            await asyncio.sleep(0)  # it is thrown here, if it was not thrown yet
-        except asyncio.CancelledError:
-            if not _take_back(self._task):
-                raise
-        else:
-            _take_back(self._task)
+    def _start(self, work: Any, name: str) -> None:
+        self._task = asyncio.get_running_loop().create_task(work, name=name)
+        self._task.add_done_callback(self._lose_client)
 
-    def _lose_client(self) -> None:
-        """The client is gone, which is its way to cancel."""
-        self._is_gone = True
-        self.stop()
+    def _lose_client(self, _: object) -> None:
+        """Cancel the handler, unless the stream has ended with its answer."""
+        if self._writer is None or not self._writer.is_complete:
+            self._is_gone = True
+            self.stop()
 
     def stop(self) -> None:
         """Cancel the handler, if it runs."""
         if self._request is not None:
             self._request.is_cancelled = True
-        if self._is_running and not self._is_stopped and self._task is not None:
-            self._is_stopped = True
-            self._task.cancel()
+        running, self._running = self._running, None
+        if running is not None:
+            running.reschedule(0.0)
+
+    async def perform(
+        self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
+    ) -> None:
+        """Run its handler and send the answer. Raises `ClientGone`."""
+        self._request = request
+        timer = asyncio.get_running_loop().call_later(
+            self.exchange.timeouts.stream_after, self._take_time
+        )
+        try:
+            answer = await self._run(dispatcher, request, params)
+            timer.cancel()
+            if self._is_gone:
+                if self._writer is not None and self._task is not None:
+                    self._task.result()  # raises what the web server did
+                # 2026-07-28 streamable-http, "Cancellation": nothing more is sent.
+                raise ClientGone
+            if self._writer is None:
+                await _reply(self.exchange, answer)
+            else:
+                await self._end_stream(self._writer, answer[0])
+        finally:
+            timer.cancel()
+            self._request = None  # they know each other: a circle of garbage
+            if self._task is not None:
+                await _ended(self._task)
+
+    async def _run(
+        self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
+    ) -> Answer:
+        try:
+            async with asyncio.timeout(None) as self._running:
+                result = await dispatcher.perform(request, params)
+        except RPCError as error:
+            return _encode_error(self._id, error, is_admitted=True)
+        except TimeoutError:  # of `stop`: those of handlers do not come this far
+            stopped = InternalError(SHUTTING_DOWN)
+            return _encode_error(self._id, stopped, is_admitted=True)
+        finally:
+            self._running = None
+            request.close()
+        return _encode_result(self._id, result)
+
+    async def _end_stream(self, writer: SseWriter, data: bytes) -> None:
+        assert self._task is not None
+        writer.put(as_event(data))
+        writer.end()
+        await asyncio.wait([self._task])
+        self._task.result()
+        if not writer.is_complete:
+            raise ClientGone
 
 
-def _take_back(task: asyncio.Task[Any] | None) -> bool:
-    """Undo our cancellation of a task; tell whether nobody else cancelled it, too."""
-    assert task is not None
-    return task.uncancel() == 0
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Stop a task, and see its end."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()
 
 
 def _check_notification(exchange: Exchange, message: Notification) -> None:
@@ -279,23 +258,20 @@ def _check_notification(exchange: Exchange, message: Notification) -> None:
         )
 
 
-async def _refuse(exchange: Exchange, id: RequestId, error: RPCError) -> None:
-    """Answer a request that no handler saw."""
-    data, status, headers = _encode_failure(id, error, is_admitted=False)
+async def _reply(exchange: Exchange, answer: Answer) -> None:
+    data, status, headers = answer
     await exchange.reply_bytes(status, data, JSON, headers)
 
 
-def _encode_success(id: RequestId, result: dict[str, Any]) -> tuple[bytes, int]:
+def _encode_result(id: RequestId, result: dict[str, Any]) -> Answer:
     try:
-        return encode(success(id, result)), 200
+        return encode(success(id, result)), 200, ()
     except LocalProtocolError:
         logger.exception("a result could not be sent")
-        return encode(failure(id, InternalError("the handler failed"))), 200
+        return encode(failure(id, InternalError("the handler failed"))), 200, ()
 
 
-def _encode_failure(
-    id: RequestId, error: RPCError, *, is_admitted: bool
-) -> tuple[bytes, int, tuple[tuple[str, str], ...]]:
+def _encode_error(id: RequestId, error: RPCError, *, is_admitted: bool) -> Answer:
     status = http_status(error, is_admitted=is_admitted)
     headers: tuple[tuple[str, str], ...] = ()
     if isinstance(error, HttpRefusal):
@@ -304,5 +280,4 @@ def _encode_failure(
         return encode(failure(id, error)), status, headers
     except LocalProtocolError:
         logger.exception("the data of an error could not be sent")
-        error = InternalError("the handler failed")
-        return encode(failure(id, error)), 200, ()
+        return encode(failure(id, InternalError("the handler failed"))), 200, ()

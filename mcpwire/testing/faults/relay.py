@@ -9,7 +9,7 @@ callbacks of the client's own loop: no task, no thread, no process::
        └────── pipe ◄── chain toward the client ◄── pipe ◄─────┘
 
 While anything waits to be written, nothing is read, so that pipes fill as they would
-without it. Whoever closes an end, the other sees it; when the client is through, all
+without it. When one end closes, the other sees it; when the client is through, all
 descriptors are closed whatever a fault still holds back.
 """
 
@@ -100,7 +100,7 @@ class _Direction:
         except (BlockingIOError, InterruptedError):
             count = 0
         except OSError:
-            self.close()  # nobody reads it: who writes is to see that
+            self.close()  # nobody reads it: the writer has to see that
             return
         if count == len(data):
             self._items.popleft()
@@ -238,9 +238,9 @@ class FaultyStdio:
         return f"<{type(self).__name__} {str(self.target)!r} {list(self.faults)}>"
 
     def command(self) -> Stdio:
-        """Return the same as a command, whose relay is a process of its own.
+        """Return the same as a command that runs the relay in its own process.
 
-        For whoever takes commands only. Delays go by the real clock there.
+        For programs that take commands only. Delays go by the real clock there.
         """
         from mcpwire.testing.faults.process import relay_command
 

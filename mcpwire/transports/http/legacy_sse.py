@@ -48,11 +48,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
+    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn, Trace
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.authorizer import DeadlinePauser
-    from mcpwire.transports.tracing import Trace
     from mcpwire.wire.sse import SSEEvent
     from mcpwire.wire.urls import Url
 

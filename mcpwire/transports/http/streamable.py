@@ -63,10 +63,9 @@ from mcpwire.protocol.retry import (
     PASSING_STATUSES,
     StreamBackoff,
 )
-from mcpwire.transports.base import let_go_after_fork, misuse
+from mcpwire.transports.base import Timeouts, admit_request, let_go_after_fork, misuse
 from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.credentials import describe_request, describe_response
-from mcpwire.transports.timeouts import Timeouts, admit_request
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import parse_retry_after
@@ -77,10 +76,9 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.retry import Resumption
-    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn
+    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn, Trace
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.target import Http
-    from mcpwire.transports.tracing import Trace
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
     from mcpwire.wire.urls import Url

@@ -7,7 +7,7 @@ import json
 import pytest
 from by_hand import modern
 
-from mcpwire.server.http.serving import serve_http
+from mcpwire.server.http.uvicorn import serve_http
 
 PATIENCE = 30.0
 

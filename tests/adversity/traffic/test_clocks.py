@@ -1,4 +1,4 @@
-"""Clocks that jump, and loops that stood still for minutes."""
+"""Timeouts that jump, and loops that stood still for minutes."""
 
 import asyncio
 import select

@@ -63,7 +63,7 @@ def test_on_stdio_it_is_a_whole_work(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_over_http_options_go_along(monkeypatch: pytest.MonkeyPatch) -> None:
     gateway = Gateway({"s": server})
     stage = Stage(gateway)
-    monkeypatch.setattr("mcpwire.server.http.serving.run_http", stage.run)
+    monkeypatch.setattr("mcpwire.server.http.uvicorn.run_http", stage.run)
     gateway.run(http=":0", paths=True)
     assert stage.given == [(gateway, ":0", {"paths": True})]
     assert len(gateway.pool.shared) == 0

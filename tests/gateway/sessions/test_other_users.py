@@ -11,7 +11,7 @@ from world import a_world, message_of
 
 import mcpwire
 from mcpwire.gateway import Gateway
-from mcpwire.server.auth.resource import ResourceServer
+from mcpwire.server.auth.resource_server import ResourceServer
 from mcpwire.server.auth.verifiers import StaticTokens
 
 if TYPE_CHECKING:

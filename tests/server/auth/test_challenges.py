@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from mcpwire.auth.discovery import parse_challenges, read_denial
 from mcpwire.auth.resource_server import format_challenge
-from mcpwire.server.auth.challenges import (
+from mcpwire.server.auth.resource_server import (
     AuthenticationRefused,
     HttpRefusal,
+    Principal,
     Realm,
     ScopeRequired,
     check_scopes,
 )
-from mcpwire.server.auth.principal import Principal
 
 KNOWN = "https://mcp.example/.well-known/oauth-protected-resource/mcp"
 REALM = Realm(metadata_url=KNOWN, required=("read",))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.server.auth.credentials import (
+from mcpwire.server.auth.resource_server import (
     Credentials,
     MalformedCredentials,
     has_query_token,

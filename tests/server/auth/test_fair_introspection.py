@@ -15,9 +15,8 @@ from mcpwire.server.auth import (
     IntrospectionVerifier,
     InvalidToken,
 )
-from mcpwire.server.auth.introspection import MOST_AT_ONCE
-from mcpwire.server.auth.principal import client_address
-from mcpwire.server.auth.recent import MOST
+from mcpwire.server.auth.resource_server import client_address
+from mcpwire.server.auth.verifiers import MOST, MOST_AT_ONCE
 from mcpwire.testing import AsgiTransport
 
 pytestmark = [pytest.mark.attack("X07"), pytest.mark.anyio]

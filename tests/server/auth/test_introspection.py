@@ -14,7 +14,7 @@ from mcpwire.server.auth import (
     InvalidToken,
     Principal,
 )
-from mcpwire.server.auth.introspection import MOST_AT_ONCE
+from mcpwire.server.auth.verifiers import MOST_AT_ONCE
 from mcpwire.transports.http.target import Http
 
 ENDPOINT = "https://login.example/introspect"

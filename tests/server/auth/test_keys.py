@@ -9,8 +9,7 @@ from resources import ISSUER, NOW
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, DiscoveryError
 from mcpwire.errors import AuthError
 from mcpwire.server.auth import InvalidToken, JwtVerifier
-from mcpwire.server.auth.keys import GivenKeys, IssuerKeys
-from mcpwire.server.auth.verifiers import check_place
+from mcpwire.server.auth.verifiers import GivenKeys, IssuerKeys, check_place
 
 PLACE = "https://keys.example/jwks"
 OAUTH = ISSUER + "/.well-known/oauth-authorization-server"

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from mcpwire.server import auth
-from mcpwire.server.auth.principal import Principal
+from mcpwire.server.auth.resource_server import Principal
 
 SECRET = "hush-hush"
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mcpwire.server.auth import ApiKeys, InvalidToken, Principal, StaticTokens
-from mcpwire.server.auth.recent import Recent
+from mcpwire.server.auth.verifiers import TtlCache
 
 SECRET = "hush-hush"
 
@@ -58,7 +58,7 @@ def test_neither_shows_nor_keeps_a_token():
 
 
 def test_what_is_remembered_goes_with_its_time_or_by_its_age():
-    recent = Recent(2)
+    recent = TtlCache(2)
     recent.put("a", 1, until=10)
     recent.put("b", 2, until=20)
     assert (recent.get("a", 9), recent.get("a", 10), recent.get("x", 0)) == (

@@ -6,4 +6,5 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.register_assert_rewrite("asgi_driver", "hosted", "wired")
+sys.path.insert(0, str(Path(__file__).parents[1]))
+pytest.register_assert_rewrite("asgi_driver", "hosted", "http_hand", "wired")

@@ -47,7 +47,7 @@ async def test_a_thousand_calls_with_one_id_are_not_crossed():
         told, answer = visit.sse()
         assert told["params"]["message"] == f"s{number}"
         assert text(answer) == f"s{number}"
-    assert not made._life._open
+    assert not made._open
 
 
 @pytest.mark.rule("TR-HTTP-15")

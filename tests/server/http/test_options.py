@@ -9,7 +9,7 @@ from asgi_driver import Visit, scope
 from hosted import post as post_alone
 
 from mcpwire import Context, Server
-from mcpwire.server.http.sessions.events import MemoryEventStore
+from mcpwire.server.http.event_store import MemoryEventStore
 from mcpwire.testing import VirtualClockLoop
 
 pytestmark = pytest.mark.anyio

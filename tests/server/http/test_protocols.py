@@ -7,7 +7,7 @@ import json
 
 import pytest
 from hosted import call
-from test_serving import served
+from test_uvicorn_serving import served
 from wired import PATIENCE, Small, raw, spoken
 
 from mcpwire import Limits

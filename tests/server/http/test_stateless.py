@@ -18,7 +18,7 @@ from mcpwire.errors import (
     ToolError,
 )
 from mcpwire.protocol.http_headers import ParamHeader
-from mcpwire.server.auth.challenges import HttpRefusal
+from mcpwire.server.auth.resource_server import HttpRefusal
 
 pytestmark = pytest.mark.anyio
 
@@ -329,14 +329,18 @@ async def test_a_web_server_may_run_it_without_a_task():
     await post(made, call())  # which starts the application
     visit = posted(call())
     done = asyncio.get_running_loop().create_future()
+    running = made(visit.scope, visit.receive, visit.send)
 
-    def drive():
-        with pytest.raises(StopIteration):
-            made(visit.scope, visit.receive, visit.send).send(None)
-        done.set_result(None)
+    def step(_=None):
+        try:
+            awaited = running.send(None)
+        except StopIteration:
+            done.set_result(None)
+        else:
+            awaited.add_done_callback(step)
 
-    asyncio.get_running_loop().call_soon(drive)
-    await done
+    asyncio.get_running_loop().call_soon(step)
+    await asyncio.wait_for(done, 30)
     assert visit.json()["id"] == 1
 
 

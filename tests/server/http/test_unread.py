@@ -8,7 +8,7 @@ import by_hand
 import pytest
 from asgi_driver import Visit, scope
 from hosted import call, fields, tools
-from test_http1 import ATTACKER, GET, SmallWrites, connected, large
+from test_uvicorn import ATTACKER, GET, SmallWrites, connected, large
 from turns import until
 from wired import PATIENCE, raw
 

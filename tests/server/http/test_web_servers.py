@@ -60,7 +60,7 @@ async def test_hypercorn_runs_it(port):
     finally:
         stop.set()
         await asyncio.wait_for(task, PATIENCE)
-    assert made._life.is_draining
+    assert made._is_draining
 
 
 async def reached(port):

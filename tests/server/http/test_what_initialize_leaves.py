@@ -11,7 +11,7 @@ from wired import PATIENCE, Small, raw, spoken
 
 import mcpwire
 from mcpwire.errors import InvalidParams, NegotiationError
-from mcpwire.server.http.serving import serve_http
+from mcpwire.server.http.uvicorn import serve_http
 from mcpwire.server.request import RETAINED_BYTES, check_retained
 
 pytestmark = pytest.mark.anyio

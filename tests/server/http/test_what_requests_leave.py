@@ -4,15 +4,15 @@ import asyncio
 import gc
 
 import pytest
-from test_http1 import connected, port_of, rest
-from test_serving import served
+from test_uvicorn import connected, port_of, rest
+from test_uvicorn_serving import served
 from turns import until
 from wired import PATIENCE, raw
 
 from mcpwire import Limits, Server
 from mcpwire.server.http.exchange import Exchange
-from mcpwire.server.http.http1 import HttpConnection, HttpRequest
-from mcpwire.server.http.sessions.session import HttpSession
+from mcpwire.server.http.sessions import HttpSession
+from mcpwire.server.http.uvicorn import HttpConnection, HttpRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.attack("X02")]
 

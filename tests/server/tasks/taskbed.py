@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import attrs
 
-from mcpwire.server.auth.principal import Principal
+from mcpwire.server.auth.resource_server import Principal
 from mcpwire.server.extensions.tasks import Tasks
 from mcpwire.server.request import RequestContext, RequestInfo, Session
 from mcpwire.versions import find_revision

@@ -9,8 +9,7 @@ import stat
 import pytest
 from taskbed import bed
 
-from mcpwire.server.extensions.tasks import MemoryTaskStore
-from mcpwire.server.extensions.tasks.sqlite_store import SqliteTaskStore
+from mcpwire.server.extensions.tasks import MemoryTaskStore, SqliteTaskStore
 
 pytestmark = pytest.mark.anyio
 

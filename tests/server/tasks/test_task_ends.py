@@ -6,7 +6,7 @@ import pytest
 from taskbed import RESULT, Bed, Gate, bed, soon
 
 from mcpwire.errors import InvalidParams
-from mcpwire.server.extensions.tasks import extension
+from mcpwire.server.extensions import tasks as extension
 
 pytestmark = pytest.mark.anyio
 

@@ -1,0 +1,520 @@
+"""Keeps the messages of event streams, so that a client can ask for them again.
+
+`EventStore` is what a store has to do, in memory, in a file or on another machine. The
+session that sends gives a message its place, so a store only keeps and finds.
+
+2025-11-25 basic/transports, "Resumability and Redelivery": an event's id is unique
+within its session and names its stream, so that only events of that stream are sent
+again. It also has the mark of its session, so that another session's id is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import attrs
+
+from mcpwire.server.fair_pool import client_of
+from mcpwire.server.log_limit import LimitedLogger
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Coroutine, Sequence
+    from os import PathLike
+
+    StartTask = Callable[[Coroutine[Any, Any, None]], None]
+    """Starts a task that outlives the session."""
+
+__all__ = [
+    "Event",
+    "EventStore",
+    "Journal",
+    "MemoryEventStore",
+    "SQLiteEventStore",
+    "check_bounds",
+    "parse_event_id",
+]
+
+T = TypeVar("T")
+
+logger = LimitedLogger("mcpwire")
+
+_DIGITS_MAX: Final = 15
+
+
+@attrs.frozen
+class Event:
+    """One message of a stream."""
+
+    sequence: int
+    """Its place in its stream, which begins with 1; 0 is before them all."""
+
+    data: bytes
+    """The message, as JSON."""
+
+
+def parse_event_id(text: str) -> tuple[str, int, int] | None:
+    """Return mark, stream and sequence of an event id; ``None``: it is not ours."""
+    mark, *numbers = text.split(".")
+    if not mark or len(numbers) != 2 or not all(map(_is_number, numbers)):
+        return None
+    return mark, int(numbers[0]), int(numbers[1])
+
+
+def _is_number(text: str) -> bool:
+    # One spelling of each number only, so that what is parsed is what was written.
+    if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX:
+        return False
+    return text == str(int(text))
+
+
+class EventStore(Protocol):
+    """Keeps the messages of streams for a while.
+
+    What is appended to one session comes in order and one at a time; the rest may come
+    at any time. A store that need not wait may have ``append_nowait``, with the same
+    parameters as `append`, which is called instead.
+
+    A session is named by a key that is no secret. What stands behind its full stop is
+    the same for all sessions of one client, so that a store can divide its room.
+    """
+
+    async def append(self, session: str, stream: int, event: Event) -> None:
+        """Keep an event; one that is kept already is kept once."""
+
+    async def replay(self, session: str, stream: int, after: int) -> Sequence[Event]:
+        """Return what is kept of a stream with a sequence above `after`, in order."""
+
+    async def drop_stream(self, session: str, stream: int) -> None:
+        """Forget one stream: nobody may ask for it any more."""
+
+    async def drop_session(self, session: str) -> None:
+        """Forget all streams of a session."""
+
+    async def aclose(self) -> None:
+        """Let go of what the store holds open."""
+
+
+def check_bounds(**bounds: float) -> None:
+    """Raise `ValueError` for a number that is not above zero; it names the number."""
+    for name, value in bounds.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be above zero, got {value!r}")
+
+
+@attrs.define
+class _Entry:
+    session: str
+    stream: int
+    event: Event
+    at: float
+
+
+class _Group(dict[int, _Entry]):
+    """Entries by number, oldest first, and the bytes of their messages."""
+
+    size = 0
+
+
+class MemoryEventStore:
+    """Keeps events in this process; the oldest go when a bound is reached.
+
+    Args:
+        events: How many are kept of one session.
+        size: How many bytes of messages are kept of one session.
+        total_size: How many bytes of all sessions together; beyond them the oldest of
+            the client with the most bytes go.
+        age: For how long, in seconds.
+        clock: Gives the time in seconds; never goes back.
+
+    Raises:
+        ValueError: A bound is not above zero.
+    """
+
+    def __init__(
+        self,
+        *,
+        events: int = 1_000,
+        size: int = 4 * 1024 * 1024,
+        total_size: int = 64 * 1024 * 1024,
+        age: float = 600.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        check_bounds(events=events, size=size, total_size=total_size, age=age)
+        self._events = events
+        self._size = size
+        self._total_size = total_size
+        self._age = age
+        self._clock = clock
+        self._last = 0
+        self._all = _Group()
+        self._sessions: dict[str, _Group] = {}
+        self._clients: dict[str, _Group] = {}
+
+    def __len__(self) -> int:
+        """Return how many events are kept."""
+        return len(self._all)
+
+    @property
+    def size(self) -> int:
+        """How many bytes of messages are kept."""
+        return self._all.size
+
+    def append_nowait(self, session: str, stream: int, event: Event) -> None:
+        """Keep an event; never waits."""
+        self._last += 1
+        kept = self._sessions.setdefault(session, _Group())
+        client = self._clients.setdefault(client_of(session), _Group())
+        entry = _Entry(session, stream, event, self._clock())
+        for group in (self._all, kept, client):
+            group[self._last] = entry
+            group.size += len(event.data)
+        while len(kept) > self._events or kept.size > self._size:
+            self._forget(next(iter(kept)))
+        while self._all.size > self._total_size:
+            greediest = max(self._clients.values(), key=_size_of)
+            self._forget(next(iter(greediest)))
+        self._forget_old()
+
+    def _forget_old(self) -> None:
+        now = self._clock()
+        while self._all:
+            number, entry = next(iter(self._all.items()))
+            if now - entry.at <= self._age:
+                return
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        session = self._all[number].session
+        client = client_of(session)
+        for group in (self._all, self._sessions[session], self._clients[client]):
+            group.size -= len(group.pop(number).event.data)
+        if not self._sessions[session]:
+            del self._sessions[session]
+        if not self._clients[client]:
+            del self._clients[client]
+
+    async def append(self, session: str, stream: int, event: Event) -> None:
+        """Keep an event."""
+        self.append_nowait(session, stream, event)
+
+    async def replay(self, session: str, stream: int, after: int) -> Sequence[Event]:
+        """Return what is kept of a stream with a sequence above `after`, in order."""
+        self._forget_old()
+        return [
+            entry.event
+            for entry in self._sessions.get(session, _Group()).values()
+            if entry.stream == stream and entry.event.sequence > after
+        ]
+
+    async def drop_stream(self, session: str, stream: int) -> None:
+        """Forget one stream."""
+        for number, entry in list(self._sessions.get(session, _Group()).items()):
+            if entry.stream == stream:
+                self._forget(number)
+
+    async def drop_session(self, session: str) -> None:
+        """Forget all streams of a session."""
+        for number in list(self._sessions.get(session, ())):
+            self._forget(number)
+
+    async def aclose(self) -> None:
+        """Do nothing: what is kept goes with the store."""
+
+
+def _size_of(group: _Group) -> int:
+    return group.size
+
+
+# In a file
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS events (
+    session TEXT NOT NULL,
+    stream INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    at REAL NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (session, stream, sequence)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS events_at ON events (at);
+"""
+
+_KEEP: Final = "INSERT OR IGNORE INTO events VALUES (?, ?, ?, ?, ?)"
+_FIND: Final = """
+SELECT sequence, data FROM events
+WHERE session = ? AND stream = ? AND sequence > ? AND at >= ? ORDER BY sequence
+"""
+_DROP_STREAM: Final = "DELETE FROM events WHERE session = ? AND stream = ?"
+_DROP_SESSION: Final = "DELETE FROM events WHERE session = ?"
+_DROP_OLD: Final = "DELETE FROM events WHERE at < ?"
+_COUNT: Final = "SELECT count(*) FROM events"
+# How deep an event lies below the newest one of its client; see `client_key`.
+_DROP_DEEPEST: Final = """
+DELETE FROM events WHERE (session, stream, sequence) IN (
+    SELECT session, stream, sequence FROM (
+        SELECT session, stream, sequence, at, row_number() OVER (
+            PARTITION BY substr(session, instr(session, '.') + 1)
+            ORDER BY at DESC, sequence DESC
+        ) AS depth FROM events
+    ) ORDER BY depth DESC, at LIMIT ?
+)
+"""
+
+PRUNED_EVERY: Final = 256
+"""After so many events the file is searched for what is too old or too much."""
+
+_BUSY_S: Final = 5.0
+"""How long another process may be writing."""
+
+
+class SQLiteEventStore:
+    """Keeps events in a file; opened with the first event, closed by `aclose`.
+
+    It can be used again after `aclose`. Messages stand in the file as they were sent,
+    so it is made for this user alone; the permissions of one that is there are left.
+    Several processes may share a file.
+
+    Args:
+        path: The file; it is made where there is none.
+        age: For how long events are kept, in seconds.
+        events: About how many are kept at most, of all sessions; beyond them the oldest
+            of the client with the most go.
+        clock: Gives the time in seconds since 1970.
+
+    Raises:
+        ValueError: A bound is not above zero.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        age: float = 3_600.0,
+        events: int = 100_000,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        check_bounds(age=age, events=events)
+        self._path = path
+        self._age = age
+        self._events = events
+        self._clock = clock
+        # One thread works on the file, so that no query holds up the loop.
+        self._thread: ThreadPoolExecutor | None = None
+        self._file: sqlite3.Connection | None = None
+        self._unpruned = 0
+
+    async def append(self, session: str, stream: int, event: Event) -> None:
+        """Keep an event; one that is kept already is kept once.
+
+        Raises:
+            sqlite3.Error: The file cannot be written.
+        """
+        row = (session, stream, event.sequence, self._clock(), event.data)
+        await self._run(lambda file: self._keep(file, row))
+
+    async def replay(self, session: str, stream: int, after: int) -> Sequence[Event]:
+        """Return what is kept of a stream with a sequence above `after`, in order.
+
+        Raises:
+            sqlite3.Error: The file cannot be read.
+        """
+        oldest = self._clock() - self._age
+        row = (session, stream, after, oldest)
+        found = await self._run(lambda file: file.execute(_FIND, row).fetchall())
+        return [Event(sequence, data) for sequence, data in found]
+
+    async def drop_stream(self, session: str, stream: int) -> None:
+        """Forget one stream.
+
+        Raises:
+            sqlite3.Error: The file cannot be written.
+        """
+        await self._run(lambda file: file.execute(_DROP_STREAM, (session, stream)))
+
+    async def drop_session(self, session: str) -> None:
+        """Forget all streams of a session.
+
+        Raises:
+            sqlite3.Error: The file cannot be written.
+        """
+        await self._run(lambda file: file.execute(_DROP_SESSION, (session,)))
+
+    async def aclose(self) -> None:
+        """Close the file and end the thread, when what was begun is done."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(thread, self._close)
+            thread.shutdown(wait=True)
+
+    # In the thread...
+
+    async def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="mcpwire-events")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, lambda: action(self._open()))
+
+    def _open(self) -> sqlite3.Connection:
+        if self._file is None:
+            import sqlite3
+
+            with contextlib.suppress(FileExistsError):
+                # Only of a new file is the descriptor closed: of another one that
+                # would end the locks that this process has on it. SQLite gives the
+                # files that it puts beside it the same permissions.
+                flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
+                os.close(os.open(self._path, flags, 0o600))
+            file = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
+            try:
+                file.execute("PRAGMA journal_mode = WAL")
+                # An event that a crash of the machine loses is one that is not kept.
+                file.execute("PRAGMA synchronous = NORMAL")
+                file.executescript(_SCHEMA)
+            except BaseException:
+                file.close()
+                raise
+            self._file = file
+            self._unpruned = PRUNED_EVERY
+        return self._file
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def _keep(self, file: sqlite3.Connection, row: tuple[Any, ...]) -> None:
+        file.execute(_KEEP, row)
+        self._unpruned += 1
+        if self._unpruned >= PRUNED_EVERY:
+            self._unpruned = 0
+            file.execute(_DROP_OLD, (self._clock() - self._age,))
+            (count,) = file.execute(_COUNT).fetchone()
+            if count > self._events:
+                # Some more, for all of them have to be sorted.
+                excess = count - self._events + self._events // 16
+                file.execute(_DROP_DEEPEST, (excess,))
+
+
+# On the way there
+
+FAILED: Final = "the event store failed"
+
+EVERYTHING: Final = -1
+"""Stands for all streams."""
+
+
+class Journal:
+    """The events of one session, on their way into its store and back.
+
+    Sending never waits for the store. Events that it has not taken yet are kept here,
+    up to `room` bytes, so that none is missing where a client asks for it in between.
+    """
+
+    __slots__ = (
+        "_append_nowait",
+        "_is_busy",
+        "_is_used",
+        "_key",
+        "_room",
+        "_size",
+        "_start",
+        "_store",
+        "_todo",
+    )
+
+    def __init__(
+        self, store: EventStore, key: str, start: StartTask, *, room: int
+    ) -> None:
+        self._store = store
+        self._key = key
+        self._start = start
+        self._room = room
+        self._append_nowait: Callable[[str, int, Event], None] | None = getattr(
+            store, "append_nowait", None
+        )
+        # An event to be kept, or without one a stream to be forgotten.
+        self._todo: deque[tuple[int, Event | None]] | tuple[()] = ()
+        self._size = 0
+        self._is_busy = False
+        self._is_used = False
+
+    def append(self, stream: int, event: Event) -> None:
+        """Keep an event, as soon as the store takes it."""
+        self._is_used = True
+        if self._append_nowait is not None:
+            try:
+                self._append_nowait(self._key, stream, event)
+            except Exception:
+                logger.exception(FAILED)
+        elif self._size + len(event.data) > self._room:
+            # It will be missing, which a client that asks for it is told.
+            logger.error("the event store is too slow: an event was not kept")
+        else:
+            self._size += len(event.data)
+            self._add(stream, event)
+
+    def drop_stream(self, stream: int) -> None:
+        """Forget a stream."""
+        self._add(stream, None)
+
+    def drop(self) -> None:
+        """Forget all of it: the session is over."""
+        self._todo = ()
+        self._size = 0
+        if self._is_used:
+            self._add(EVERYTHING, None)
+
+    def _add(self, stream: int, event: Event | None) -> None:
+        if not self._todo:
+            self._todo = deque()
+        self._todo.append((stream, event))
+        if not self._is_busy:
+            self._is_busy = True
+            self._start(self._work())
+
+    async def _work(self) -> None:
+        try:
+            while self._todo:
+                item = self._todo[0]
+                try:
+                    await self._perform(*item)
+                except Exception:
+                    logger.exception(FAILED)
+                # `drop` may have emptied it meanwhile.
+                if self._todo and self._todo[0] is item:
+                    self._todo.popleft()
+                    self._size -= len(item[1].data) if item[1] else 0
+        finally:
+            self._is_busy = False
+
+    async def _perform(self, stream: int, event: Event | None) -> None:
+        if event is not None:
+            await self._store.append(self._key, stream, event)
+        elif stream == EVERYTHING:
+            await self._store.drop_session(self._key)
+        else:
+            await self._store.drop_stream(self._key, stream)
+
+    async def replay(self, stream: int, after: int, last: int) -> list[Event] | None:
+        """Return a stream's events after one place up to another, if all are kept."""
+        if after == last:
+            return []
+        waiting = [event for number, event in self._todo if number == stream and event]
+        try:
+            stored = await self._store.replay(self._key, stream, after)
+        except Exception:
+            logger.exception(FAILED)
+            return None
+        found = {event.sequence: event for event in (*stored, *waiting)}
+        wanted = range(after + 1, last + 1)
+        if not all(sequence in found for sequence in wanted):
+            return None
+        return [found[sequence] for sequence in wanted]

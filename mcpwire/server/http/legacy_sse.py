@@ -1,0 +1,168 @@
+"""HTTP with server-sent events, the transport of 2024-11-05.
+
+::
+
+      GET  .../sse                     event: endpoint ─► where to post to
+           (stays open)                event: message  ─► all that the server says
+      POST .../messages?session_id=... 202, whatever the message is
+
+It is one connection that goes two ways, so it is served like any other of that kind, by
+`server.connection`. 2026-07-28 streamable-http discourages it: it is for clients that
+speak nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from mcpwire.errors import InvalidRequest, TransportError
+from mcpwire.protocol.request_validation import UnreadableMessage, read_json
+from mcpwire.server.connection import ServerConnection
+from mcpwire.server.fair_pool import FairPool
+from mcpwire.server.http.exchange import HttpProblem
+from mcpwire.server.http.sessions import TOO_MANY_SESSIONS, UNKNOWN_SESSION
+from mcpwire.server.http.streams import SseWriter, as_event
+from mcpwire.transports.duplex import Duplex
+from mcpwire.wire.sse import encode_event
+
+if TYPE_CHECKING:
+    from mcpwire.server.auth.resource_server import Principal
+    from mcpwire.server.dispatcher import Dispatcher
+    from mcpwire.server.http.exchange import Exchange
+    from mcpwire.server.request import RequestInfo
+
+__all__ = ["LegacySse"]
+
+ID_BYTES: Final = 32
+"""How much chance is in a connection's id."""
+
+PARAMETER: Final = "session_id"
+"""What carries the id in the place to post to; a path is shown by more logs.
+
+It is the name that the official SDKs use, and that some clients look for.
+"""
+
+
+class _Connection(ServerConnection):
+    """A connection of which each message may come with another head."""
+
+    def heard_with(self, info: RequestInfo) -> None:
+        """Take what comes next as coming with these."""
+        self._request_info = info
+
+
+class _Link(Duplex):
+    """The server's end: what it writes are events, what it reads are posts."""
+
+    def __init__(self, dispatcher: Dispatcher, principal: Principal | None) -> None:
+        self.connection = _Connection(dispatcher, transport="http")
+        limits = dispatcher.limits
+        super().__init__(self.connection, role="server", limits=limits, target="SSE")
+        self.connection.attach(self)
+        self.writer = SseWriter(limits.unwritten)
+        self._owner = None if principal is None else principal.key
+
+    def belongs_to(self, principal: Principal | None) -> bool:
+        """Tell whether somebody may use it: whoever opened it, and nobody else."""
+        return self._owner == (None if principal is None else principal.key)
+
+    def _write(self, data: bytes) -> None:
+        self._written += len(data)
+        for line in data.splitlines():
+            self.writer.put(as_event(line))
+
+    def post(self, line: bytes, info: RequestInfo) -> None:
+        """Take in one message."""
+        self.connection.heard_with(info)
+        self.receive(line)
+
+    def hang_up(self) -> None:
+        """Take note that the client is gone."""
+        self.give_up(TransportError("the client closed it", target=self.target))
+
+
+class LegacySse:
+    """The connections of one server; see the module's text."""
+
+    def __init__(self, dispatcher: Dispatcher, *, maximum: int = 10_000) -> None:
+        self._dispatcher = dispatcher
+        self._maximum = maximum
+        self._links: dict[str, _Link] = {}
+        self._pool: FairPool[str] = FairPool()
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    async def serve_stream(self, exchange: Exchange) -> None:
+        """Answer a GET: open a connection, which lasts as long as the response."""
+        owner = exchange.owner
+        if len(self._links) >= self._maximum:
+            oldest = self._pool.to_evict(owner)
+            if oldest is None or self._pool.owner(oldest) == owner:
+                raise HttpProblem(*TOO_MANY_SESSIONS)
+            self._links[oldest].writer.end()
+            self._remove(oldest)
+        id = secrets.token_urlsafe(ID_BYTES)
+        link = self._links[id] = _Link(self._dispatcher, exchange.principal)
+        self._pool.add(id, owner)
+        # Relative, so that it is right whatever a proxy makes of the path before it.
+        up = "../" if exchange.path.endswith("/") else ""
+        place = f"{up}messages?{PARAMETER}={id}".encode()
+        link.writer.put(encode_event(place, event="endpoint"))
+        try:
+            await link.writer.run(exchange)
+        finally:
+            self._remove(id)
+            link.hang_up()
+            await link.connection.finished()
+
+    def _remove(self, id: str) -> None:
+        self._links.pop(id, None)
+        self._pool.discard(id)
+
+    async def serve_message(self, exchange: Exchange) -> None:
+        """Answer a POST, whose body is a message for a connection."""
+        link = self._links.get(_id_in(exchange.scope.get("query_string", b"")))
+        if link is None or not link.belongs_to(exchange.principal):
+            raise HttpProblem(*UNKNOWN_SESSION)
+        try:
+            body = await exchange.body()
+            value = read_json(body, exchange.limits.values)
+        except UnreadableMessage as problem:
+            raise HttpProblem(400, problem.error) from None
+        if type(value) is not dict and type(value) is not list:
+            raise HttpProblem(400, InvalidRequest("the body is no message"))
+        # It may have been written on several lines, and in JSON these are mere space.
+        line = body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
+        link.post(line, exchange.info)
+        # 2024-11-05 basic/transports: what there is to say comes on the stream.
+        await exchange.reply_bytes(202, b"Accepted", "text/plain")
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until what was asked is answered, but not longer than that."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        for link in list(self._links.values()):
+            await link.connection.settle(max(0.0, deadline - loop.time()))
+
+    def forget(self) -> None:
+        """Let go of connections whose loop has ended, and they with it."""
+        self._links.clear()
+        self._pool.clear()
+
+    async def aclose(self) -> None:
+        """End all connections and their requests."""
+        for link in list(self._links.values()):
+            link.writer.end()
+            await link.connection.aclose()
+
+
+def _id_in(query: bytes) -> str:
+    # An id of ours has no character that would have to be written in another way.
+    for part in query.decode("latin-1").split("&"):
+        name, _, value = part.partition("=")
+        if name == PARAMETER:
+            return value
+    return ""

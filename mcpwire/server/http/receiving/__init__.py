@@ -1,1 +1,0 @@
-"""What comes in with one HTTP request: its head, and its body without a clock."""

@@ -1,0 +1,1174 @@
+"""Sessions over HTTP: POST, GET and DELETE of the revisions up to 2025-11-25.
+
+::
+
+      initialize ──► id ──► POST, GET with the id ──► DELETE, idle, too many
+                             │
+                             ├─ unknown here: the dispatcher may open it again
+                             └─ unknown, ended, another client's: one and the same 404
+
+2025-11-25 basic/transports, "Session Management" and "Protocol Version Header";
+2025-03-26 basic, "Batching". The application has checked what is no matter of sessions:
+authentication, formats, sizes, and that a POST does not stand alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import attrs
+
+from mcpwire.errors import (
+    ConnectionClosed,
+    InternalError,
+    InvalidMessage,
+    InvalidRequest,
+    LocalProtocolError,
+    MCPError,
+    RequestTimeout,
+    RPCError,
+)
+from mcpwire.server.dispatcher import INITIALIZE, HttpRefusal
+from mcpwire.server.fair_pool import FairPool, client_key
+from mcpwire.server.http.event_store import (
+    Journal,
+    MemoryEventStore,
+    check_bounds,
+    parse_event_id,
+)
+from mcpwire.server.http.exchange import ClientGone, HttpProblem
+from mcpwire.server.http.streams import (
+    STANDALONE,
+    Answers,
+    ServerStream,
+    SseWriter,
+    Stream,
+    StreamStyle,
+)
+from mcpwire.server.log_limit import LimitedLogger
+from mcpwire.server.request import Session
+from mcpwire.transports.handlers import InboundTasks
+from mcpwire.versions import REVISIONS, Era, find_revision
+from mcpwire.wire import jsonrpc
+from mcpwire.wire.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+    from mcpwire.server.auth.resource_server import Principal
+    from mcpwire.server.dispatcher import Dispatcher
+    from mcpwire.server.http.event_store import EventStore, StartTask
+    from mcpwire.server.http.exchange import Exchange, Fields
+    from mcpwire.server.request import Owner, RequestContext, RequestInfo
+    from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import RequestId
+
+    Send = Callable[[bytes], None]
+
+__all__ = ["TOO_MANY_SESSIONS", "UNKNOWN_SESSION", "HttpSession", "Sessions"]
+
+T = TypeVar("T")
+
+logger = LimitedLogger("mcpwire")
+
+# The status and the error of each refusal. The owner of a session must not show
+# (2025-11-25 security best practices, "Session Hijacking"), so there is one answer to
+# ids that are unknown, ended or another client's.
+UNKNOWN_SESSION: Final = 404, InvalidRequest("the session is unknown or has ended")
+TOO_MANY_SESSIONS: Final = (
+    503,
+    InvalidRequest("too many sessions are in use"),
+    (("retry-after", "5"),),
+)
+NO_SESSION: Final = "the request needs an Mcp-Session-Id; initialize gives one"
+NOT_KEPT: Final = "the events after this Last-Event-ID are not kept"
+
+INITIALIZED: Final = "notifications/initialized"
+CANCELLED: Final = "notifications/cancelled"
+
+REQUEST_CANCELLED: Final = -32800
+"""The code that the Language Server Protocol has for this; MCP has none."""
+
+ASSUMED: Final = REVISIONS[1]
+"""The revision of a request that names none."""
+
+PAUSES_SINCE: Final = REVISIONS[3]
+"""Since when a stream may end before its answer, to be resumed.
+
+2025-11-25 basic/transports, "Sending Messages to the Server": then it begins with an
+event that has an id and no data, which older clients would take for a message.
+"""
+
+ID_BYTES: Final = 32
+"""How much chance is in an id; 16 would do."""
+
+ENDED_STREAMS_KEPT: Final = 256
+"""Streams that have ended and of which it is known how far they went."""
+
+CLOSE_GRACE_S: Final = 0.5
+"""How long handlers may take to end once they are cancelled, and stores to finish."""
+
+_SESSION: Final = SESSION_ID.lower()
+_VERSION: Final = PROTOCOL_VERSION.lower()
+_LAST_EVENT: Final = LAST_EVENT_ID.lower()
+
+
+# What a POST holds
+
+
+@attrs.frozen
+class Malformed:
+    """A value that is not a message. In a batch the others are taken all the same."""
+
+    error: InvalidMessage
+
+    id: jsonrpc.RequestId | None = None
+    """Its id, if it has one."""
+
+    is_request: bool = False
+    """Whether it expects an answer: it has a method and an id."""
+
+    @property
+    def refusal(self) -> RPCError:
+        """The error to answer."""
+        return InvalidRequest(str(self.error))
+
+
+Posted = jsonrpc.Message | Malformed
+
+
+def _read_message(value: Any) -> Posted:
+    try:
+        return jsonrpc.parse_message(value)
+    except InvalidMessage as error:
+        id = value.get("id") if type(value) is dict else None
+        if not jsonrpc.is_request_id(id):
+            return Malformed(error)
+        return Malformed(error, id, "method" in value)
+
+
+class ServerRequests:
+    """The open requests of a server to one client, by id.
+
+    Ids count up from 1 and are never used twice. Only those of this session are looked
+    at, so that an answer from elsewhere finds nothing.
+    """
+
+    __slots__ = ("_last", "_open")
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._open: dict[RequestId, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def ask(
+        self, send: Send, method: str, params: dict[str, Any], timeout: float | None
+    ) -> dict[str, Any]:
+        """Send a request and return the client's result.
+
+        Raises `LocalProtocolError` with nothing sent, `RPCError`, `RequestTimeout`
+        after the client was told so, and `ConnectionClosed` at the session's end.
+        """
+        loop = asyncio.get_running_loop()
+        id = self._last + 1
+        data = encode(jsonrpc.request(id, method, params))
+        self._last = id
+        future: asyncio.Future[dict[str, Any]] = loop.create_future()
+        self._open[id] = method, future
+        began = loop.time()
+        try:
+            send(data)
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError as error:
+            # The client's answer may be an error of that kind.
+            if isinstance(error, MCPError):
+                raise
+            _withdraw(send, id, future, "timeout")
+            elapsed = loop.time() - began
+            assert timeout is not None
+            raise RequestTimeout(
+                method=method, timeout=timeout, elapsed=elapsed
+            ) from error
+        except asyncio.CancelledError:
+            _withdraw(send, id, future, "the request that asked is over")
+            raise
+        finally:
+            self._open.pop(id, None)
+
+    def take(self, message: jsonrpc.Success | jsonrpc.Failure) -> None:
+        """Deliver an answer; what answers no open request is dropped."""
+        if isinstance(message, jsonrpc.Failure):
+            self.fail(message.id, message.error)
+        elif (found := self._find(message.id)) is not None:
+            found[1].set_result(message.result)
+
+    def fail(self, id: RequestId | None, error: MCPError) -> None:
+        """End a request with an error."""
+        found = self._find(id)
+        if found is not None:
+            method, future = found
+            if isinstance(error, RPCError):
+                error.method = method
+            future.set_exception(error)
+
+    def _find(
+        self, id: RequestId | None
+    ) -> tuple[str, asyncio.Future[dict[str, Any]]] | None:
+        # Ids of ours are integers; 1.0 and True were refused before.
+        found = self._open.get(id) if type(id) is int else None
+        # Of two answers the first one counts.
+        return None if found is None or found[1].done() else found
+
+    def close(self) -> None:
+        """End all requests: no answer will come."""
+        waiting = list(self._open.values())
+        self._open.clear()
+        for method, future in waiting:
+            if not future.done():
+                future.set_exception(
+                    ConnectionClosed(f"{method}: the session has ended")
+                )
+
+
+def _withdraw(
+    send: Send, id: int, future: asyncio.Future[dict[str, Any]], reason: str
+) -> None:
+    # 2025-11-25 basic/utilities/cancellation. Cancelling the task that awaits a future
+    # cancels the future; one that has an answer is left alone.
+    if future.cancelled():
+        params = {"requestId": id, "reason": reason}
+        send(encode(jsonrpc.notification(CANCELLED, params)))
+
+
+# One session
+
+
+def _drop(_: str, __: dict[str, Any]) -> None:
+    """Drop a notification: the session has ended."""
+
+
+class HttpSession:
+    """One session: its running requests, its streams, its open requests to the client.
+
+    It is to HTTP what `server.connection` is to a duplex stream.
+
+    Attributes:
+        mark: Names it where its id, a secret, must not stand.
+        writers: How many GETs write its streams now.
+        used_at: When it was used last, by the loop's clock.
+        is_alone: Whether it is for one POST, so that nothing else ever reaches it.
+        finished: Called with it when a POST has been answered.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_ask_timeout",
+        "_dispatcher",
+        "_ended_streams",
+        "_last_stream",
+        "_open",
+        "_owner",
+        "_retry",
+        "_room",
+        "_server_requests",
+        "_server_stream",
+        "_start",
+        "_store",
+        "_streams",
+        "_style",
+        "_tasks",
+        "finished",
+        "is_alone",
+        "is_closed",
+        "mark",
+        "session",
+        "used_at",
+        "writers",
+    )
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        session: Session,
+        *,
+        owner: Owner,
+        store: EventStore | None,
+        start: StartTask,
+        retry: float,
+        ask_timeout: float | None,
+        is_alone: bool = False,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._owner = owner
+        self._store = store
+        self._start = start
+        self._retry = retry
+        self._ask_timeout = ask_timeout
+        self._room = dispatcher.limits.unwritten
+        # Made when needed: there may be 10,000 sessions, of which most are idle.
+        self._tasks: InboundTasks | None = None
+        self._style: StreamStyle | None = None
+        self._server_stream: ServerStream | None = None
+        self._open: dict[RequestId, tuple[RequestContext, Answers]] = {}
+        self._server_requests = ServerRequests()
+        self._streams: dict[int, Stream] = {}
+        self._ended_streams: dict[int, int] = {}  # and how far they went
+        self._last_stream = STANDALONE
+        self.is_alone = is_alone
+        self.is_closed = False
+        self.mark = secrets.token_hex(8)
+        self.session = session
+        self.writers = 0
+        self.used_at = 0.0
+        self.finished: Callable[[HttpSession], object] | None = None
+        if not is_alone:
+            session.send = self.send
+            session.ask = self._ask_beside
+
+    def is_idle(self) -> bool:
+        """Tell whether no request runs in it, and no GET reads from it."""
+        return not (self._open or self.writers)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def belongs_to(self, principal: Principal | None) -> bool:
+        """Tell whether this client has opened it."""
+        owner = self.session.principal
+        if owner is None or principal is None:
+            return owner is principal
+        return owner.key == principal.key
+
+    @property
+    def _can_pause(self) -> bool:
+        return self._store is not None and self.session.revision >= PAUSES_SINCE
+
+    @property
+    def _journal(self) -> Journal | None:
+        return None if self._style is None else self._style.journal
+
+    def _style_of_streams(self) -> StreamStyle:
+        if self._style is None:
+            journal = None
+            if self._store is not None:
+                key = client_key(self.mark, self._owner)
+                journal = Journal(self._store, key, self._start, room=self._room)
+            self._style = StreamStyle(self.mark, journal, self._can_pause, self._retry)
+        return self._style
+
+    @property
+    def server_stream(self) -> ServerStream:
+        """The stream for messages that belong to no call."""
+        if self._server_stream is None:
+            self._server_stream = ServerStream(
+                self._style_of_streams(),
+                backlog=self._dispatcher.limits.notifications,
+                room=self._room,
+            )
+        return self._server_stream
+
+    # From the server to the client...
+
+    def send(self, method: str, params: dict[str, Any]) -> None:
+        """Send a notification that belongs to no request."""
+        self.server_stream.send(encode(jsonrpc.notification(method, params)))
+
+    async def _ask(
+        self, answers: Answers, method: str, params: dict[str, Any]
+    ) -> dict[str, Any]:
+        send = partial(self._send_beside, answers)
+        return await self._server_requests.ask(send, method, params, self._ask_timeout)
+
+    async def _ask_beside(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask what belongs to no request."""
+        send = self.server_stream.send
+        return await self._server_requests.ask(send, method, params, self._ask_timeout)
+
+    def _send_beside(self, answers: Answers, data: bytes) -> None:
+        # 2025-11-25 basic/transports: a request of the server that belongs to a call
+        # goes on the stream of that call. Its cancellation may come after the end.
+        if not answers.is_over:
+            answers.send(data)
+        elif not self.is_closed:
+            self.server_stream.send(data)
+
+    def _notify(self, answers: Answers, method: str, params: dict[str, Any]) -> None:
+        answers.send(encode(jsonrpc.notification(method, params)))
+
+    # From the client...
+
+    def post(self, *, is_batch: bool = False) -> Answers:
+        """Return what will answer the messages of one POST."""
+        return Answers(
+            self._open_stream, self._finished, room=self._room, is_batch=is_batch
+        )
+
+    def take(
+        self, message: Posted, answers: Answers, exchange: Exchange, size: int = 0
+    ) -> None:
+        """Take one message of a POST, which was that long."""
+        if isinstance(message, jsonrpc.Request):
+            answers.expect_response()
+            self._take_request(message, answers, exchange, size)
+        elif isinstance(message, jsonrpc.Notification):
+            if message.method == CANCELLED:
+                self._cancel(message.params or {})
+            else:
+                self._dispatcher.notified(self.session, message.method, message.params)
+        elif not isinstance(message, Malformed):
+            self._server_requests.take(message)
+        elif message.is_request:
+            answers.expect_response()
+            self._reply(answers, message.id, message.refusal)
+        else:
+            self._server_requests.fail(message.id, message.error)
+
+    def _cancel(self, params: dict[str, Any]) -> None:
+        """Stop the handler of a request that the client withdrew."""
+        id = params.get("requestId")
+        if not jsonrpc.is_request_id(id) or id not in self._open:
+            return
+        request, answers = self._open.pop(id)
+        # 2025-11-25 basic/utilities/cancellation, "Implementation Notes".
+        logger.debug("%r is cancelled: %.100r", request, params.get("reason"))
+        request.is_cancelled = True
+        assert self._tasks is not None  # which runs what is open
+        self._tasks.cancel(id)
+        if self._dispatcher.answers_cancelled:
+            error = RPCError("request cancelled", code=REQUEST_CANCELLED)
+            self._reply(answers, id, error)
+        else:
+            answers.withdraw()
+
+    def _take_request(
+        self, message: jsonrpc.Request, answers: Answers, exchange: Exchange, size: int
+    ) -> None:
+        id = message.id
+        dispatcher = self._dispatcher
+        params = message.params or {}
+        try:
+            if id in self._open:
+                raise InvalidRequest("a request with this id is being answered")
+            if message.method == INITIALIZE:
+                again = dispatcher.initialize(params, self.session, exchange.info)
+                self._reply(answers, id, again[1])
+                return
+            if answers.is_batch and dispatcher.opens_alone(params):
+                raise InvalidRequest("what stands alone is not part of a batch")
+            request = dispatcher.admit(
+                id,
+                message.method,
+                params,
+                self.session,
+                partial(self._notify, answers),
+                ask=None if self.is_alone else partial(self._ask, answers),
+                info=(
+                    exchange.info_with(answers.pause)
+                    if self._can_pause
+                    else exchange.info
+                ),
+            )
+            result = dispatcher.answer_now(request, params)
+        except RPCError as error:
+            self._reply(answers, id, error)
+            return
+        if result is not None:
+            self._reply(answers, id, result)
+            return
+        self._open[id] = request, answers
+        if self._tasks is None:
+            limits = dispatcher.limits
+            self._tasks = InboundTasks(
+                limit=limits.inbound, backlog=limits.notifications, room=self._room
+            )
+        self._tasks.start(
+            id,
+            partial(self._perform, request, params),
+            partial(self._answered, request, answers),
+            size,
+        )
+
+    async def _perform(
+        self, request: RequestContext, params: dict[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            return await self._dispatcher.perform(request, params)
+        finally:
+            request.close()
+
+    def _answered(
+        self,
+        request: RequestContext,
+        answers: Answers,
+        answer: dict[str, Any] | RPCError,
+    ) -> None:
+        del self._open[request.id]
+        self._reply(answers, request.id, answer)
+
+    def _reply(
+        self,
+        answers: Answers,
+        id: RequestId | None,
+        answer: dict[str, Any] | RPCError,
+    ) -> None:
+        status: tuple[int, Fields] | None = None
+        try:
+            if isinstance(answer, RPCError):
+                if isinstance(answer, HttpRefusal):
+                    status = answer.http_status, answer.http_headers
+                data = encode(jsonrpc.failure(id, answer))
+            else:
+                assert id is not None
+                data = encode(jsonrpc.success(id, answer))
+        except LocalProtocolError:
+            logger.exception("the answer to %.100r cannot be sent", id)
+            data = encode(jsonrpc.failure(id, InternalError("the handler failed")))
+        answers.answer(data, status)
+
+    # Streams...
+
+    def _open_stream(self) -> Stream:
+        self._last_stream += 1
+        stream = Stream(self._last_stream, self._style_of_streams())
+        self._streams[stream.number] = stream
+        return stream
+
+    def _finished(self, answers: Answers) -> None:
+        if self.finished is not None:
+            self.finished(self)
+        stream = answers.stream
+        if stream is None:
+            return
+        journal = self._journal
+        self._streams.pop(stream.number, None)
+        if journal is None:
+            return
+        if not answers.has_answer:
+            # All of it was withdrawn: a client that asked for the rest would not stop.
+            journal.drop_stream(stream.number)
+            return
+        self._ended_streams[stream.number] = stream.last
+        if len(self._ended_streams) > ENDED_STREAMS_KEPT:
+            # The store lets go of it by itself, as of all that grows old.
+            del self._ended_streams[next(iter(self._ended_streams))]
+
+    def open_server_stream(self) -> SseWriter | None:
+        """Return a writer for the stream of a GET; ``None``: it has one already."""
+        if self.server_stream.writer is not None:
+            return None
+        writer = SseWriter(self._room)
+        self.server_stream.open(writer)
+        return writer
+
+    async def resume(self, number: int, after: int) -> tuple[Stream, SseWriter] | None:
+        """Return a writer for a stream from after one place on; ``None``: impossible.
+
+        It takes the place of the writer before, whose client has noticed before us that
+        the connection broke.
+        """
+        journal = self._style_of_streams().journal
+        stream = self._find_stream(number)
+        if journal is None or stream is None or after > stream.last:
+            return None
+        writer = SseWriter(self._room)
+        is_live = number not in self._ended_streams
+        if is_live:
+            # What is sent from now on follows what is replayed.
+            stream.attach(writer)
+        events = None
+        try:
+            events = await journal.replay(number, after, stream.last)
+        finally:
+            if events is None:
+                stream.detach(writer)
+        if events is None or self.is_closed:
+            return None
+        if isinstance(stream, ServerStream):
+            stream.take_backlog()  # it is part of the events
+        writer.put_before(
+            [
+                (each.sequence, stream.encode(each.sequence, each.data))
+                for each in events
+            ]
+        )
+        if not is_live:
+            writer.end()
+        return stream, writer
+
+    def _find_stream(self, number: int) -> Stream | None:
+        if number == STANDALONE:
+            return self.server_stream
+        if number in self._ended_streams:
+            stream = Stream(number, self._style_of_streams())
+            stream.last = self._ended_streams[number]
+            return stream
+        return self._streams.get(number)
+
+    # The end...
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until all requests have been answered, but not longer than that."""
+        if self._tasks is not None:
+            await self._tasks.settle(seconds)
+
+    def close(self) -> list[asyncio.Task[None]]:
+        """End all of it; return the tasks that have yet to end."""
+        if self.is_closed:
+            return []
+        self.is_closed = self.session.is_closed = True
+        self.session.send, self.session.ask = _drop, None
+        unanswered, self._open = self._open, {}
+        tasks = [] if self._tasks is None else self._tasks.close()
+        self._server_requests.close()
+        for id, (request, answers) in unanswered.items():
+            request.is_cancelled = True
+            # Not as if the session had been unknown: the request may have had effects,
+            # and nobody should take it for one that has not run.
+            error = InternalError("the session ended before the answer")
+            self._reply(answers, id, error)
+        for stream in self._streams.values():
+            stream.end()
+        if self._server_stream is not None:
+            self._server_stream.end()
+        self._streams.clear()
+        if self._journal is not None:
+            self._journal.drop()
+        return tasks
+
+    def forget(self) -> None:
+        """Let go of what is kept: all that ran here has ended with its loop."""
+        self.is_closed = self.session.is_closed = True
+        self.session.send, self.session.ask = _drop, None
+        if self._journal is not None:
+            self._journal.drop()
+
+
+# All sessions
+
+
+class Sessions:
+    """The sessions of one server, by their ids.
+
+    A session is idle if no request runs in it and no GET reads from it. Idle ones go
+    after a while, and before that when room is needed: see `FairPool.to_displace`.
+    With `stateless` there are none at all: each POST stands alone.
+
+    Raises `ValueError` for a number that is not above zero.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        event_store: EventStore | bool | None = None,
+        idle: float = 1_800.0,
+        maximum: int = 10_000,
+        retry: float = 1.0,
+        stateless: bool = False,
+        ask_timeout: float | None = 600.0,
+    ) -> None:
+        check_bounds(idle=idle, maximum=maximum, retry=retry)
+        self._dispatcher = dispatcher
+        self._store: EventStore | None = None
+        if not (stateless or event_store is False):
+            if event_store is None or isinstance(event_store, bool):
+                event_store = MemoryEventStore()
+            self._store = event_store
+        self._revisions = {
+            r.name: r for r in dispatcher.revisions if r.era is Era.SESSION
+        }
+        self._idle = idle
+        self._maximum = maximum
+        self._retry = retry
+        self._stateless = stateless
+        both = (ask_timeout, dispatcher.ask_timeout)
+        self._ask_timeout = min((t for t in both if t is not None), default=None)
+        # The least recently used one is the first.
+        self._sessions: dict[str, HttpSession] = {}
+        self._pool: FairPool[HttpSession] = FairPool()
+        self._timer: asyncio.TimerHandle | None = None
+        self._alone: set[HttpSession] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Sessions on their way in, which count towards the maximum.
+        self._opening = 0
+        self._resuming: dict[
+            tuple[str, object], asyncio.Task[HttpSession | HttpProblem | RPCError]
+        ] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[HttpSession]:
+        return iter((*self._sessions.values(), *self._alone))
+
+    # POST...
+
+    async def serve(self, exchange: Exchange, body: Any) -> None:
+        """Answer a POST, whose body is the decoded JSON.
+
+        Raises `HttpProblem` and `ClientGone`.
+        """
+        try:
+            session = await self._find_or_open(exchange, body)
+            if session is None:
+                return
+            answers = self._take(exchange, session, body)
+        except HttpProblem as problem:
+            problem.id = _id_in(body)
+            raise
+        if not answers.expects_any:
+            # 2025-11-25 basic/transports, "Sending Messages to the Server".
+            await exchange.reply(202)
+            return
+        try:
+            await answers.respond(exchange)
+        finally:
+            self._touch(session)
+
+    async def _find_or_open(self, exchange: Exchange, body: Any) -> HttpSession | None:
+        """Return the session of a POST; ``None``: it was `initialize`, and is answered.
+
+        Raises `HttpProblem` and `ClientGone`.
+        """
+        is_initialize = type(body) is dict and body.get("method") == INITIALIZE
+        revision = self._revision_of(exchange, is_initialize=is_initialize)
+        id = exchange.headers.get(_SESSION)
+        if is_initialize and (id is None or self._stateless):
+            await self._initialize(exchange, body)
+            return None
+        if self._stateless:
+            return self._stand_alone(revision)
+        return await self._find(exchange)
+
+    def _revision_of(self, exchange: Exchange, *, is_initialize: bool) -> Revision:
+        """Return the revision that a request names in its head.
+
+        In a session that is only checked: what was negotiated counts.
+        """
+        version = exchange.headers.get(_VERSION)
+        if version is None:
+            return ASSUMED
+        revision = self._revisions.get(version)
+        if revision is not None:
+            return revision
+        if is_initialize and find_revision(version) is not None:
+            # The body says what is wanted, and may want what is not spoken here.
+            return ASSUMED
+        raise HttpProblem(
+            400,
+            f"the MCP-Protocol-Version {version[:40]!r} is not among those that have "
+            f"sessions here: {', '.join(self._revisions)}",
+        )
+
+    async def _find(self, exchange: Exchange) -> HttpSession:
+        """Return the session that a request names. Raises `HttpProblem`."""
+        id = exchange.headers.get(_SESSION)
+        if id is None:
+            raise HttpProblem(400, NO_SESSION)
+        # The id is a secret and may be looked up all the same: the hash of a text is
+        # keyed by chance, and two texts are compared only where all of it is equal.
+        session = self._sessions.get(id)
+        if session is None:
+            return await self._resume(exchange, id)
+        # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
+        if not session.belongs_to(exchange.principal):
+            raise HttpProblem(*UNKNOWN_SESSION)
+        self._touch(session)
+        return session
+
+    def _stand_alone(self, revision: Revision) -> HttpSession:
+        """Return a session for one POST, of which nothing is known but its revision."""
+        session = self._make(Session(revision, {}, {}, is_initialized=True), "")
+        self._alone.add(session)
+        session.finished = self._alone.discard
+        return session
+
+    def _make(self, session: Session, owner: Owner) -> HttpSession:
+        return HttpSession(
+            self._dispatcher,
+            session,
+            owner=owner,
+            store=self._store,
+            start=self._start,
+            retry=self._retry,
+            ask_timeout=self._ask_timeout,
+            is_alone=self._stateless,
+        )
+
+    def _take(self, exchange: Exchange, session: HttpSession, body: Any) -> Answers:
+        """Take in what was posted; return its answers. Raises `HttpProblem`."""
+        answers = session.post(is_batch=type(body) is list)
+        try:
+            messages = self._read(session, body)
+            size = exchange.size // max(1, len(messages))
+            for message in messages:
+                session.take(message, answers, exchange, size)
+        finally:
+            answers.seal()
+        if not answers.expects_any:
+            malformed = [m for m in messages if isinstance(m, Malformed)]
+            if len(malformed) == len(messages):
+                raise HttpProblem(400, malformed[0].refusal)
+        return answers
+
+    def _read(self, session: HttpSession, body: Any) -> list[Posted]:
+        if type(body) is not list:
+            message = _read_message(body)
+            if isinstance(message, Malformed) and message.is_request:
+                raise HttpProblem(400, message.refusal)
+            return [message]
+        limit = self._dispatcher.limits.batch
+        if not session.session.revision.receives_batches:
+            # 2025-06-18 changelog: batches were removed again.
+            raise HttpProblem(400, "batches belong to revision 2025-03-26 only")
+        if not body:
+            raise HttpProblem(400, "a batch must not be empty")
+        if len(body) > limit:
+            raise HttpProblem(400, f"a batch must not be longer than {limit} messages")
+        return [_read_message(item) for item in body]
+
+    # The beginning of a session...
+
+    async def _initialize(self, exchange: Exchange, body: dict[str, Any]) -> None:
+        message = _read_message(body)
+        if not isinstance(message, jsonrpc.Request):
+            raise HttpProblem(400, "initialize must be a request")
+        fields: Fields = ()
+        dispatcher = self._dispatcher
+        try:
+            if dispatcher.opens_later and not self._stateless:
+                opened, result = await self._open_later(exchange, message.params)
+            else:
+                opened, result = dispatcher.initialize(
+                    message.params, None, exchange.info
+                )
+            if not self._stateless:
+                fields = ((SESSION_ID, self._add_new(opened, exchange)),)
+        except RPCError as error:
+            raise _problem(error) from None
+        await exchange.reply(200, jsonrpc.success(message.id, result), fields)
+
+    async def _open_later(
+        self, exchange: Exchange, params: dict[str, Any] | None
+    ) -> tuple[Session, dict[str, Any]]:
+        """Open a session that takes its time; nothing is left if the client goes away.
+
+        Raises `RPCError`, `HttpProblem`, `ClientGone`.
+        """
+        if not self._has_room(exchange.owner):
+            raise HttpProblem(*TOO_MANY_SESSIONS)
+        self._opening += 1
+        try:
+            return await _while_there(
+                exchange,
+                self._dispatcher.open_session(params, None, exchange.info),
+                lambda opened: self._dispatcher.session_left(opened[0]),
+            )
+        finally:
+            self._opening -= 1
+
+    def _add_new(self, opened: Session, exchange: Exchange) -> str:
+        """Take in a session; return its id. Raises `RPCError` and `HttpProblem`."""
+        opened.principal = exchange.principal
+        owner = exchange.owner
+        if not self._has_room(owner):
+            self._dispatcher.session_left(opened)
+            raise HttpProblem(*TOO_MANY_SESSIONS)
+        try:
+            # 2025-11-25 basic/transports, "Session Management": globally unique,
+            # visible ASCII; security best practices: not to be guessed.
+            id = self._dispatcher.new_session_id(opened)
+        except RPCError:
+            self._dispatcher.session_left(opened)
+            raise
+        self._dispatcher.hub.add(opened)
+        id = id or secrets.token_urlsafe(ID_BYTES)
+        self._add(self._make(opened, owner), owner, id)
+        return id
+
+    def _has_room(self, owner: Owner) -> bool:
+        """Tell whether there may be one more session, for which another may have to go.
+
+        An owner with more than this owner loses an idle one, else a busy one: an open
+        request to the client keeps a session busy, too. Else this owner loses an idle
+        one.
+        """
+        if len(self._sessions) + self._opening < self._maximum:
+            return True
+        found = self._pool.to_displace(owner, HttpSession.is_idle)
+        if found is not None:
+            self._remove(found)
+        return found is not None
+
+    def _add(self, session: HttpSession, owner: Owner, id: str) -> None:
+        if id in self._sessions:
+            raise ValueError("two sessions have one id")
+        session.session.id = id
+        session.session.end = partial(self._remove, session)
+        self._sessions[id] = session
+        self._pool.add(session, owner)
+        self._touch(session)
+        if self._timer is None:
+            self._arm()
+
+    def _touch(self, session: HttpSession) -> None:
+        """Note that a session is used, if it is still here."""
+        id = session.session.id
+        if id is not None and self._sessions.get(id) is session:
+            session.used_at = asyncio.get_running_loop().time()
+            self._sessions[id] = self._sessions.pop(id)
+            self._pool.touch(session)
+
+    # Sessions that are opened again...
+
+    async def _resume(self, exchange: Exchange, id: str) -> HttpSession:
+        """Return the session of an id that is not here, if the dispatcher knows it.
+
+        Requests that come meanwhile wait for the first. It goes on also if this is
+        cancelled: the next request finds it. Raises `HttpProblem`.
+        """
+        principal = exchange.principal
+        key = id, principal and principal.key
+        resuming = self._resuming.get(key)
+        if resuming is None:
+            resuming = asyncio.get_running_loop().create_task(
+                self._open_again(id, exchange.info), name="mcpwire-http-resume"
+            )
+            self._resuming[key] = resuming
+            resuming.add_done_callback(lambda _: self._resuming.pop(key, None))
+        try:
+            session = await asyncio.shield(resuming)
+        except asyncio.CancelledError:
+            if resuming.cancelled():  # the server ends, and cancels none that wait
+                raise HttpProblem(*UNKNOWN_SESSION) from None
+            raise
+        if isinstance(session, RPCError):
+            raise _problem(session)
+        if isinstance(session, HttpProblem):
+            raise HttpProblem(session.status, session.error, session.headers)
+        if not session.belongs_to(principal):
+            raise HttpProblem(*UNKNOWN_SESSION)
+        self._touch(session)
+        return session
+
+    async def _open_again(
+        self, id: str, info: RequestInfo
+    ) -> HttpSession | HttpProblem | RPCError:
+        # An id that is unknown takes no session's place, so room is made only after it.
+        self._opening += 1
+        try:
+            resumed = await self._dispatcher.resume_session(id, info)
+        except RPCError as error:
+            return error
+        finally:
+            self._opening -= 1
+        if resumed is None:
+            return HttpProblem(*UNKNOWN_SESSION)
+        if not self._has_room(info.owner):
+            self._dispatcher.session_left(resumed)
+            return HttpProblem(*TOO_MANY_SESSIONS)
+        session = self._make(resumed, info.owner)
+        self._add(session, info.owner, id)
+        self._dispatcher.hub.add(resumed)
+        # Its client has said so before.
+        self._dispatcher.notified(resumed, INITIALIZED, None)
+        return session
+
+    # GET and DELETE...
+
+    async def serve_get(self, exchange: Exchange) -> None:
+        """Answer a GET: open a session's stream, or resume one.
+
+        Raises `HttpProblem`.
+        """
+        self._check_named(exchange)
+        session = await self._find(exchange)
+        stream, writer = await _open_stream(session, exchange.headers.get(_LAST_EVENT))
+        session.writers += 1
+        try:
+            await writer.run(exchange)
+        finally:
+            stream.detach(writer)
+            session.writers -= 1
+            self._touch(session)
+
+    async def serve_delete(self, exchange: Exchange) -> None:
+        """Answer a DELETE: end a session, and wait until it has ended.
+
+        Raises `HttpProblem` and `ClientGone`.
+        """
+        self._check_named(exchange)
+        dispatcher = self._dispatcher
+        id = exchange.headers.get(_SESSION)
+        if id is None or id in self._sessions:
+            session = await self._find(exchange)
+            assert session.session.id is not None
+            dispatcher.withdraw_session_id(session.session.id)
+            self._remove(session)
+            await dispatcher.session_closed(session.session)
+        elif not await dispatcher.delete_session(id, exchange.info):
+            raise HttpProblem(*UNKNOWN_SESSION)
+        await exchange.reply(204)
+
+    def _check_named(self, exchange: Exchange) -> None:
+        if self._stateless:
+            raise HttpProblem(405, "there are no sessions here", (("allow", "POST"),))
+        self._revision_of(exchange, is_initialize=False)
+
+    # The end...
+
+    def _arm(self) -> None:
+        """Set the timer for the session that was not used for longest."""
+        first = next(iter(self._sessions.values()))
+        self._timer = asyncio.get_running_loop().call_at(
+            first.used_at + self._idle, self._sweep
+        )
+
+    def _sweep(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        while self._sessions:
+            session = next(iter(self._sessions.values()))
+            if session.used_at + self._idle > now:
+                self._arm()
+                return
+            if session.is_idle():
+                self._remove(session)
+            else:
+                self._touch(session)
+
+    def _remove(self, session: HttpSession) -> None:
+        """End a session, if it is still here."""
+        id = session.session.id
+        if id is not None and self._sessions.get(id) is session:
+            del self._sessions[id]
+            self._pool.discard(session)
+            session.session.end = None
+            self._dispatcher.session_left(session.session)
+            self._stop(session)
+
+    def _stop(self, session: HttpSession) -> None:
+        for task in session.close():
+            self._own(task)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._own(asyncio.get_running_loop().create_task(work, name="mcpwire-events"))
+
+    def _own(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until all requests are answered, but not longer than that."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        for session in self:
+            await session.settle(deadline - loop.time())
+
+    def forget(self) -> None:
+        """Let go of everything that was on a loop that has ended, on the next one."""
+        self._tasks.clear()
+        self._resuming.clear()
+        self._opening = 0
+        for session in self._sessions.values():
+            session.session.end = None
+            self._dispatcher.session_left(session.session)
+        for session in self:
+            session.forget()
+        self._sessions.clear()
+        self._pool.clear()
+        self._alone.clear()
+        self._timer = None
+
+    async def aclose(self) -> None:
+        """End all sessions, their requests and streams, and close the store."""
+        resuming = list(self._resuming.values())
+        for task in resuming:
+            task.cancel()
+        if resuming:
+            await asyncio.wait(resuming, timeout=CLOSE_GRACE_S)
+        for session in list(self._sessions.values()):
+            self._remove(session)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for session in list(self._alone):
+            self._stop(session)
+        self._alone.clear()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
+            for late_task in late:
+                late_task.cancel()
+        if self._store is not None:
+            await self._store.aclose()
+
+
+def _id_in(body: Any) -> RequestId | None:
+    """Return the id of the request that a body is, if that can be read."""
+    id = body.get("id") if type(body) is dict and "method" in body else None
+    return id if jsonrpc.is_request_id(id) else None
+
+
+def _problem(error: RPCError) -> HttpProblem:
+    """Return the answer to a client that may not open a session."""
+    if isinstance(error, HttpRefusal):
+        return HttpProblem(error.http_status, error, error.http_headers)
+    return HttpProblem(200, error)
+
+
+async def _open_stream(
+    session: HttpSession, last_event_id: str | None
+) -> tuple[Stream, SseWriter]:
+    if last_event_id:
+        place = parse_event_id(last_event_id)
+        if place is None or place[0] != session.mark:
+            raise HttpProblem(400, NOT_KEPT)
+        found = await session.resume(place[1], place[2])
+        if found is None:
+            raise HttpProblem(400, NOT_KEPT)
+        return found
+    writer = session.open_server_stream()
+    if writer is None:
+        # To take it over would be to take it away from the client that has it.
+        raise HttpProblem(409, "the session has its GET stream already")
+    return session.server_stream, writer
+
+
+async def _while_there(
+    exchange: Exchange, work: Coroutine[Any, Any, T], undo: Callable[[T], object]
+) -> T:
+    """Do something as long as the client waits for it; else undo it.
+
+    Raises `ClientGone`, with the work cancelled.
+    """
+    loop = asyncio.get_running_loop()
+    working = loop.create_task(work, name="mcpwire-http-open")
+    watching = loop.create_task(exchange.watch(), name="mcpwire-http-watch")
+    # What a web server raises instead of saying that the client is gone means the same.
+    watching.add_done_callback(lambda task: task.cancelled() or task.exception())
+    is_wanted = False
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        is_wanted = working.done()
+    finally:
+        if not is_wanted:
+            working.add_done_callback(lambda task: _undo(task, undo))
+        for task in (working, watching):
+            task.cancel()  # which does nothing to one that is done
+        await asyncio.wait([working, watching])
+    if not is_wanted:
+        raise ClientGone
+    return working.result()
+
+
+def _undo(task: asyncio.Task[T], undo: Callable[[T], object]) -> None:
+    """Undo what was done all the same."""
+    if not task.cancelled() and task.exception() is None:
+        undo(task.result())

@@ -1,1 +1,0 @@
-"""How sessions over HTTP begin that take their time, and begin again."""

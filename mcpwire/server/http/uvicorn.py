@@ -1,0 +1,1199 @@
+"""HTTP/1.1 for strangers: runs a server with uvicorn, and bounds what a peer can hold.
+
+::
+
+    socket ─► HttpConnection ─► httptools ─► HttpRequest ─► ASGI application
+                  │                              │
+                  └─ Connections: pool, log      └─ answer, written with its head
+
+What a peer can hold, and what ends it:
+
+- a connection without a request: `Limits.head_timeout` for a head, uvicorn's
+  ``timeout_keep_alive`` between requests, and a share of all connections;
+- a head, or the framing and the trailers of a body: `Limits.head`;
+- an answer that it does not read: `Limits.stall_timeout` without progress, and
+  `Limits.unwritten_total` for all connections and event streams together;
+- requests that wait for the answers before theirs: `WAITING_MOST`.
+
+uvicorn waits for its connections before it tells the application that it ends, and
+event streams do not end by themselves. So the application is drained first, while new
+requests are still answered with 503; then uvicorn may go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+from collections import deque
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from urllib.parse import quote, unquote
+
+import httptools
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.server.fair_pool import FairPool
+from mcpwire.server.http.app import access_log_on_stderr
+from mcpwire.server.http.exchange import UNREAD, UnreadAccount
+from mcpwire.server.lifespan import end_soon, leave_threads
+from mcpwire.server.log_limit import LogLimit, place_of
+from mcpwire.wire.urls import address_class, is_loopback, network_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from mcpwire.limits import Limits
+    from mcpwire.server.auth.resource_server import ResourceServer
+    from mcpwire.server.http.exchange import Event, Receive, Scope, Send
+
+__all__ = [
+    "CannotListen",
+    "Connections",
+    "HttpConnection",
+    "HttpRequest",
+    "read_address",
+    "run_http",
+    "say_where",
+    "serve_http",
+]
+
+logger = logging.getLogger("mcpwire")
+access_logger = logging.getLogger("uvicorn.access")
+
+TASK_NAME: Final = "mcpwire-http-request"
+
+WAITING_MOST: Final = 64
+"""How many requests of one connection wait for the answers before theirs."""
+
+READ_AHEAD: Final = 65_536
+"""How many bytes of a body wait for the application before reading is paused."""
+
+COPIED_MOST: Final = 65_536
+"""Up to how many bytes a body is copied behind its head, for one system call less."""
+
+STALL_BYTES: Final = 65_536
+"""The bytes of an answer that a peer must read within `Limits.stall_timeout`."""
+
+LINGER_S: Final = 1.0
+"""How long a connection is read after our end of it: a reset could lose the answer."""
+
+DISCARDED_MOST: Final = 262_144
+"""How many bytes are read, and dropped, meanwhile."""
+
+NO_LINGER: Final = struct.pack("ii", 1, 0)
+
+FIELD_COST: Final = 32
+"""What a field counts beside its bytes, as in RFC 7541, 4.1: empty ones take memory."""
+
+STATUS_LINES: Final = {
+    status: f"HTTP/1.1 {status} {phrase}\r\n".encode()
+    for status, phrase in (
+        dict.fromkeys(range(100, 600), "") | {each: each.phrase for each in HTTPStatus}
+    ).items()
+}
+
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+BUSY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n"
+    b"connection: close\r\ncontent-length: 0\r\n\r\n"
+)
+
+
+class Connections:
+    """All connections of one server; the factory of protocols that uvicorn gets.
+
+    There are at most `most`, each idle between requests for at most `keep_alive`
+    seconds. While `is_draining`, each ends with its answer.
+    """
+
+    def __init__(self, limits: Limits, *, most: int, keep_alive: float) -> None:
+        self.limits = limits
+        self.keep_alive = keep_alive
+        self.log = LogLimit()  # bounds the log lines that a peer can cause
+        self.is_draining = False
+        self.pool: FairPool[HttpConnection] = FairPool()
+        self.unread = UnreadAccount(limits.unwritten_total)
+        self.extensions = {UNREAD: self.unread}  # of ASGI
+        self._most = most
+
+    def __call__(
+        self,
+        config: Any,
+        server_state: Any,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> HttpConnection:
+        """Return the protocol of a new connection; uvicorn calls this."""
+        return HttpConnection(self, config, server_state, app_state)
+
+    def add(self, connection: HttpConnection) -> bool:
+        """Add a connection if there is room, for which another may end.
+
+        Which one is the rule of `FairPool.to_displace`.
+        """
+        pool = self.pool
+        if len(pool) >= self._most:
+            displaced = pool.to_displace(connection.owner, HttpConnection.is_idle)
+            if displaced is None:
+                return False
+            pool.discard(displaced)
+            displaced.abort()
+        pool.add(connection, connection.owner)
+        return True
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection: reads requests, and has them answered one after the other.
+
+    `owner` is the network of the peer's address. `writable` is done when the peer has
+    read enough; ``None``: it has.
+    """
+
+    _transport: asyncio.Transport
+
+    def __init__(
+        self, shared: Connections, config: Any, state: Any, app_state: dict[str, Any]
+    ) -> None:
+        self.owner = ""
+        self.shared = shared
+        self.config = config
+        self.state = state  # uvicorn's: connections, tasks, default header fields
+        self.writable: asyncio.Future[None] | None = None
+        self._app_state = app_state
+        self._loop = asyncio.get_running_loop()
+        self._parser = self._new_parser()
+        self._client: tuple[str, int] | None = None
+        self._server: tuple[str, int | None] | None = None
+        self._scheme = "http"
+        # The request that is answered, those behind it, and the one that is read.
+        self._request: HttpRequest | None = None
+        self._waiting: deque[HttpRequest] = deque()
+        self._reading: HttpRequest | None = None
+        self._url = b""
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._is_in_head = False
+        # Bytes of the target and the fields, and those since the last part of a body.
+        self._field_size = 0
+        self._framing = 0
+        # When it ends unless something comes; `_is_timed`: a head or a body must.
+        self._deadline: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._stall_size = 0
+        self._is_timed = False
+        self._is_ended = False
+        self._discarded = 0
+        self._is_read_paused = False
+
+    # The transport...
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take in the connection, if there is room."""
+        # Transports of uvloop are no subclasses of asyncio's.
+        self._transport = cast("asyncio.Transport", transport)
+        peer, here = (
+            transport.get_extra_info(name) for name in ("peername", "sockname")
+        )
+        if isinstance(peer, tuple):
+            self._client = peer[0], peer[1]
+            self.owner = network_of(peer[0])
+        self._server = (here[0], here[1]) if isinstance(here, tuple) else (here, None)
+        if transport.get_extra_info("sslcontext"):
+            self._scheme = "https"
+        if not self.shared.add(self):
+            self.shared.log.log(logger.warning, "too many connections: refused one")
+            self._is_ended = True
+            self._transport.write(BUSY)
+            self._transport.close()
+            return
+        self.state.connections.add(self)
+        self._await_more()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of the connection, and tell its requests."""
+        self._is_ended = True
+        self.state.connections.discard(self)
+        self.shared.pool.discard(self)
+        self.resume_writing()
+        self._stop_stall_timer()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._waiting.clear()
+        for request in (self._request, self._reading):
+            if request is not None:
+                request.lose()
+        # These refer to this in turn: heads and bodies would stay until the garbage
+        # collector comes.
+        self._request = self._reading = self._timer = None
+        del self._parser
+
+    def pause_writing(self) -> None:
+        """Have answers wait: the peer does not read."""
+        self.writable = self._loop.create_future()
+        self._note_unread()
+
+    def resume_writing(self) -> None:
+        """Have answers go on."""
+        writable, self.writable = self.writable, None
+        if writable is not None:
+            self._stop_stall_timer()
+            writable.set_result(None)
+
+    @property
+    def unread(self) -> int:
+        """How many bytes wait for the peer to read."""
+        return self._transport.get_write_buffer_size()
+
+    def _note_unread(self) -> None:
+        """Bound what the peer, and all peers together, have not read."""
+        self._stall_size = self.unread
+        self._stop_stall_timer()
+        self._stall_timer = self._loop.call_later(
+            self.shared.limits.stall_timeout, self._check_stall
+        )
+        self.shared.unread.count(self)
+
+    def _stop_stall_timer(self) -> None:
+        self.shared.unread.discard(self)
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
+
+    def _check_stall(self) -> None:
+        """End the connection, unless the peer has read enough since the last time."""
+        if self.unread > self._stall_size - STALL_BYTES:
+            self.abort()
+        else:
+            self._note_unread()
+
+    # What comes...
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what the peer sent."""
+        if self._is_ended:
+            self._discarded += len(data)
+            if self._discarded > DISCARDED_MOST:
+                self.pause_reading()
+            return
+        self._framing += len(data)
+        try:
+            self._feed(data)
+        except httptools.HttpParserError as error:
+            logger.debug("an invalid HTTP request", exc_info=error)
+            self._refuse("invalid HTTP request")
+            return
+        limit = self.shared.limits.head
+        if self._framing > limit:
+            self._refuse(f"the head is over {limit} bytes")
+        elif self._is_in_head:
+            self._await_more()
+
+    def _feed(self, data: bytes) -> None:
+        while data:
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # RFC 9110, 7.8: a server may ignore the Upgrade, and does here. The
+                # parser has no way to, so it reads the head again without the field.
+                data = self._head_again() + data[upgrade.args[0] :]
+            else:
+                return
+
+    def _head_again(self) -> bytes:
+        version = self._parser.get_http_version().encode()
+        line = b"%b %b HTTP/%b" % (self._parser.get_method(), self._url, version)
+        fields = [b"%b: %b" % each for each in self._fields if each[0] != b"upgrade"]
+        self._parser = self._new_parser()
+        return b"\r\n".join([line, *fields, b"", b""])
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        # What follows `Connection: close` is passed over in `on_message_begin`.
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return parser
+
+    def eof_received(self) -> None:
+        """Let the transport close the connection when the peer has read everything."""
+        if self.unread and self.writable is None:
+            self._note_unread()
+
+    # Its end by time...
+
+    def _await_more(self) -> None:
+        """Limit the time for a head, or for the rest of a body that nothing needs."""
+        if not self._is_timed:
+            self._is_timed = True
+            self._expire_in(self.shared.limits.head_timeout)
+
+    def _has_come(self) -> None:
+        if self._is_timed:
+            self._is_timed = False
+            self._deadline = None
+
+    def _expire_in(self, seconds: float) -> None:
+        # A timer that is set already stays and looks again: most requests set none.
+        self._deadline = deadline = self._loop.time() + seconds
+        if self._timer is not None and self._timer.when() > deadline:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self._loop.call_at(deadline, self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        if self._deadline is None:
+            return
+        if self._loop.time() < self._deadline:
+            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
+        elif not self._is_ended:
+            self._is_timed = False
+            if self.unread:
+                self.abort()
+            else:
+                self._transport.close()
+        elif self.unread:
+            self._expire_in(LINGER_S)  # `_check_stall` bounds this
+        else:
+            self.abort()
+
+    # The parser...
+
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        self._url = b""
+        self._fields = []
+        self._field_size = 0
+        self._is_in_head = not self._is_ended
+
+    def on_url(self, url: bytes) -> None:
+        """Keep a part of the request's target."""
+        self._url += url
+        self._field_size += len(url)
+        if self._field_size > self.shared.limits.head:
+            raise httptools.HttpParserError("the head is too long")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a field of the head, and drop one of the trailer."""
+        self._field_size += len(name) + len(value) + FIELD_COST
+        if self._field_size > self.shared.limits.head:
+            raise httptools.HttpParserError("the head is too long")
+        # RFC 9110, 6.5.1: a trailer field is not taken for a field of the head.
+        if self._is_in_head:
+            self._fields.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer a request, or have it wait for the answers before."""
+        parser = self._parser
+        method = parser.get_method()
+        if method == b"CONNECT":
+            raise httptools.HttpParserError("CONNECT is not supported")
+        if self._is_ended or parser.should_upgrade():
+            return  # it is no request, or is read again: see `_feed`
+        self._is_in_head = False
+        self._framing = 0
+        self._has_come()
+        url = httptools.parse_url(self._url)
+        path = url.path.decode("ascii")
+        version = parser.get_http_version()
+        root = self.config.root_path
+        scope: Scope = {
+            "type": "http",
+            "asgi": {"version": self.config.asgi_version, "spec_version": "2.3"},
+            "http_version": version,
+            "method": method.decode("ascii"),
+            "scheme": self._scheme,
+            "path": root + (unquote(path) if "%" in path else path),
+            "raw_path": root.encode() + url.path,
+            "query_string": url.query or b"",
+            "root_path": root,
+            "headers": self._fields,
+            "server": self._server,
+            "client": self._client,
+            "state": self._app_state.copy(),
+            "extensions": self.shared.extensions,
+        }
+        is_1_1 = version == "1.1"
+        expect = dict(self._fields).get(b"expect", b"")
+        request = HttpRequest(
+            self,
+            scope,
+            keep_alive=is_1_1 and parser.should_keep_alive(),
+            expects_continue=is_1_1 and expect.lower() == b"100-continue",
+        )
+        self._reading = request
+        if self._request is None:
+            self._begin(request)
+            return
+        if len(self._waiting) >= WAITING_MOST:
+            raise httptools.HttpParserError("too many requests wait for answers")
+        self._waiting.append(request)
+        self.pause_reading()
+
+    def on_body(self, body: bytes) -> None:
+        """Pass a part of the body on."""
+        self._framing = 0
+        if self._reading is not None:
+            self._reading.add(body)
+
+    def on_message_complete(self) -> None:
+        """Pass on that the body is whole."""
+        request, self._reading = self._reading, None
+        if request is None:
+            return  # its head is read again, or it is no request
+        self._framing = 0
+        self._has_come()
+        request.complete()
+        if not request.keep_alive:
+            self._is_ended = True  # nothing that follows is a request
+        elif self._request is None and not self._is_ended:
+            self._expire_in(self.shared.keep_alive)
+
+    # The answers...
+
+    def _begin(self, request: HttpRequest) -> None:
+        self._request = request
+        if not self._is_timed:
+            self._deadline = None
+        self.shared.pool.touch(self)
+        config, state = self.config, self.state
+        limit = config.limit_concurrency
+        app = config.loaded_app
+        if limit is not None and max(len(state.connections), len(state.tasks)) >= limit:
+            app = unavailable
+        context = contextvars.Context() if config.reset_contextvars else None
+        task = self._loop.create_task(request.run(app), name=TASK_NAME, context=context)
+        state.tasks.add(task)
+        task.add_done_callback(state.tasks.discard)
+
+    def finished(self, request: HttpRequest) -> None:
+        """Go on after an answer: with the next request, or with the end."""
+        self.state.total_requests += 1
+        self._request = None
+        if self._transport.is_closing():
+            return
+        if not request.keep_alive:
+            self._end(is_read=request.is_whole)
+            return
+        if self._waiting:
+            self._begin(self._waiting.popleft())
+        elif self._reading is request:
+            self._await_more()
+        elif not self._is_in_head:
+            self._expire_in(self.shared.keep_alive)
+        self.resume_reading()
+
+    def _refuse(self, reason: str) -> None:
+        """Answer with 400, unless the answer to another request is still to be sent."""
+        if self._is_ended:
+            return
+        self.shared.log.log(logger.warning, "refused a connection: %s", reason)
+        self._is_ended = True
+        self._has_come()
+        self._waiting.clear()
+        request = self._request
+        if request is not None and request is not self._reading:
+            request.keep_alive = False
+            return
+        if request is not None:
+            request.lose()
+            if request.is_started:
+                self.abort()
+                return
+        elif self._reading is not None:
+            self._end(is_read=False)  # its answer is there already
+            return
+        text = reason.encode()
+        self._transport.write(
+            STATUS_LINES[400]
+            + b"content-type: text/plain\r\nconnection: close\r\n"
+            + b"content-length: %d\r\n\r\n%b" % (len(text), text)
+        )
+        self._end(is_read=False)
+
+    def _end(self, *, is_read: bool) -> None:
+        """End the connection when everything is written.
+
+        `is_read` tells whether nothing of the peer is left unread: else closing would
+        reset the connection, and the peer could lose the answer.
+        """
+        self._is_ended = True
+        self._waiting.clear()
+        if (is_read and not self.shared.is_draining) or not (
+            self._transport.can_write_eof()
+        ):
+            self._transport.close()
+        elif not self._transport.is_closing():
+            self._transport.write_eof()
+            self.resume_reading()
+            self._expire_in(LINGER_S)
+        if self.unread and self.writable is None:
+            self._note_unread()
+
+    def shutdown(self) -> None:
+        """End the connection gracefully; uvicorn calls it when the server ends."""
+        if self._request is None:
+            if not self._is_ended:
+                self._end(is_read=False)
+        else:
+            self._request.keep_alive = False
+
+    def abort(self) -> None:
+        """End the connection at once; what is not written is lost."""
+        self._is_ended = True
+        sock = self._transport.get_extra_info("socket")
+        if self.unread and sock is not None:
+            # By a reset: else the kernel keeps its part for a peer that does not read.
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        self._transport.abort()
+
+    def is_idle(self) -> bool:
+        """Tell whether no request is being answered."""
+        return self._request is None
+
+    def write(self, data: bytes) -> None:
+        """Write bytes of an answer."""
+        self._transport.write(data)
+
+    def pause_reading(self) -> None:
+        """Read no more until `resume_reading`."""
+        if not self._is_read_paused and not self._transport.is_closing():
+            self._is_read_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on, if no request waits for another's answer."""
+        is_paused = self._is_read_paused and not self._waiting
+        if is_paused and not self._transport.is_closing():
+            self._is_read_paused = False
+            self._transport.resume_reading()
+
+
+class HttpRequest:
+    """One request and its answer, as ASGI has them.
+
+    Attributes:
+        keep_alive: Whether the connection goes on after the answer.
+        is_whole: Whether the body has come to its end.
+        is_started: Whether the answer has begun.
+    """
+
+    __slots__ = (
+        "_chunks",
+        "_connection",
+        "_expects_continue",
+        "_has_content",
+        "_head",
+        "_is_chunked",
+        "_is_gone",
+        "_is_over",
+        "_is_taken",
+        "_left",
+        "_scope",
+        "_size",
+        "_wake",
+        "is_started",
+        "is_whole",
+        "keep_alive",
+    )
+
+    def __init__(
+        self,
+        connection: HttpConnection,
+        scope: Scope,
+        *,
+        keep_alive: bool,
+        expects_continue: bool,
+    ) -> None:
+        self._connection = connection
+        self._scope = scope
+        self.keep_alive = keep_alive
+        self._expects_continue = expects_continue
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self.is_whole = False
+        self._is_taken = False  # the end of the body, by the application
+        self._is_gone = False
+        self._wake: asyncio.Future[None] | None = None
+        self.is_started = False
+        self._is_over = False
+        self._head = b""
+        self._is_chunked = False
+        self._has_content = True
+        self._left: int | None = None
+
+    # From the connection...
+
+    def add(self, body: bytes) -> None:
+        """Take a part of the body."""
+        if self._is_over:
+            return
+        self._chunks.append(body)
+        self._size += len(body)
+        if self._size > READ_AHEAD:
+            self._connection.pause_reading()
+        self._notify()
+
+    def complete(self) -> None:
+        """Take the end of the body."""
+        self.is_whole = True
+        self._notify()
+
+    def lose(self) -> None:
+        """Take it that the peer is gone."""
+        self._is_gone = True
+        self._notify()
+
+    def _notify(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    # The application...
+
+    async def run(self, app: Any) -> None:
+        """Have the application answer; its errors end the connection."""
+        connection = self._connection
+        log = connection.shared.log.log
+        try:
+            await app(self._scope, self.receive, self.send)
+        except Exception as error:  # noqa: BLE001 - it is the application's
+            message, kind = "an ASGI application failed", place_of(error)
+            log(logger.error, message, kind=kind, exc_info=error)
+        except BaseException:
+            connection.abort()
+            raise
+        else:
+            if not (self._is_over or self._is_gone):
+                log(logger.error, "an ASGI application has not answered")
+        if self._is_over or self._is_gone:
+            return
+        if self.is_started and not self._head:
+            connection.abort()
+            return
+        self.keep_alive = self.is_started = self._is_chunked = False
+        self._left, self._head = None, b""
+        headers = [(b"content-length", b"0")]
+        start = {"type": "http.response.start", "status": 500, "headers": headers}
+        await self.send(start)
+        await self.send({"type": "http.response.body"})
+
+    async def receive(self) -> Event:
+        """Return the next part of the body, or that the peer is gone."""
+        connection = self._connection
+        if self._expects_continue and not (self.is_started or self._is_gone):
+            self._expects_continue = False
+            connection.write(CONTINUE)
+        while not self._has_event():
+            connection.resume_reading()
+            self._wake = asyncio.get_running_loop().create_future()
+            try:
+                await self._wake
+            finally:
+                self._wake = None
+        if self._is_gone or self._is_over:
+            return {"type": "http.disconnect"}
+        chunks = self._chunks
+        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        self._chunks, self._size = [], 0
+        self._is_taken = self.is_whole
+        return {"type": "http.request", "body": body, "more_body": not self.is_whole}
+
+    def _has_event(self) -> bool:
+        if self._chunks or self._is_gone or self._is_over:
+            return True
+        return self.is_whole and not self._is_taken
+
+    async def send(self, event: Event) -> None:
+        """Send the head of the answer, or a part of its body.
+
+        Raises `RuntimeError` if the event does not belong here.
+        """
+        connection = self._connection
+        while connection.writable is not None:
+            await asyncio.shield(connection.writable)
+        if self._is_gone:
+            return
+        kind = event["type"]
+        if kind == "http.response.start" and not self.is_started:
+            self._start(event)
+        elif kind == "http.response.body" and self.is_started and not self._is_over:
+            self._send_body(event.get("body", b""), event.get("more_body", False))
+        else:
+            raise RuntimeError(f"the ASGI event {kind!r} does not belong here")
+
+    def _start(self, event: Event) -> None:
+        """Keep the head until a part of the body follows, as ASGI has it."""
+        connection, status = self._connection, event["status"]
+        given = [*connection.state.default_headers, *event.get("headers", ())]
+        fields = [(name.lower(), value) for name, value in given]
+        lines = [b"%b: %b\r\n" % field for field in fields]
+        is_closing = self._read_framing(fields)
+        # RFC 9110, 10.1.1: a client that waits for 100 may leave the body out; what it
+        # sends next would be read as the body.
+        waits = self._expects_continue and not self.is_whole
+        if waits or connection.shared.is_draining:
+            self.keep_alive = False
+        if not (self.keep_alive or is_closing):
+            lines.append(b"connection: close\r\n")
+        # RFC 9110, 6.4.1: a HEAD, a 204 and a 304 have no content. RFC 9112, 6.3: to
+        # HTTP/1.0 a body without a length ends with the connection.
+        self._has_content = self._scope["method"] != "HEAD" and status not in {204, 304}
+        if not self._has_content:
+            self._is_chunked, self._left = False, None
+        elif self._left is None and not self._is_chunked:
+            self._is_chunked = self._scope["http_version"] == "1.1"
+            if self._is_chunked:
+                lines.append(b"transfer-encoding: chunked\r\n")
+        head = b"".join(lines)
+        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
+            raise RuntimeError("a header field of the answer has a line break")
+        self.is_started = True
+        self._head = b"%b%b\r\n" % (STATUS_LINES[status], head)
+        if connection.config.access_log and access_logger.hasHandlers():
+            self._log_access(status)
+
+    def _read_framing(self, fields: list[tuple[bytes, bytes]]) -> bool:
+        """Keep what frames the body; return whether the connection is to end."""
+        is_closing = False
+        for name, value in fields:
+            if name == b"content-length":
+                self._left = int(value)
+            elif name == b"transfer-encoding" and value.lower() == b"chunked":
+                self._is_chunked = True
+            elif name == b"connection" and b"close" in value.lower():
+                self.keep_alive, is_closing = False, True
+        return is_closing
+
+    def _log_access(self, status: int) -> None:
+        scope = self._scope
+        path, query = quote(scope["path"]), scope["query_string"].decode("ascii")
+        access_logger.info(
+            '%s - "%s %s HTTP/%s" %d',
+            "{}:{}".format(*scope["client"]) if scope["client"] else "",
+            scope["method"],
+            f"{path}?{query}" if query else path,
+            scope["http_version"],
+            status,
+        )
+
+    def _send_body(self, body: bytes, more_body: bool) -> None:  # noqa: FBT001 - ASGI's
+        connection = self._connection
+        if self._is_chunked:
+            parts = [b"%x\r\n" % len(body), body, b"\r\n"] if body else []
+            if not more_body:
+                parts.append(b"0\r\n\r\n")
+            body = b"".join(parts)
+        elif not self._has_content:
+            body = b""
+        elif self._left is not None:
+            self._left -= len(body)
+            if self._left < 0 or (self._left and not more_body):
+                raise RuntimeError("the answer does not have its Content-Length")
+        head, self._head = self._head, b""
+        if head and len(body) > COPIED_MOST:
+            connection.write(head)
+            head = b""
+        if data := head + body if head else body:
+            connection.write(data)
+        if not more_body:
+            self._is_over = True
+            self._chunks.clear()
+            self._notify()
+            connection.finished(self)
+
+
+async def unavailable(_scope: Scope, _receive: Any, send: Any) -> None:
+    """Answer with 503: uvicorn's ``limit_concurrency`` is reached."""
+    headers = [(b"content-length", b"0"), (b"retry-after", b"1")]
+    headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body"})
+
+
+# Serving
+
+LOCAL: Final = "127.0.0.1"
+"""2026-07-28 streamable-http, "Security Endpoint": local servers listen here only."""
+
+BACKLOG: Final = 2_048
+"""How many connections wait in the kernel to be accepted."""
+
+BURST: Final = 64
+"""How many connections are accepted in one turn of the loop."""
+
+KEPT_DESCRIPTORS: Final = 32
+"""How many of the process's descriptors connections leave to the rest."""
+
+KEEP_ALIVE_S: Final = 30
+"""How long an idle connection is kept; clients give them up before."""
+
+LAST_GRACE_S: Final = 1
+"""How long connections may stay when everything on them has been answered."""
+
+_OPTIONS: Final[Mapping[str, Any]] = {
+    "lifespan": "off",  # it is started and ended here
+    "log_config": None,
+    "log_level": "warning",
+    "access_log": False,
+    "server_header": False,
+    "proxy_headers": False,
+    "ws": "none",
+    "timeout_keep_alive": KEEP_ALIVE_S,
+    "backlog": BURST,
+    "timeout_graceful_shutdown": LAST_GRACE_S,
+}
+"""What uvicorn is told, unless somebody says otherwise."""
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class App(Protocol):
+    """An application that can be started, drained and closed, as `AsgiApp`."""
+
+    limits: Limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    async def start(self) -> None: ...
+
+    async def drain(self, timeout: float = ...) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Served(Protocol):
+    """What can be served over HTTP: a `Server`, or a gateway."""
+
+    @property
+    def auth(self) -> ResourceServer | None: ...
+
+    def asgi(self, **options: Any) -> App: ...
+
+
+class CannotListen(OSError):
+    """There is no listening at an address; says why."""
+
+
+def run_http(
+    server: Served,
+    address: str = f"{LOCAL}:8000",
+    *,
+    around: Callable[[], contextlib.AbstractAsyncContextManager[object]] = (
+        contextlib.nullcontext
+    ),
+    quiet: bool = False,
+    **options: Any,
+) -> None:
+    """Serve over HTTP as this process's whole work, until SIGINT or SIGTERM.
+
+    One line on stderr says where it listens, and one follows for each request: those of
+    the logger ``mcpwire.access``. Logging of the program's own keeps them.
+
+    A handler that does not end, be it in a thread, ends with the process, with exit
+    code 0: then this does not return.
+
+    Args:
+        server: What is served.
+        address: ``HOST:PORT``, or a port on this machine itself; 0 takes a free one.
+        around: Gives what is entered before and left behind serving, on its loop.
+        quiet: Whether nothing is written to stderr of what goes well.
+        options: Those of `serve_http`.
+
+    Raises:
+        LocalProtocolError: uvicorn is not installed.
+        ValueError: The address, or an option, is none.
+        CannotListen: Nothing can listen there; it is an `OSError`.
+    """
+    _import_uvicorn()
+    known = threading.enumerate()
+    if quiet:
+        options.setdefault("announce", bool)  # which says nothing
+    told = contextlib.nullcontext if quiet else access_log_on_stderr
+
+    async def serve() -> list[threading.Timer]:
+        async with around():
+            await serve_http(server, address, has_signals=True, **options)
+        return end_soon(0)
+
+    with told():
+        timers = asyncio.run(serve())
+    for timer in timers:
+        timer.cancel()
+    leave_threads(known, 0)
+
+
+async def serve_http(
+    server: Served,
+    address: str = f"{LOCAL}:8000",
+    *,
+    drain_timeout: float = 10.0,
+    max_connections: int | None = None,
+    announce: Callable[[str], object] | None = None,
+    has_signals: bool = False,
+    uvicorn: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> None:
+    """Serve over HTTP until this is cancelled; then end gracefully.
+
+    Args:
+        server: What is served.
+        address: ``HOST:PORT``, or a port on this machine itself; 0 takes a free one.
+        drain_timeout: How long calls may still take when it ends, in seconds.
+        max_connections: How many connections there may be; by default three quarters
+            of the descriptors that the process may have.
+        announce: Told the endpoint's URL when requests are taken; by default it is
+            written to stderr.
+        has_signals: Whether SIGINT and SIGTERM end it; a second one ends it at once.
+        uvicorn: More options of uvicorn: ``ssl_certfile`` and others.
+        options: Those of `Server.asgi`.
+
+    Raises:
+        LocalProtocolError: uvicorn is not installed.
+        ValueError: The address, or an option, is none.
+        CannotListen: Nothing can listen there; it is an `OSError`.
+    """
+    host, port = read_address(address)
+    app = server.asgi(**{"bound": _name(host), **options})
+    connections = Connections(
+        app.limits,
+        most=_most_connections() if max_connections is None else max_connections,
+        keep_alive=(uvicorn or {}).get("timeout_keep_alive", KEEP_ALIVE_S),
+    )
+    runner = _runner(
+        app, drain_timeout, uvicorn or {}, connections, has_signals=has_signals
+    )
+    listening = _listen(host, port)
+    try:
+        await app.start()
+        path = options.get("path", "/mcp")
+        scheme = "https" if (uvicorn or {}).get("ssl_certfile") else "http"
+        url = f"{scheme}://{_spell(listening)}{path}"
+        _warn(server, listening)
+        if announce is not None:
+            announce(url)
+        else:
+            say_where(url, server)
+        await _run(runner, listening)
+    finally:
+        listening.close()
+        await app.aclose()
+
+
+async def _run(runner: Any, listening: socket.socket) -> None:
+    """Run uvicorn; being cancelled, let it end gracefully first."""
+    running = asyncio.get_running_loop().create_task(
+        runner.serve(sockets=[listening]), name="mcpwire-http-serve"
+    )
+    try:
+        with _accept_errors_bounded():
+            await asyncio.shield(running)
+    except asyncio.CancelledError:
+        runner.should_exit = True
+        while not running.done():
+            try:
+                await asyncio.wait([running])
+            except asyncio.CancelledError:
+                runner.forced.set()  # asked again, it ends at once
+        raise
+
+
+@contextlib.contextmanager
+def _accept_errors_bounded() -> Iterator[None]:
+    """Log one line a second where no connection can be accepted."""
+    loop, log = asyncio.get_running_loop(), LogLimit()
+    before = loop.get_exception_handler()
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        message = context.get("message")
+        if message == "socket.accept() out of system resource":
+            error = context.get("exception")
+            log.log(logger.error, "cannot accept connections: %s", error)
+        elif before is not None:
+            before(loop, context)
+        else:
+            loop.default_exception_handler(context)
+
+    loop.set_exception_handler(handle)
+    try:
+        yield
+    finally:
+        loop.set_exception_handler(before)
+
+
+def _most_connections() -> int:
+    """Return how many connections the process's descriptors allow."""
+    try:
+        import resource
+    except ImportError:
+        return 512 - KEPT_DESCRIPTORS  # Windows
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        descriptors = 2**20
+    return max(1, min(descriptors * 3 // 4, descriptors - KEPT_DESCRIPTORS))
+
+
+def _import_uvicorn() -> Any:
+    try:
+        import uvicorn
+    except ImportError:
+        raise LocalProtocolError(
+            "serving over HTTP needs uvicorn: pip install uvicorn"
+        ) from None
+    return uvicorn
+
+
+def _runner(
+    app: App,
+    drain_timeout: float,
+    options: Mapping[str, Any],
+    connections: Connections,
+    *,
+    has_signals: bool,
+) -> Any:
+    """Return a uvicorn server that drains the application before it ends."""
+    uvicorn = _import_uvicorn()
+
+    class Runner(uvicorn.Server):  # type: ignore[misc, name-defined] # is imported late
+        """Drains first; ends by signals without passing them on."""
+
+        forced = asyncio.Event()
+        should_exit: bool
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            for each in sockets or ():
+                each.listen(BACKLOG)  # asyncio's `backlog` is also what a turn accepts
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            loop = asyncio.get_running_loop()
+            connections.is_draining = True
+            waiting = {
+                loop.create_task(app.drain(drain_timeout), name="mcpwire-http-drain"),
+                loop.create_task(self.forced.wait(), name="mcpwire-http-forced"),
+            }
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in waiting:
+                task.cancel()
+            await asyncio.wait(waiting)
+            if self.forced.is_set():
+                await app.drain(0)
+            await super().shutdown(sockets)
+
+        def stop(self) -> None:
+            """End; asked again, end at once."""
+            if self.should_exit:
+                self.forced.set()
+            self.should_exit = True
+
+        def capture_signals(self) -> contextlib.AbstractContextManager[None]:
+            return _signals(self.stop if has_signals else None)
+
+    http = options.get("http", "auto")
+    if http == "auto":
+        http = connections
+    return Runner(uvicorn.Config(app, **{**_OPTIONS, **options, "http": http}))
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None] | None) -> Iterator[None]:
+    """Let signals stop the server; afterwards they are what they were."""
+    loop = asyncio.get_running_loop()
+    before = {}
+    for number in SIGNALS if stop is not None else ():
+        # Some platforms' loops have none, and only the main thread can have any.
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            handler = signal.getsignal(number)
+            loop.add_signal_handler(number, stop)  # type: ignore[arg-type] # not None
+            before[number] = handler
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+# Where it listens...
+
+
+def read_address(address: str) -> tuple[str, int]:
+    """Return the host and the port of an address."""
+    if not isinstance(address, str):
+        raise ValueError(f"the address must be a text, HOST:PORT, got {address!r}")
+    host, colon, digits = address.rpartition(":")
+    if not colon:
+        host = ""
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"an IPv6 address needs brackets, got {address!r}")
+    if not digits.isdecimal() or not digits.isascii() or not 0 <= int(digits) < 2**16:
+        raise ValueError(f"the address must be HOST:PORT, got {address!r}")
+    return host or LOCAL, int(digits)
+
+
+def _name(host: str) -> str | None:
+    """Return what a server there is called; all addresses together have no name."""
+    return None if address_class(host) == "unspecified" else host.lower()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens there. Raises `CannotListen`."""
+    listening: socket.socket | None = None
+    try:
+        found = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+        )
+        # Where a name has both, most clients try IPv4 sooner or later.
+        family, kind, protocol, _, place = min(
+            found, key=lambda each: each[0] != socket.AF_INET
+        )
+        # With the protocol named, asyncio switches Nagle's algorithm off on what it
+        # accepts: else each answer of a head and a body would wait for an
+        # acknowledgement.
+        listening = socket.socket(family, kind, protocol)
+        if os.name == "posix":  # elsewhere it means that others may listen there, too
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen(BACKLOG)
+    except OSError as error:
+        if listening is not None:
+            listening.close()
+        raise CannotListen(
+            error.errno, f"cannot listen on {host!r}, port {port}: {error.strerror}"
+        ) from error
+    return listening
+
+
+def _spell(listening: socket.socket) -> str:
+    host, port, *_ = listening.getsockname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _warn(server: Served, listening: socket.socket) -> None:
+    """Say it where anybody can reach a server that asks for nothing."""
+    host = listening.getsockname()[0]
+    if server.auth is None and not is_loopback(host):
+        logger.warning(
+            "everybody who reaches %s may use this server: it has no auth", host
+        )
+
+
+def say_where(url: str, server: Served) -> None:
+    """Say on stderr where a server is reached, its name and its revisions."""
+    if sys.stderr is None:
+        return
+    named: Any = server
+    about = [getattr(named, "name", ""), *map(str, getattr(named, "revisions", ()))]
+    said = ", ".join(filter(None, about))
+    sys.stderr.write(f"mcpwire: serving {url}{said and f' ({said})'}\n")
+    sys.stderr.flush()

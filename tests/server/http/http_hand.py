@@ -1,0 +1,272 @@
+"""A client of sessions by hand, below the application: one visit is one request."""
+
+import asyncio
+import contextlib
+import json
+
+from by_hand import notice, request, server, session
+
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem, Timeouts
+from mcpwire.server.http.sessions import Sessions
+from mcpwire.wire.jsonrpc import failure
+from mcpwire.wire.sse import SSEDecoder
+
+PATIENCE = 30.0
+
+QUICK = 0.001
+"""When a call that takes its time is answered by a stream, here."""
+
+
+class Visit:
+    """One request and what came back so far."""
+
+    def __init__(self, verb, headers, *, principal=None, timeouts=None, path="/mcp"):
+        scope = {
+            "type": "http",
+            "method": verb,
+            "path": path,
+            "query_string": b"",
+            "headers": [(k.lower().encode(), v.encode()) for k, v in headers.items()],
+        }
+        path, _, query = path.partition("?")
+        scope.update(path=path, query_string=query.encode())
+        limits = DEFAULT_LIMITS
+        self.exchange = Exchange(scope, self._receive, self._send, limits, timeouts)
+        self.exchange.principal = principal
+        self.status = None
+        self.headers = {}
+        self.body = b""
+        self.is_complete = False
+        self.is_refusing = False
+        self.sent = 0
+        self._gone = asyncio.Event()
+        self._news = asyncio.Event()
+        self._seen = 0
+        self.task = None
+
+    async def _receive(self):
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, event):
+        if self.is_refusing:
+            raise OSError("the client is gone")
+        self.sent += 1
+        if event["type"] == "http.response.start":
+            self.status = event["status"]
+            self.headers = {k.decode(): v.decode() for k, v in event["headers"]}
+        else:
+            self.body += event["body"]
+            self.is_complete = not event["more_body"]
+        self._news.set()
+
+    def leave(self):
+        """Close the connection."""
+        self._gone.set()
+
+    def begin(self, serving):
+        async def run():
+            with contextlib.suppress(ClientGone):
+                try:
+                    await serving
+                except HttpProblem as problem:
+                    message = failure(problem.id, problem.error)
+                    await self.exchange.reply(problem.status, message, problem.headers)
+            self._news.set()
+
+        self.task = asyncio.get_running_loop().create_task(run())
+        return self
+
+    async def done(self):
+        async with asyncio.timeout(PATIENCE):
+            await self.task
+        return self
+
+    @property
+    def json(self):
+        assert self.headers["content-type"] == "application/json"
+        return json.loads(self.body)
+
+    @property
+    def is_stream(self):
+        return self.headers.get("content-type") == "text/event-stream"
+
+    @property
+    def events(self):
+        return SSEDecoder(2**20).feed(self.body) if self.is_stream else []
+
+    @property
+    def ids(self):
+        return [event.id for event in self.events]
+
+    @property
+    def messages(self):
+        found = [json.loads(event.data) for event in self.events if event.data]
+        # Some clients pass over events that do not name their type.
+        assert self.body.count(b"event: message\n") == len(found)
+        return found
+
+    async def until(self, condition):
+        """Wait until something is so."""
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                self._news.clear()
+                await self._news.wait()
+
+    async def next(self):
+        """Wait for the next message of the stream and return it."""
+        await self.until(lambda: len(self.messages) > self._seen)
+        self._seen += 1
+        return self.messages[self._seen - 1]
+
+
+class Hand:
+    """Somebody who may open sessions at one server."""
+
+    def __init__(self, sessions, version="2025-11-25", principal=None, timeouts=None):
+        self.sessions = sessions
+        self.version = version
+        self.principal = principal
+        self.timeouts = timeouts or Timeouts(body=30, stream_after=30)
+        self.id = None
+
+    def visit(self, verb, **headers):
+        fields = {k.replace("_", "-"): v for k, v in headers.items() if v is not None}
+        if self.id is not None:
+            fields.setdefault("mcp-session-id", self.id)
+            fields.setdefault("mcp-protocol-version", self.version)
+        return Visit(verb, fields, principal=self.principal, timeouts=self.timeouts)
+
+    def post(self, message, **headers):
+        visit = self.visit("POST", **headers)
+        return visit.begin(self.sessions.serve(visit.exchange, message))
+
+    def get(self, **headers):
+        visit = self.visit("GET", **headers)
+        return visit.begin(self.sessions.serve_get(visit.exchange))
+
+    def delete(self, **headers):
+        visit = self.visit("DELETE", **headers)
+        return visit.begin(self.sessions.serve_delete(visit.exchange))
+
+    async def open(self):
+        visit = await self.post(
+            request("init", "initialize", session(self.version))
+        ).done()
+        assert visit.status == 200, visit.body
+        assert visit.json["result"]["protocolVersion"] == self.version
+        self.id = visit.headers["mcp-session-id"]
+        await self.tell(notice("notifications/initialized"))
+        return self
+
+    async def tell(self, message):
+        visit = await self.post(message).done()
+        assert (visit.status, visit.body) == (202, b"")
+        assert "content-type" not in visit.headers
+        return visit
+
+    async def ask(self, id, method, params=None):
+        """Return the answer to a request that is answered by JSON."""
+        visit = await self.post(request(id, method, params)).done()
+        assert visit.status == 200
+        return visit.json
+
+
+class Bench:
+    """A server with one tool that does what a test tells it to."""
+
+    def __init__(self, call=None, *, dispatcher=None, **options):
+        handlers = {} if call is None else {"tools/call": call}
+        capabilities = {"tools": {}, "logging": {}}
+        self.dispatcher = dispatcher or server(handlers, capabilities)
+        self.sessions = Sessions(self.dispatcher, **options)
+
+    def hand(self, version="2025-11-25", **options):
+        return Hand(self.sessions, version, **options)
+
+    async def open(self, version="2025-11-25", **options):
+        return await self.hand(version, **options).open()
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        await self.sessions.aclose()
+
+
+def call(id, **arguments):
+    return request(id, "tools/call", {"name": "t", "arguments": arguments})
+
+
+def content(text="done"):
+    return {"content": [{"type": "text", "text": text}]}
+
+
+async def turns(count=5):
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+class Work:
+    """A tool that goes on when the test says so, and shows what became of it."""
+
+    def __init__(self):
+        self.began = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.requests = []
+        self.outcomes = []
+
+    async def __call__(self, params, request):
+        self.requests.append(request)
+        self.began.set()
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.outcomes.append("cancelled")
+            raise
+        self.outcomes.append("done")
+        return content(params["arguments"].get("text", "done"))
+
+
+def progress(steps):
+    async def work(params, request):
+        for step in range(1, steps + 1):
+            request.progress(step, steps)
+            await asyncio.sleep(0)
+        return content()
+
+    return work
+
+
+class Steps:
+    """A tool that logs what the test puts in, and pauses or ends when told to."""
+
+    def __init__(self):
+        self.todo = asyncio.Queue()
+        self.request = None
+
+    async def __call__(self, params, request):
+        self.request = request
+        while (step := await self.todo.get()) is not None:
+            step(request)
+        return content()
+
+    def log(self, *values):
+        for value in values:
+            self.todo.put_nowait(lambda r, v=value: r.log("info", v))
+
+    def pause(self, retry=None):
+        self.todo.put_nowait(lambda r: r.info.close_stream(retry))
+
+    def end(self):
+        self.todo.put_nowait(None)
+
+
+def data_of(visit):
+    return [m["params"]["data"] if "params" in m else m for m in visit.messages]
+
+
+def running(sessions):
+    """Return how many requests are being answered."""
+    return sum(map(len, sessions))

@@ -1,0 +1,445 @@
+"""Requests of a session: their answers, what is said meanwhile, and their end."""
+
+import asyncio
+
+import pytest
+from by_hand import failure, notice, request, success
+from http_hand import QUICK, Bench, Work, call, content, progress, running, turns
+
+from mcpwire.server.http.exchange import Timeouts
+
+pytestmark = pytest.mark.anyio
+
+ENDED = "the session ended before the answer"
+
+INITIALIZED = notice("notifications/initialized")
+
+
+def with_token(id, **arguments):
+    message = call(id, **arguments)
+    message["params"]["_meta"] = {"progressToken": id}
+    return message
+
+
+# The form of the answer...
+
+
+@pytest.mark.rule("LHTTP-05")
+async def test_a_quick_answer_is_json():
+    async with Bench(progress(3)) as bench:
+        hand = await bench.open()
+        visit = await hand.post(call(1)).done()
+        assert visit.headers["content-type"] == "application/json"
+        assert visit.json == success(1, content())
+        assert visit.is_complete
+
+
+@pytest.mark.rule("LHTTP-06", "LHTTP-09", "LHTTP-11")
+async def test_what_is_said_before_the_answer_makes_it_a_stream_that_ends():
+    async with Bench(progress(2)) as bench:
+        hand = await bench.open()
+        visit = await hand.post(with_token("a")).done()
+        assert visit.status == 200
+        assert visit.headers["cache-control"] == "no-cache"
+        first, *rest = visit.events
+        assert (first.data, first.retry) == (b"", 1_000)
+        assert first.id
+        assert [m.get("method") for m in visit.messages] == [
+            "notifications/progress",
+            "notifications/progress",
+            None,
+        ]
+        assert visit.messages[-1] == success("a", content())
+        assert visit.is_complete
+        assert len(set(visit.ids)) == len(rest) + 1
+
+
+async def test_a_slow_answer_is_a_stream():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open(timeouts=Timeouts(body=30, stream_after=QUICK))
+        visit = hand.post(call(1))
+        await visit.until(lambda: visit.is_stream and visit.events)
+        work.go_on.set()
+        assert await visit.next() == success(1, content())
+        await visit.done()
+        assert visit.is_complete
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-03-26", "2024-11-05"])
+async def test_older_revisions_get_ids_and_no_event_without_data(version):
+    async with Bench(progress(1)) as bench:
+        hand = await bench.open(version)
+        visit = await hand.post(with_token(1)).done()
+        assert all(event.data and event.id for event in visit.events)
+        stream = hand.get()
+        await stream.until(lambda: b":" in stream.body)
+        assert not stream.events
+
+
+async def test_without_a_store_events_have_no_ids():
+    async with Bench(progress(1), event_store=False) as bench:
+        hand = await bench.open()
+        visit = await hand.post(with_token(1)).done()
+        assert visit.ids == ["", ""]
+        visit = await hand.get(last_event_id="a.1.1").done()
+        assert visit.status == 400
+
+
+async def test_a_silent_stream_says_that_it_is_there():
+    work = Work()
+    async with Bench(work) as bench:
+        timeouts = Timeouts(body=30, stream_after=QUICK, heartbeat=QUICK)
+        hand = await bench.open(timeouts=timeouts)
+        visit = hand.post(call(1))
+        await visit.until(lambda: visit.body.count(b"\n: \n") >= 3)
+        work.go_on.set()
+        await visit.done()
+        assert visit.messages == [success(1, content())]
+
+
+async def test_an_answer_that_is_no_json_is_an_error(caplog):
+    async def work(params, request):
+        return {"content": [object()]}
+
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        answer = await hand.ask(1, "tools/call", {})
+        assert answer == failure(1, -32603, "the handler failed")
+        assert "cannot be sent" in caplog.text
+
+
+@pytest.mark.case("B03")
+async def test_ids_keep_their_type_and_value():
+    async with Bench(progress(0)) as bench:
+        hand = await bench.open()
+        for id in (0, "", "1", 1, 2**53 + 1, -7, "x" * 300):
+            assert (await hand.ask(id, "ping")) == success(id, {})
+            answer = await hand.ask(id, "tools/call", {})
+            assert (type(answer["id"]), answer["id"]) == (type(id), id)
+
+
+@pytest.mark.parametrize(
+    ("message", "id"),
+    [
+        ({"jsonrpc": "2.0", "id": 4, "method": 5}, 4),
+        ({"jsonrpc": "2.0", "id": None, "method": "ping"}, None),
+        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, None),
+        ({}, None),
+        (3, None),
+    ],
+)
+async def test_what_is_no_message_is_refused_with_400(message, id):
+    async with Bench() as bench:
+        hand = await bench.open()
+        visit = await hand.post(message).done()
+        assert visit.status == 400
+        assert visit.json["error"]["code"] == -32600
+        assert visit.json.get("id") == id
+
+
+# Several at once...
+
+
+@pytest.mark.case("B04")
+async def test_an_id_that_is_in_use_is_refused_and_the_first_goes_on():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        first = hand.post(call(1))
+        await work.began.wait()
+        second = await hand.post(call(1, text="2")).done()
+        assert second.json["error"]["code"] == -32600
+        twin = hand.post(call("1", text="other"))
+        await turns()
+        work.go_on.set()
+        assert (await first.done()).json == success(1, content())
+        assert (await twin.done()).json == success("1", content("other"))
+        assert len(work.requests) == 2
+        # When it is answered, it is free again.
+        assert (await hand.post(call(1, text="3")).done()).json["result"] == content(
+            "3"
+        )
+
+
+@pytest.mark.attack("S10")
+@pytest.mark.case("B04")
+async def test_the_same_ids_in_many_sessions_are_never_mixed_up():
+    order = []
+
+    async def work(params, request):
+        order.append(None)
+        await asyncio.sleep(0)  # a turn of the loop
+        if len(order) % 3:
+            request.log("info", params["arguments"]["text"])
+        await asyncio.sleep(0)  # a turn of the loop
+        return content(params["arguments"]["text"])
+
+    async with Bench(work) as bench:
+        hands = [await bench.open() for _ in range(8)]
+        for turn in range(20):
+            visits = [
+                (n, id, hand.post(call(id, text=f"{n}-{id}-{turn}")))
+                for n, hand in enumerate(hands)
+                for id in range(4)
+            ]
+            for n, id, visit in visits:
+                await visit.done()
+                secret = f"{n}-{id}-{turn}"
+                if visit.is_stream:
+                    log, answer = visit.messages
+                    assert log["params"]["data"] == secret
+                else:
+                    answer = visit.json
+                assert answer == success(id, content(secret))
+
+
+@pytest.mark.case("D15")
+async def test_a_thousand_calls_at_once_on_one_session_are_all_answered():
+    async def work(params, request):
+        await asyncio.sleep(0)  # a turn of the loop
+        return content(params["arguments"]["text"])
+
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visits = [hand.post(call(id, text=str(id))) for id in range(1_000)]
+        for id, visit in enumerate(visits):
+            assert (await visit.done()).json == success(id, content(str(id)))
+        assert running(bench.sessions) == 0
+
+
+async def test_what_waits_in_line_counts_as_running_and_can_be_cancelled():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visits = [hand.post(call(id)) for id in range(20)]
+        await turns(10)
+        assert (running(bench.sessions), len(work.requests)) == (20, 16)
+        await hand.tell(notice("notifications/cancelled", requestId=19))
+        assert (await visits[19].done()).is_stream
+        assert running(bench.sessions) == 19
+        work.go_on.set()
+        await bench.sessions.settle(30)
+        assert len(work.outcomes) == 19
+        for visit in visits:
+            await visit.done()
+
+
+# Cancelling...
+
+
+@pytest.mark.system("O52")
+@pytest.mark.rule("CAN-05")
+async def test_a_cancelled_request_stops_and_is_not_answered():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        await work.began.wait()
+        await hand.tell(notice("notifications/cancelled", requestId="1"))
+        await hand.tell(notice("notifications/cancelled"))
+        await hand.tell(notice("notifications/cancelled", requestId=[1]))
+        assert not work.outcomes
+        await hand.tell(notice("notifications/cancelled", requestId=1))
+        await visit.done()
+        assert work.outcomes == ["cancelled"]
+        assert work.requests[0].is_cancelled
+        assert (visit.status, visit.messages, visit.is_complete) == (200, [], True)
+        await hand.tell(notice("notifications/cancelled", requestId=1))
+        assert running(bench.sessions) == 0
+
+
+@pytest.mark.rule("CAN-11")
+async def test_why_a_request_is_cancelled_is_logged(caplog):
+    caplog.set_level("DEBUG", "mcpwire")
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visit = hand.post(call("the-id"))
+        await work.began.wait()
+        reason = "nobody wants it\n" + "x" * 1_000
+        params = {"requestId": "the-id", "reason": reason}
+        await hand.tell(notice("notifications/cancelled", **params))
+        await visit.done()
+    (line,) = [m for m in caplog.messages if "cancelled" in m]
+    assert "the-id" in line
+    assert "nobody wants it" in line
+    assert "\n" not in line
+    assert len(line) < 300
+
+
+async def test_a_stream_that_was_cancelled_cannot_be_gone_on_with():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open(timeouts=Timeouts(body=30, stream_after=QUICK))
+        visit = hand.post(call(1))
+        await visit.until(lambda: visit.events)
+        await hand.tell(notice("notifications/cancelled", requestId=1))
+        await visit.done()
+        assert (visit.messages, visit.is_complete) == ([], True)
+        resumed = await hand.get(last_event_id=visit.ids[-1]).done()
+        assert resumed.status == 400
+
+
+@pytest.mark.rule("LHTTP-12")
+@pytest.mark.case("D11")
+async def test_a_client_that_goes_away_cancels_nothing():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open(timeouts=Timeouts(body=30, stream_after=QUICK))
+        visit = hand.post(call(1))
+        await visit.until(lambda: visit.events)
+        visit.leave()
+        await visit.done()
+        assert running(bench.sessions) == 1
+        work.go_on.set()
+        await bench.sessions.settle(30)
+        assert work.outcomes == ["done"]
+        resumed = await hand.get(last_event_id=visit.ids[-1]).done()
+        assert resumed.messages == [success(1, content())]
+
+
+@pytest.mark.case("D11")
+async def test_a_web_server_that_gives_up_on_a_request_cancels_no_handler():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        await work.began.wait()
+        visit.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await visit.task
+        work.requests[0].log("info", "unheard")
+        work.go_on.set()
+        await bench.sessions.settle(30)
+        assert work.outcomes == ["done"]
+        assert not visit.body
+
+
+@pytest.mark.case("D11")
+async def test_one_that_gives_up_just_when_a_stream_begins_leaves_none_behind():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        await work.began.wait()
+        work.requests[0].log("info", "unheard")
+        visit.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await visit.task
+        (session,) = bench.sessions
+        (stream,) = session._streams.values()
+        assert stream.writer is None
+        work.go_on.set()
+        await bench.sessions.settle(30)
+
+
+# The end of a session...
+
+
+@pytest.mark.system("O57")
+async def test_deleting_a_session_cancels_its_calls_and_ends_its_streams():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        await work.began.wait()
+        stream = hand.get()
+        await stream.until(lambda: stream.events)
+        assert (await hand.delete().done()).status == 204
+        assert (await stream.done()).is_complete
+        assert (await visit.done()).json == failure(1, -32603, ENDED)
+        await turns()
+        assert work.outcomes == ["cancelled"]
+        assert work.requests[0].is_cancelled
+
+
+async def test_closing_all_of_it_leaves_nothing_running():
+    work = Work()
+    bench = Bench(work)
+    hands = [await bench.open() for _ in range(3)]
+    visits = [hand.post(call(1)) for hand in hands]
+    await work.began.wait()
+    await turns()
+    await bench.sessions.aclose()
+    for visit in visits:
+        assert (await visit.done()).json == failure(1, -32603, ENDED)
+    assert work.outcomes == ["cancelled"] * 3
+    assert len(bench.sessions) == 0
+
+
+async def test_a_handler_that_does_not_end_holds_nothing_up(monkeypatch):
+    monkeypatch.setattr("mcpwire.server.http.sessions.CLOSE_GRACE_S", QUICK)
+    stop = asyncio.Event()
+    began = asyncio.Event()
+
+    async def work(params, request):
+        began.set()
+        while not stop.is_set():
+            try:
+                await stop.wait()
+            except asyncio.CancelledError:
+                continue
+        return content()
+
+    bench = Bench(work)
+    hand = await bench.open()
+    visit = hand.post(call(1))
+    await began.wait()
+    await bench.sessions.aclose()
+    assert (await visit.done()).json == failure(1, -32603, ENDED)
+    stop.set()
+    await turns()
+
+
+# Without sessions...
+
+
+@pytest.mark.case("D03")
+async def test_without_sessions_each_post_stands_alone():
+    seen = []
+
+    async def work(params, request):
+        seen.append(request)
+        request.log("info", "hello")
+        return content()
+
+    async with Bench(work, stateless=True) as bench:
+        hand = bench.hand()
+        visit = hand.post(
+            request(
+                1,
+                "initialize",
+                {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {}},
+            )
+        )
+        await visit.done()
+        assert visit.json["result"]["protocolVersion"] == "2025-06-18"
+        assert "mcp-session-id" not in visit.headers
+        await hand.tell(INITIALIZED)
+        for version in ("2025-06-18", "2025-11-25", None):
+            visit = await hand.post(call(2), mcp_protocol_version=version).done()
+            assert visit.messages[-1] == success(2, content())
+            assert set(visit.ids) == {""}
+        assert [r.revision.name for r in seen] == [
+            "2025-06-18",
+            "2025-11-25",
+            "2025-03-26",
+        ]
+        assert not any(r.can_ask for r in seen)
+        assert seen[0].state is not seen[1].state
+        for other in (hand.get(), hand.delete()):
+            await other.done()
+            assert (other.status, other.headers["allow"]) == (405, "POST")
+        assert not bench.sessions._alone
+
+
+async def test_without_sessions_a_call_may_outlive_its_client_and_not_the_server():
+    work = Work()
+    async with Bench(work, stateless=True) as bench:
+        visit = bench.hand().post(call(1), mcp_session_id="any")
+        await work.began.wait()
+        assert running(bench.sessions) == 1
+    assert (await visit.done()).json == failure(1, -32603, ENDED)
+    assert work.outcomes == ["cancelled"]
+    assert not bench.sessions._alone

@@ -1,0 +1,250 @@
+"""What keeps events: in memory and in a file."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+
+import httpx
+import pytest
+from http_hand import Bench, call, content
+
+from mcpwire import Context, Server
+from mcpwire.server.http.event_store import Event, MemoryEventStore, SQLiteEventStore
+from mcpwire.testing import AsgiTransport
+
+pytestmark = pytest.mark.anyio
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture(params=["memory", "file"])
+def make(request, tmp_path):
+    def build(clock=None, **options):
+        if clock is not None:
+            options["clock"] = clock
+        if request.param == "memory":
+            return MemoryEventStore(**options)
+        return SQLiteEventStore(tmp_path / "events.db", **options)
+
+    return build
+
+
+async def fill(store, session, *sequences, stream=1):
+    for sequence in sequences:
+        await store.append(session, stream, Event(sequence, b"%d" % sequence))
+
+
+async def places(store, session, after=0, stream=1):
+    events = await store.replay(session, stream, after)
+    assert all(event.data == b"%d" % event.sequence for event in events)
+    return [event.sequence for event in events]
+
+
+@pytest.mark.rule("LHTTP-22")
+@pytest.mark.case("D09")
+async def test_a_store_gives_back_one_stream_of_one_session_in_order(make):
+    store = make()
+    await fill(store, "a", 1, 2, 3)
+    await fill(store, "a", 1, stream=2)
+    await fill(store, "b", 1)
+    assert await places(store, "a", after=1) == [2, 3]
+    assert await places(store, "a", stream=2) == [1]
+    assert await places(store, "c") == []
+    await store.drop_stream("a", 1)
+    assert await places(store, "a") == []
+    assert await places(store, "a", stream=2) == [1]
+    await store.drop_session("a")
+    assert await places(store, "a", stream=2) == []
+    assert await places(store, "b") == [1]
+    await store.aclose()
+    await store.aclose()
+
+
+async def test_a_store_keeps_events_for_a_while(make):
+    clock = Clock()
+    store = make(clock, age=10)
+    await fill(store, "a", 1)
+    clock.now = 5
+    await fill(store, "a", 2)
+    clock.now = 10
+    assert await places(store, "a") == [1, 2]
+    clock.now = 11
+    assert await places(store, "a") == [2]
+    await store.aclose()
+
+
+@pytest.mark.parametrize("bounds", [{"age": 0}, {"events": -1}, {"age": float("nan")}])
+def test_bounds_are_above_zero(make, bounds):
+    with pytest.raises(ValueError, match="must be above zero"):
+        make(**bounds)
+
+
+async def test_memory_is_bounded_by_events_and_bytes():
+    store = MemoryEventStore(events=2)
+    await fill(store, "a", 1, 2, 3)
+    assert await places(store, "a") == [2, 3]
+    store = MemoryEventStore(size=2, total_size=3)
+    await fill(store, "a", 1, 2, 3)
+    await fill(store, "b", 1, 2)
+    assert await places(store, "a") == [3]
+    assert await places(store, "b") == [1, 2]
+    assert len(store) == 3
+
+
+async def test_a_file_outlives_who_wrote_it(tmp_path):
+    path = tmp_path / "events.db"
+    store = SQLiteEventStore(path)
+    await fill(store, "a", 1, 2)
+    await fill(store, "a", 2)
+    await store.aclose()
+    for again in (store, SQLiteEventStore(str(path))):
+        assert await places(again, "a") == [1, 2]
+        await again.aclose()
+
+
+async def test_a_file_is_made_for_its_owner_alone_and_another_is_left_as_it_is(
+    tmp_path,
+):
+    store = SQLiteEventStore(tmp_path / "events.db")
+    await fill(store, "a", 1)
+    names = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert names["events.db"] == 0o600
+    assert set(names.values()) == {0o600}
+    await store.aclose()
+    (tmp_path / "events.db").chmod(0o640)
+    await fill(store, "a", 2)
+    assert (tmp_path / "events.db").stat().st_mode & 0o777 == 0o640
+    await store.aclose()
+
+
+async def test_a_file_whose_folder_is_not_there_is_an_error(tmp_path):
+    store = SQLiteEventStore(tmp_path / "none" / "events.db")
+    with pytest.raises(FileNotFoundError):
+        await fill(store, "a", 1)
+    await store.aclose()
+
+
+async def test_several_may_write_to_one_file(tmp_path):
+    stores = [SQLiteEventStore(tmp_path / "events.db") for _ in range(3)]
+    await asyncio.gather(
+        *(fill(store, str(n), *range(1, 20)) for n, store in enumerate(stores))
+    )
+    for n in range(3):
+        assert len(await places(stores[0], str(n))) == 19
+    for store in stores:
+        await store.aclose()
+
+
+def count(path):
+    with closing(sqlite3.connect(path)) as file:
+        return file.execute("SELECT count(*) FROM events").fetchone()[0]
+
+
+async def test_a_file_is_pruned_now_and_then(tmp_path, monkeypatch):
+    monkeypatch.setattr("mcpwire.server.http.event_store.PRUNED_EVERY", 4)
+    path, clock = tmp_path / "events.db", Clock()
+    store = SQLiteEventStore(path, age=10, events=5, clock=clock)
+    for sequence in range(1, 9):
+        clock.now += 0.1
+        await fill(store, "a", sequence)
+    assert count(path) <= 9
+    clock.now += 0.1
+    await fill(store, "a", *range(9, 13))
+    assert count(path) <= 9
+    assert (await places(store, "a"))[-1] == 12
+    clock.now += 20
+    await fill(store, "b", *range(1, 9))
+    await store.aclose()
+    assert count(path) <= 9
+    assert await places(store, "a") == []
+    await store.aclose()
+
+
+@pytest.mark.attack("X07")
+async def test_a_file_loses_the_oldest_events_of_the_client_with_the_most(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("mcpwire.server.http.event_store.PRUNED_EVERY", 1)
+    clock = Clock()
+    store = SQLiteEventStore(tmp_path / "events.db", events=6, clock=clock)
+    await fill(store, "a.mine", 1, 2)
+    for sequence in range(1, 9):
+        clock.now += 0.1
+        await fill(store, "b.other", sequence)
+        await fill(store, "c.other", sequence)
+    assert await places(store, "a.mine") == [1, 2]
+    assert await places(store, "b.other") == [7, 8]
+    assert await places(store, "c.other") == [7, 8]
+    await store.aclose()
+
+
+@pytest.mark.attack("X07")
+async def test_the_events_of_one_address_leave_those_of_another():
+    kept = []
+
+    class Store(MemoryEventStore):
+        def append_nowait(self, session, stream, event):
+            kept.append(session)
+            super().append_nowait(session, stream, event)
+
+    server = Server("x")
+
+    @server.tool
+    async def tell(ctx: Context) -> None:
+        ctx.info("begun")
+
+    app = server.asgi(event_store=Store())
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    hello["clientInfo"] = {"name": "c", "version": "1"}
+    fields = {"accept": "application/json, text/event-stream"}
+    url = "http://127.0.0.1/mcp"
+    for address in ("192.0.2.1", "192.0.2.1", "198.51.100.1"):
+        transport = AsgiTransport(app, client=(address, 50_000))
+        async with httpx.AsyncClient(transport=transport, headers=fields) as http:
+            message = {"jsonrpc": "2.0", "id": 1}
+            answer = await http.post(
+                url, json={**message, "method": "initialize", "params": hello}
+            )
+            session = {"mcp-session-id": answer.headers["mcp-session-id"]}
+            params = {"name": "tell", "arguments": {}}
+            asked = {**message, "method": "tools/call", "params": params}
+            await http.post(url, json=asked, headers=session)
+    await app.aclose()
+    clients = [key.partition(".")[2] for key in dict.fromkeys(kept)]
+    assert len(clients) == 3
+    assert clients[0] == clients[1] != clients[2]
+
+
+async def test_a_file_that_is_none_is_an_error_and_leaves_nothing_open(tmp_path):
+    path = tmp_path / "events.db"
+    path.write_bytes(b"no database, but a text of some length" * 100)
+    store = SQLiteEventStore(path)
+    with pytest.raises(sqlite3.DatabaseError):
+        await fill(store, "a", 1)
+    await store.aclose()
+
+
+@pytest.mark.rule("LHTTP-20")
+async def test_a_session_goes_on_from_a_file(tmp_path):
+    async def log(params, request):
+        for n in range(3):
+            request.log("info", n)
+        return content()
+
+    store = SQLiteEventStore(tmp_path / "events.db")
+    async with Bench(log, event_store=store) as bench:
+        hand = await bench.open()
+        visit = await hand.post(call(1)).done()
+        again = await hand.get(last_event_id=visit.ids[1]).done()
+        assert again.messages == visit.messages[1:]
+        assert again.ids == visit.ids[2:]
+        await hand.delete().done()
+        # Dropping what a session sent comes after what was still to be stored.
+        await asyncio.wait(bench.sessions._tasks)
+        assert count(tmp_path / "events.db") == 0

@@ -1,0 +1,299 @@
+"""HTTP+SSE of 2024-11-05: one connection of two requests."""
+
+import asyncio
+import json
+
+import pytest
+from by_hand import failure, notice, request, server, session, success
+from http_hand import Visit, call, content, turns
+
+from mcpwire.errors import ConnectionClosed
+from mcpwire.protocol.http_headers import resolve_endpoint
+from mcpwire.server.auth.resource_server import Principal
+from mcpwire.server.http.exchange import HttpProblem, Timeouts
+from mcpwire.server.http.legacy_sse import LegacySse
+from mcpwire.wire.urls import parse_url
+
+pytestmark = pytest.mark.anyio
+
+ADA = Principal(issuer="i", client_id="c", subject="ada")
+BOB = Principal(issuer="i", client_id="c", subject="bob")
+
+
+class Line:
+    """A client of one connection."""
+
+    def __init__(self, legacy, principal=None, path="/mcp/sse"):
+        self.legacy = legacy
+        self.principal = principal
+        self.path = path
+        self.timeouts = Timeouts(body=30)
+        self.stream = None
+        self.place = None
+
+    def _visit(self, verb, path):
+        return Visit(
+            verb, {}, principal=self.principal, timeouts=self.timeouts, path=path
+        )
+
+    async def connect(self):
+        self.stream = self._visit("GET", self.path)
+        self.stream.begin(self.legacy.serve_stream(self.stream.exchange))
+        await self.stream.until(lambda: self.stream.events)
+        first = self.stream.events[0]
+        assert first.event == "endpoint"
+        url = resolve_endpoint(parse_url("http://h" + self.path), first.data)
+        self.place = url.target
+        return self
+
+    async def post(self, message, path=None):
+        body = message if isinstance(message, bytes) else json.dumps(message, indent=1)
+        visit = self._visit("POST", path or self.place)
+        told = [
+            {
+                "type": "http.request",
+                "body": body if isinstance(body, bytes) else body.encode(),
+            }
+        ]
+
+        async def receive():
+            return told.pop()
+
+        visit.exchange._receive = receive
+        await self.legacy.serve_message(visit.exchange)
+        assert (visit.status, visit.body) == (202, b"Accepted")
+
+    async def next(self, count=1):
+        """Return what came as the n-th message."""
+
+        def messages():
+            return [e for e in self.stream.events if e.event == "message"]
+
+        await self.stream.until(lambda: len(messages()) >= count)
+        return json.loads(messages()[count - 1].data)
+
+    async def open(self, version="2024-11-05"):
+        await self.connect()
+        await self.post(request(0, "initialize", session(version)))
+        answer = await self.next()
+        assert answer["result"]["protocolVersion"] == version
+        await self.post(notice("notifications/initialized"))
+        return self
+
+
+def legacy(call, **options):
+    dispatcher = server({"tools/call": call}, {"tools": {}, "logging": {}})
+    return LegacySse(dispatcher, **options)
+
+
+async def echo(params, request):
+    request.log("info", "hello")
+    return content(params["arguments"]["text"])
+
+
+@pytest.mark.rule("SSE-01", "SSE-02", "SSE-04")
+@pytest.mark.case("C11")
+@pytest.mark.parametrize("path", ["/mcp/sse", "/sse", "/mcp/sse/"])
+async def test_a_stream_names_where_to_post_and_then_has_all_that_is_said(path):
+    served = legacy(echo)
+    line = await Line(served, path=path).open()
+    assert line.place.startswith(path.rstrip("/").removesuffix("sse") + "messages?")
+    await line.post(call(1, text="hi"))
+    log, answer = await line.next(2), await line.next(3)
+    assert (log["method"], log["params"]["data"]) == ("notifications/message", "hello")
+    assert answer == success(1, content("hi"))
+    assert line.stream.headers["content-type"] == "text/event-stream"
+    await served.aclose()
+    await line.stream.done()
+    assert line.stream.is_complete
+
+
+@pytest.mark.attack("S09", "S10")
+async def test_a_connection_is_of_whoever_opened_it():
+    served = legacy(echo)
+    ada, bob = [await Line(served, who).open() for who in (ADA, BOB)]
+    for line, place in [(bob, ada.place), (ada, bob.place), (ada, ada.place + "x")]:
+        with pytest.raises(HttpProblem) as caught:
+            await line.post(call(1, text="x"), place)
+        assert caught.value.status == 404
+    await ada.post(call(1, text="ada"))
+    await bob.post(call(1, text="bob"))
+    assert await ada.next(3) == success(1, content("ada"))
+    assert await bob.next(3) == success(1, content("bob"))
+    await served.aclose()
+    for line in (ada, bob):
+        await line.stream.done()
+
+
+@pytest.mark.parametrize(
+    "path", ["/messages", "/messages?session_id=", "/messages?a=b"]
+)
+async def test_who_names_no_connection_gets_404(path):
+    served = legacy(echo)
+    with pytest.raises(HttpProblem) as caught:
+        await Line(served).post(call(1), path)
+    assert caught.value.status == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"{", -32700),
+        (b"\xff", -32700),
+        (b"3", -32600),
+        (b'""', -32600),
+        pytest.param(
+            b'{"x":[' + b"{}," * 1_000_000 + b"{}]}",
+            -32600,
+            id="many values",
+            marks=pytest.mark.attack("X12"),
+        ),
+    ],
+)
+async def test_what_is_no_message_is_refused(body, code):
+    served = legacy(echo)
+    line = await Line(served).connect()
+    with pytest.raises(HttpProblem) as caught:
+        await line.post(body)
+    assert (caught.value.status, caught.value.error.code) == (400, code)
+    await served.aclose()
+    await line.stream.done()
+
+
+async def test_before_initialize_nothing_else_is_answered():
+    served = legacy(echo)
+    line = await Line(served).connect()
+    await line.post(request(1, "tools/call", {}))
+    assert (await line.next())["error"]["code"] in {-32600, -32602}
+    await served.aclose()
+    await line.stream.done()
+
+
+async def test_batches_belong_to_the_revision_that_has_them():
+    served = legacy(echo)
+    old, newer = (
+        await Line(served).open(),
+        await Line(served).open("2025-03-26"),
+    )
+    await old.post([request(1, "ping")])
+    await old.post(request(2, "ping"))
+    assert await old.next(2) == success(2, {})
+    await newer.post([request(1, "ping"), request(2, "no/method")])
+    answers = await newer.next(2)
+    assert answers[0] == success(1, {})
+    assert answers[1]["id"] == 2
+    await served.aclose()
+    for line in (old, newer):
+        await line.stream.done()
+
+
+async def test_the_server_may_ask_and_the_client_may_cancel():
+    outcome = []
+
+    async def ask(params, request):
+        try:
+            answer = await request.ask("roots/list", {})
+            return content(answer["text"])
+        except asyncio.CancelledError:
+            outcome.append(request.is_cancelled)
+            raise
+
+    served = legacy(ask)
+    line = await Line(served, ADA).open()
+    await line.post(call(1))
+    asked = await line.next(2)
+    await line.post(success(asked["id"], {"text": "ok"}))
+    assert await line.next(3) == success(1, content("ok"))
+    await line.post(call(2))
+    await line.next(4)
+    await line.post(notice("notifications/cancelled", requestId=2))
+    await turns()
+    assert outcome == [True]
+    await served.aclose()
+    await line.stream.done()
+
+
+async def test_handlers_see_who_posted():
+    seen = []
+
+    async def look(params, request):
+        seen.append(request.info)
+        return content()
+
+    served = legacy(look)
+    line = await Line(served, ADA).open()
+    await line.post(call(1))
+    await line.next(2)
+    assert (seen[0].principal, seen[0].transport) == (ADA, "http")
+    await served.aclose()
+    await line.stream.done()
+
+
+async def test_a_client_that_goes_away_ends_its_connection_and_its_calls():
+    outcome = []
+    began = asyncio.Event()
+
+    async def ask(params, request):
+        began.set()
+        try:
+            await request.ask("roots/list", {})
+        except BaseException as error:
+            outcome.append(error)
+            raise
+
+    served = legacy(ask)
+    line = await Line(served).open()
+    await line.post(call(1))
+    await began.wait()
+    assert len(served) == 1
+    line.stream.leave()
+    await line.stream.done()
+    assert len(served) == 0
+    assert isinstance(outcome[0], (ConnectionClosed, asyncio.CancelledError))
+    with pytest.raises(HttpProblem):
+        await line.post(call(2))
+
+
+async def test_there_are_not_more_than_so_many():
+    served = legacy(echo, maximum=1)
+    line = await Line(served).connect()
+    visit = Visit("GET", {}, path="/sse")
+    with pytest.raises(HttpProblem) as caught:
+        await served.serve_stream(visit.exchange)
+    assert (caught.value.status, len(served)) == (503, 1)
+    line.stream.leave()
+    await line.stream.done()
+    again = await Line(served).connect()
+    await served.aclose()
+    await again.stream.done()
+    assert failure(1, 2, "3")
+
+
+@pytest.mark.attack("X07")
+async def test_the_oldest_stream_of_the_greediest_ends_for_a_client_with_fewer():
+    served = legacy(echo, maximum=3)
+    first, second, third = [await Line(served, ADA).connect() for _ in range(3)]
+    mine = [await Line(served, BOB).connect()]
+    await first.stream.done()
+    assert first.stream.is_complete
+    with pytest.raises(HttpProblem, match="too many sessions"):
+        await served.serve_stream(Visit("GET", {}, principal=ADA).exchange)
+    mine.append(await Line(served, BOB).connect())
+    await second.stream.done()
+    with pytest.raises(HttpProblem, match="too many sessions"):
+        await served.serve_stream(Visit("GET", {}, principal=BOB).exchange)
+    assert len(served) == 3
+    await served.aclose()
+    for line in (third, *mine):
+        await line.stream.done()
+
+
+@pytest.mark.attack("X02")
+async def test_a_stream_opens_no_session_that_would_keep_too_much():
+    line = await Line(legacy(echo)).connect()
+    large = {"capabilities": {"experimental": {"x": {"y": [{}] * 2_000}}}}
+    await line.post(request(0, "initialize", session("2024-11-05") | large))
+    error = (await line.next())["error"]
+    assert (error["code"], "at most 65536 bytes" in error["message"]) == (-32602, True)
+    line.stream.leave()
+    await line.stream.done()

@@ -1,0 +1,110 @@
+"""However a stream is broken and gone on with, each message comes once and in order."""
+
+import asyncio
+import json
+
+import pytest
+from by_hand import success
+from http_hand import Bench, call, content, turns
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcpwire.server.http.event_store import MemoryEventStore
+
+
+class WaitingStore(MemoryEventStore):
+    """Lets others go first in each thing it does."""
+
+    append_nowait = None
+
+    async def append(self, session, stream, event):
+        await asyncio.sleep(0)
+        MemoryEventStore.append_nowait(self, session, stream, event)
+
+    async def replay(self, session, stream, after):
+        await asyncio.sleep(0)
+        found = await super().replay(session, stream, after)
+        await asyncio.sleep(0)
+        return found
+
+
+class Reader:
+    """A client of one call that remembers how far it has got."""
+
+    def __init__(self, hand):
+        self.hand = hand
+        self.visit = hand.post(call(1))
+        self.taken = 0
+        self.place = None
+        self.got = []
+
+    def look(self):
+        """Take what the newest connection has brought."""
+        for event in self.visit.events[self.taken :]:
+            self.taken += 1
+            self.place = event.id
+            if event.data:
+                self.got.append(json.loads(event.data))
+
+    async def go_on(self):
+        """Close the connection, take what it brought, ask for the rest."""
+        self.visit.leave()
+        await self.visit.done()
+        self.look()
+        self.visit, self.taken = self.hand.get(last_event_id=self.place), 0
+
+    async def finish(self):
+        """Ask for the rest until there is no more; return all that came."""
+        for _ in range(3):
+            await self.visit.done()
+            self.look()
+            self.visit, self.taken = self.hand.get(last_event_id=self.place), 0
+        await self.visit.done()
+        assert not self.visit.messages
+        return self.got
+
+
+async def play(steps, store):
+    todo = asyncio.Queue()
+
+    async def work(params, request):
+        while (step := await todo.get()) is not None:
+            step(request)
+        return content()
+
+    async with Bench(work, event_store=store) as bench:
+        reader = Reader(await bench.open())
+        todo.put_nowait(lambda request: request.log("info", 0))
+        await reader.visit.until(lambda: len(reader.visit.events) == 2)
+        sent = 1
+        for step in steps:
+            if step == "send":
+                todo.put_nowait(lambda request, n=sent: request.log("info", n))
+                sent += 1
+            elif step == "pause":
+                todo.put_nowait(lambda request: request.info.close_stream(None))
+            elif step == "turn":
+                await turns(3)
+            elif step == "leave":
+                reader.visit.leave()
+            else:
+                await reader.go_on()
+        todo.put_nowait(None)
+        await bench.sessions.settle(5)
+        *logs, answer = await reader.finish()
+        assert [log["params"]["data"] for log in logs] == list(range(sent))
+        assert answer == success(1, content())
+
+
+STEPS = st.lists(
+    st.sampled_from(["send", "send", "pause", "turn", "leave", "resume"]), max_size=25
+)
+
+
+@pytest.mark.rule("LHTTP-19", "LHTTP-20", "LHTTP-22")
+@pytest.mark.case("D08", "D09", "D10")
+@pytest.mark.parametrize("store", [MemoryEventStore, WaitingStore])
+@settings(suppress_health_check=list(HealthCheck))
+@given(steps=STEPS)
+def test_each_message_comes_once_and_in_order(store, steps):
+    asyncio.run(play(steps, store()))

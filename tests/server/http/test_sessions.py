@@ -1,0 +1,442 @@
+"""Who may use which session, and what else the head of a request decides."""
+
+import asyncio
+import tracemalloc
+from types import SimpleNamespace
+
+import pytest
+from by_hand import CLIENT, notice, request, session, success
+from http_hand import Bench, call, content, turns
+
+from mcpwire.errors import InvalidRequest
+from mcpwire.server.auth.resource_server import Principal, ScopeRequired
+from mcpwire.wire.headers import is_session_id
+
+pytestmark = pytest.mark.anyio
+
+ADA = Principal(issuer="https://i.example", client_id="c", subject="ada")
+BOB = Principal(issuer="https://i.example", client_id="c", subject="bob")
+
+VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26"]
+
+
+async def echo(params, request):
+    return content(params["arguments"].get("text", "done"))
+
+
+def refusal(visit):
+    return visit.status, visit.json["error"]["code"], visit.json.get("id")
+
+
+@pytest.mark.rule("LHTTP-23")
+@pytest.mark.case("C02")
+@pytest.mark.parametrize("version", [*VERSIONS, "2024-11-05"])
+async def test_initialize_opens_a_session_and_gives_its_id(version):
+    async with Bench(echo) as bench:
+        hand = await bench.open(version)
+        assert is_session_id(hand.id)
+        assert (await hand.ask(1, "ping")) == success(1, {})
+        assert (await hand.ask(2, "tools/call", {"name": "t", "arguments": {}}))[
+            "result"
+        ] == content()
+        assert len(bench.sessions) == 1
+
+
+@pytest.mark.system("O54")
+@pytest.mark.case("C02")
+@pytest.mark.parametrize("asked", ["2026-07-28", "1999-01-01", "x"])
+async def test_what_is_not_spoken_in_sessions_is_answered_by_the_newest(asked):
+    async with Bench(echo) as bench:
+        visit = await bench.hand().post(request(1, "initialize", session(asked))).done()
+        assert visit.json["result"]["protocolVersion"] == "2025-11-25"
+
+
+@pytest.mark.pain("P40")
+@pytest.mark.parametrize(
+    "message",
+    [
+        request(1, "initialize", {"protocolVersion": 1}),
+        request(1, "initialize"),
+        notice("initialize"),
+        {"jsonrpc": "1.0", "id": 1, "method": "initialize"},
+    ],
+)
+async def test_a_refused_initialize_leaves_no_session(message):
+    async with Bench(echo) as bench:
+        visit = await bench.hand().post(message).done()
+        assert visit.status in {200, 400}
+        assert visit.json["error"]["code"] in {-32600, -32602}
+        assert "mcp-session-id" not in visit.headers
+        assert len(bench.sessions) == 0
+
+
+async def test_an_initialize_that_http_refuses_has_that_status():
+    async with Bench(echo) as bench:
+
+        def refuse(*_):
+            raise ScopeRequired(["x"])
+
+        bench.dispatcher.initialize = refuse
+        visit = await bench.hand().post(request(1, "initialize", session())).done()
+        assert refusal(visit) == (403, -32600, 1)
+        assert "insufficient_scope" in visit.headers["www-authenticate"]
+        bench.dispatcher.initialize = None
+
+
+@pytest.mark.system("O53")
+@pytest.mark.rule("LHTTP-25")
+@pytest.mark.case("C01", "D04")
+@pytest.mark.parametrize("method", ["ping", "tools/list"])
+async def test_without_an_id_a_request_is_refused_with_400(method):
+    async with Bench(echo) as bench:
+        hand = bench.hand()
+        assert refusal(await hand.post(request(7, method)).done()) == (400, -32600, 7)
+        assert refusal(await hand.get().done()) == (400, -32600, None)
+        assert refusal(await hand.delete().done()) == (400, -32600, None)
+        assert refusal(await hand.post([request(7, method)]).done())[0] == 400
+
+
+@pytest.mark.system("O53")
+@pytest.mark.rule("LHTTP-26")
+@pytest.mark.case("D04")
+async def test_an_unknown_or_deleted_id_is_refused_with_404_for_every_verb():
+    async with Bench(echo) as bench:
+        other = await bench.open()
+        hand = await bench.open()
+        deleted = await hand.delete().done()
+        assert (deleted.status, deleted.body) == (204, b"")
+        for id in (hand.id, "unknown", "", other.id + "x", "ü"):
+            hand.id = id
+            assert refusal(await hand.post(request(1, "ping")).done())[0] == 404
+            assert refusal(await hand.post(notice("x/y")).done())[0] == 404
+            assert refusal(await hand.get().done())[0] == 404
+            assert refusal(await hand.delete().done())[0] == 404
+            visit = await hand.post(request(2, "initialize", session())).done()
+            assert refusal(visit) == (404, -32600, 2)
+        assert await other.ask(1, "ping") == success(1, {})
+        assert len(bench.sessions) == 1
+
+
+@pytest.mark.rule("LHTTP-33", "ELIC-27")
+@pytest.mark.attack("S09")
+@pytest.mark.case("D05")
+async def test_somebody_elses_id_is_answered_like_one_that_nobody_has():
+    async with Bench(echo) as bench:
+        hand = await bench.open(principal=ADA)
+        stream = hand.get()
+        await stream.until(lambda: stream.events)
+        (place,) = stream.ids
+
+        async def answers_to(principal, id):
+            thief = bench.hand(principal=principal)
+            thief.id = id
+            visits = [
+                thief.post(call(1)),
+                thief.post(notice("notifications/cancelled", requestId=1)),
+                thief.post([call(1)]),
+                thief.post(request(1, "initialize", session())),
+                thief.get(),
+                thief.get(last_event_id=place),
+                thief.delete(),
+            ]
+            return [
+                (v.status, v.headers, v.body) for v in [await x.done() for x in visits]
+            ]
+
+        unknown = await answers_to(BOB, "nobody-has-this")
+        assert {status for status, *_ in unknown} == {404}
+        assert await answers_to(BOB, hand.id) == unknown
+        assert await answers_to(None, hand.id) == unknown
+        assert await hand.ask(2, "ping") == success(2, {})
+        bench.dispatcher.hub.tell("notifications/tools/list_changed")
+        assert (await stream.next())["method"] == "notifications/tools/list_changed"
+        # Another token of the same principal is as good.
+        hand.principal = Principal(
+            issuer="https://i.example", client_id="c", subject="ada", scopes=["x"]
+        )
+        assert await hand.ask(3, "ping") == success(3, {})
+
+
+@pytest.mark.attack("S09")
+async def test_a_session_of_nobody_is_for_nobody_who_is_somebody():
+    async with Bench(echo) as bench:
+        hand = await bench.open()
+        hand.principal = ADA
+        assert (await hand.post(call(1)).done()).status == 404
+
+
+@pytest.mark.case("D05")
+@pytest.mark.rule("LHTTP-33")
+async def test_ids_are_long_and_have_nothing_in_common():
+    async with Bench(echo) as bench:
+        ids = {(await bench.open()).id for _ in range(100)}
+    assert len(ids) == 100
+    assert min(map(len, ids)) * 6 >= 128
+    # Each place has seen many letters: nothing of it counts.
+    assert min(len({id[place] for id in ids}) for place in range(42)) > 20
+
+
+@pytest.mark.parametrize(
+    ("value", "id"),
+    [
+        (1, None),
+        ({}, None),
+        ({"jsonrpc": "2.0", "id": 1, "method": 2}, 1),
+        ({"jsonrpc": "2.0", "id": "1", "method": "m", "params": []}, "1"),
+        ({"jsonrpc": "2.0", "id": None, "method": "m"}, None),
+        ({"jsonrpc": "2.0", "id": True, "method": "m"}, None),
+        ({"jsonrpc": "2.0", "id": 1.0, "method": "m"}, None),
+        ({"jsonrpc": "2.0", "id": 4, "result": []}, None),
+    ],
+)
+async def test_a_body_that_is_no_message_is_refused(value, id):
+    async with Bench(echo) as bench:
+        hand = await bench.open()
+        assert refusal(await hand.post(value).done()) == (400, -32600, id)
+
+
+@pytest.mark.rule("LHTTP-31")
+@pytest.mark.case("C05")
+@pytest.mark.parametrize("version", ["2026-07-28", "1999-01-01", "", "x"])
+async def test_a_version_that_has_no_sessions_here_is_refused_with_400(version):
+    async with Bench(echo) as bench:
+        hand = await bench.open()
+        hand.version = version
+        visit = await hand.post(call(5)).done()
+        assert refusal(visit) == (400, -32600, 5)
+        assert "2025-06-18" in visit.json["error"]["message"]
+        assert refusal(await hand.get().done()) == (400, -32600, None)
+        assert refusal(await hand.delete().done()) == (400, -32600, None)
+        assert len(bench.sessions) == 1
+
+
+@pytest.mark.rule("LHTTP-30")
+@pytest.mark.case("C05")
+async def test_without_a_version_the_session_says_what_is_spoken():
+    async with Bench(echo) as bench:
+        hand = await bench.open()
+        visit = hand.visit("POST")
+        visit.exchange.headers.joined.pop("mcp-protocol-version")
+        await visit.begin(bench.sessions.serve(visit.exchange, call(5))).done()
+        assert visit.status == 200
+
+
+async def test_the_head_of_initialize_may_name_what_is_not_spoken_here():
+    async with Bench(echo) as bench:
+        message = request(1, "initialize", session())
+        visit = await bench.hand().post(message, mcp_protocol_version="x").done()
+        assert visit.status == 400
+        visit = (
+            await bench.hand().post(message, mcp_protocol_version="2026-07-28").done()
+        )
+        assert visit.status == 200
+
+
+@pytest.mark.attack("S31")
+@pytest.mark.case("C01")
+async def test_an_open_session_is_not_opened_again():
+    async with Bench(echo) as bench:
+        hand = await bench.open()
+        visit = await hand.post(request(5, "initialize", session("2025-03-26"))).done()
+        assert visit.json["error"]["code"] == -32600
+        assert "mcp-session-id" not in visit.headers
+        assert (await hand.ask(6, "ping")) == success(6, {})
+
+
+@pytest.mark.system("L-O7")
+@pytest.mark.pain("P40")
+async def test_when_there_are_too_many_the_longest_idle_goes():
+    async with Bench(echo, maximum=3) as bench:
+        first, second, third = [await bench.open() for _ in range(3)]
+        await first.ask(1, "ping")
+        await bench.open()
+        assert len(bench.sessions) == 3
+        assert (await second.post(call(1)).done()).status == 404
+        assert (await first.ask(2, "ping")) == success(2, {})
+        assert (await third.ask(2, "ping")) == success(2, {})
+
+
+@pytest.mark.pain("P40")
+async def test_when_all_are_in_use_nobody_else_comes_in():
+    async with Bench(echo, maximum=2) as bench:
+        hands = [await bench.open() for _ in range(2)]
+        streams = [hand.get() for hand in hands]
+        for stream in streams:
+            await stream.until(lambda s=stream: s.events)
+        visit = await bench.hand().post(request(1, "initialize", session())).done()
+        assert refusal(visit) == (503, -32600, 1)
+        assert visit.headers["retry-after"] == "5"
+        streams[0].leave()
+        await streams[0].done()
+        await bench.open()
+        assert len(bench.sessions) == 2
+
+
+class Clock:
+    """Stands in for the loop's clock, and for the timer of the idle sessions."""
+
+    def __init__(self, monkeypatch):
+        self.now = 1_000.0
+        self.timers = []
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(loop, "time", lambda: self.now)
+        monkeypatch.setattr(loop, "call_at", self.call_at)
+
+    def call_at(self, when, callback, *args, context=None):
+        if callback.__name__ != "_sweep":
+            return SimpleNamespace(cancel=bool, _source_traceback=None)
+        self.timers.append((when, callback))
+        return self
+
+    def cancel(self):
+        self.timers.clear()
+
+    def go_to(self, now):
+        self.now = now
+        due = [t for t in self.timers if t[0] <= now]
+        self.timers = [t for t in self.timers if t[0] > now]
+        for _, callback in due:
+            callback()
+
+
+@pytest.mark.system("L-O7")
+@pytest.mark.pain("P40")
+@pytest.mark.case("D15")
+async def test_idle_sessions_end_and_others_do_not(monkeypatch):
+    release = asyncio.Event()
+
+    async def wait(params, request):
+        await release.wait()
+        return content()
+
+    bench = Bench(wait, idle=10.0, event_store=False)
+    idle, busy, open_, again = [await bench.open() for _ in range(4)]
+    with monkeypatch.context() as patch:
+        bench.sessions._timer.cancel()
+        clock = Clock(patch)
+        for session_ in bench.sessions:
+            session_.used_at = 1_000.0
+        bench.sessions._arm()
+        running = busy.post(call(1))
+        stream = open_.get()
+        await turns()
+        clock.go_to(1_005.0)
+        visit = again.post(request(1, "ping"))
+        await turns()
+        assert visit.status == 200
+        clock.go_to(1_010.0)
+        assert len(bench.sessions) == 3
+        assert len(clock.timers) == 1
+        clock.go_to(1_015.0)
+        assert len(bench.sessions) == 2
+        release.set()
+        stream.leave()
+        await turns(20)
+        assert running.status == 200
+        clock.go_to(1_020.0)
+        assert len(bench.sessions) == 2
+        clock.go_to(1_025.0)
+        assert len(bench.sessions) == 0
+        assert not clock.timers
+    await stream.done()
+    assert (await idle.post(call(1)).done()).status == 404
+    await bench.sessions.aclose()
+
+
+async def test_a_session_that_ends_hears_of_nothing_more():
+    async with Bench(echo) as bench:
+        hand = await bench.open()
+        assert len(bench.dispatcher.hub) == 1
+        (session_,) = bench.sessions
+        await hand.delete().done()
+        assert len(bench.dispatcher.hub) == 0
+        assert session_.session.is_closed
+        session_.session.send("notifications/tools/list_changed", {})
+        assert session_.server_stream.last == 0
+        assert session_.close() == []
+
+
+async def test_handlers_see_who_asks_and_whose_session_it_is():
+    seen = []
+
+    async def look(params, request):
+        seen.append((request.info, request.session))
+        request.state["n"] = request.state.get("n", 0) + 1
+        return content(str(request.state["n"]))
+
+    async with Bench(look) as bench:
+        hand = await bench.open(principal=ADA)
+        await hand.ask(1, "tools/call", {"name": "t"})
+        answer = await hand.ask(2, "tools/call", {"name": "t"})
+        assert answer["result"] == content("2")
+        info, session_ = seen[0]
+        assert info.principal is ADA
+        assert session_.principal is ADA
+        assert session_.id == hand.id
+        assert session_.client_info == CLIENT
+
+
+async def test_what_http_refuses_has_its_status_before_a_stream():
+    async def refuse(params, request):
+        if params["arguments"]:
+            request.log("info", "something")
+        raise ScopeRequired(["x"])
+
+    async with Bench(refuse) as bench:
+        hand = await bench.open()
+        visit = await hand.post(call(1)).done()
+        assert refusal(visit) == (403, -32600, 1)
+        assert "insufficient_scope" in visit.headers["www-authenticate"]
+        visit = await hand.post(call(2, log=True)).done()
+        assert visit.status == 200
+        assert visit.messages[-1]["error"]["code"] == -32600
+
+
+async def test_an_error_of_a_request_is_an_answer():
+    async def refuse(params, request):
+        raise InvalidRequest("no")
+
+    async with Bench(refuse) as bench:
+        hand = await bench.open()
+        assert (await hand.ask(1, "tools/call", {}))["error"]["message"] == "no"
+        assert (await hand.ask(2, "no/method"))["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("name", ["idle", "maximum", "retry"])
+@pytest.mark.parametrize("value", [0, -1, float("nan")])
+def test_numbers_are_above_zero(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be above zero"):
+        Bench(echo, **{name: value})
+
+
+async def test_a_store_is_in_memory_if_none_is_given_and_is_switched_off_by_false():
+    stores = [Bench(event_store=s).sessions._store for s in (None, True, False)]
+    assert [type(store).__name__ for store in stores] == [
+        "MemoryEventStore",
+        "MemoryEventStore",
+        "NoneType",
+    ]
+
+
+@pytest.mark.attack("X07")
+@pytest.mark.parametrize(("is_used", "most"), [(False, 4_500), (True, 5_000)])
+async def test_an_idle_session_takes_little_memory(is_used, most):
+    async with Bench(echo) as bench:
+
+        async def leave(count):
+            for number in range(count):
+                hand = bench.hand()
+                opening = hand.post(request(1, "initialize", session()))
+                hand.id = (await opening.done()).headers["mcp-session-id"]
+                if is_used:
+                    await hand.post(call(number)).done()
+
+        await leave(10)
+        tracemalloc.start()
+        try:
+            await leave(200)
+            held = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert len(bench.sessions) == 210
+        assert held / 200 < most

@@ -1,0 +1,194 @@
+"""One response that carries a stream for a while."""
+
+import asyncio
+
+import pytest
+from http_hand import QUICK, Bench, Visit, call, content, turns
+
+from mcpwire.errors import RequestTimeout
+from mcpwire.server.http.exchange import Timeouts
+from mcpwire.server.http.streams import DROPPABLE, SseWriter
+
+pytestmark = pytest.mark.anyio
+
+
+def written(room=1_000, **timeouts):
+    writer = SseWriter(room)
+    visit = Visit("GET", {}, timeouts=Timeouts(body=30, **timeouts))
+    return writer, visit, visit.begin(writer.run(visit.exchange))
+
+
+@pytest.mark.case("D16")
+async def test_a_stream_begins_with_bytes_so_that_its_head_is_sent():
+    writer, visit, _ = written()
+    await visit.until(lambda: visit.body)
+    assert visit.body == b": \n\n"
+    assert visit.headers["x-accel-buffering"] == "no"
+    writer.put(b"data: 1\n\n")
+    writer.put(b"data: 2\n\n")
+    writer.end()
+    writer.put(b"data: 3\n\n")
+    await visit.done()
+    assert visit.body == b": \n\ndata: 1\n\ndata: 2\n\n"
+    assert visit.is_complete
+    assert writer.is_over
+
+
+async def test_what_is_put_in_while_something_is_written_follows():
+    writer = SseWriter(1_000)
+    visit = Visit("GET", {}, timeouts=Timeouts(body=30))
+    writer.put(b"data: 1\n\n", 1)
+    send = visit.exchange._send
+
+    async def slow(event):
+        if event.get("body") == b"data: 1\n\n":
+            writer.put(b"data: 2\n\n", 2)
+            assert writer.unwritten() == [(1, b"data: 1\n\n"), (2, b"data: 2\n\n")]
+        await send(event)
+
+    visit.exchange._send = slow
+    visit.begin(writer.run(visit.exchange))
+    await visit.until(lambda: b"2" in visit.body)
+    assert writer.unwritten() == []
+    writer.end()
+    await visit.done()
+
+
+async def test_one_that_is_cut_while_it_writes_ends_without_the_rest():
+    writer = SseWriter(1_000)
+    visit = Visit("GET", {}, timeouts=Timeouts(body=30))
+    send = visit.exchange._send
+
+    async def slow(event):
+        if event.get("body"):
+            writer.stop()
+        await send(event)
+
+    visit.exchange._send = slow
+    await visit.begin(writer.run(visit.exchange)).done()
+    assert visit.is_complete
+
+
+async def test_a_web_server_that_raises_when_the_client_is_gone_is_understood():
+    writer, visit, _ = written()
+
+    async def receive():
+        raise ConnectionResetError
+
+    visit.exchange._receive = receive
+    await visit.done()
+    assert writer.is_over
+
+
+async def test_one_that_nobody_carries_any_more_can_be_cancelled():
+    writer, visit, _ = written(heartbeat=QUICK)
+    await visit.until(lambda: visit.body.count(b":") > 2)
+    visit.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await visit.task
+    assert writer.is_over
+
+
+async def test_a_slow_client_loses_the_oldest_events_that_may_be_lost():
+    writer = SseWriter(10)
+    visit = Visit("GET", {})
+    for data, sequence in [(b"1234", 0), (b"5678", DROPPABLE), (b"90ab", 0)]:
+        writer.put(data, sequence)
+    writer.end()
+    await visit.begin(writer.run(visit.exchange)).done()
+    assert visit.body == b"123490ab"
+    assert writer.is_complete
+
+
+@pytest.mark.attack("S13")
+async def test_a_client_that_does_not_read_what_it_must_counts_as_gone():
+    writer = SseWriter(10)
+    writer.put(b"12345678", 1)
+    writer.put(b"9012", 2)
+    assert writer.is_over
+    writer.put(b"more", 3)
+    assert writer.unwritten() == [(1, b"12345678"), (2, b"9012")]
+
+
+@pytest.mark.attack("S13")
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_client_that_never_reads_counts_as_gone(ends):
+    writer = SseWriter(1_000)
+    visit = Visit("GET", {}, timeouts=Timeouts(stall=QUICK))
+    visit.exchange._send = lambda _: asyncio.get_running_loop().create_future()
+    writer.put(b"a")
+    if ends:
+        writer.end()
+    await visit.begin(writer.run(visit.exchange)).done()
+    assert writer.is_over
+    assert not writer.is_complete
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_one_that_is_aborted_while_it_writes_ends_at_once():
+    writer = SseWriter(1_000)
+    visit = Visit("GET", {})
+    visit.exchange._send = lambda _: asyncio.get_running_loop().create_future()
+    writer.put(b"a", 1)
+    visit.begin(writer.run(visit.exchange))
+    await turns()
+    writer.abort()
+    writer.abort()
+    await visit.done()
+    assert (writer.unread, writer.unwritten()) == (0, [])
+
+
+async def test_an_error_of_the_web_server_is_not_hidden():
+    writer = SseWriter(1_000)
+    visit = Visit("GET", {})
+
+    async def send(event):
+        raise ZeroDivisionError
+
+    visit.exchange._send = send
+    with pytest.raises(ZeroDivisionError):
+        await writer.run(visit.exchange)
+
+
+async def test_the_server_may_allow_less_time_for_answers_than_the_application():
+    outcome = []
+
+    async def ask(params, request):
+        try:
+            await request.ask("roots/list", {})
+        except RequestTimeout as error:
+            outcome.append(error.timeout)
+        return content()
+
+    for of_app, of_server in [(QUICK, 600.0), (QUICK, None), (None, QUICK)]:
+        dispatcher = Bench(ask).dispatcher
+        dispatcher.ask_timeout = of_server
+        async with Bench(dispatcher=dispatcher, ask_timeout=of_app) as bench:
+            hand = await bench.open()
+            await hand.post(call(1)).done()
+    assert outcome == [QUICK] * 3
+
+
+async def test_an_error_of_the_kind_of_a_timeout_is_the_clients_answer():
+    outcome = []
+
+    async def ask(params, request):
+        try:
+            await request.ask("roots/list", {})
+        except RequestTimeout as error:
+            outcome.append(error)
+        return content()
+
+    async with Bench(ask) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        await visit.next()
+        (session,) = bench.sessions
+        assert len(session._server_requests) == 1
+        own = RequestTimeout(method="x", timeout=1, elapsed=1)
+        session._server_requests.fail(1, own)
+        session._server_requests.fail(1, own)
+        session._server_requests.close()
+        await turns()
+        assert outcome == [own]
+        await visit.done()

@@ -1,0 +1,439 @@
+"""The streams of a session: one place for each message, gone on with where they end."""
+
+import asyncio
+import gc
+import weakref
+
+import pytest
+from by_hand import notice, request, success
+from http_hand import QUICK, Bench, Steps, call, content, data_of, turns
+
+from mcpwire.limits import Limits
+from mcpwire.server.http.event_store import MemoryEventStore, parse_event_id
+from mcpwire.server.http.exchange import Timeouts
+from mcpwire.server.http.sessions import ENDED_STREAMS_KEPT
+
+pytestmark = pytest.mark.anyio
+
+CHANGED = "notifications/tools/list_changed"
+
+
+DONE = success(1, content())
+
+
+# The stream of a GET...
+
+
+@pytest.mark.rule("LHTTP-01", "LHTTP-15", "LHTTP-17", "LHTTP-19")
+@pytest.mark.case("D07", "D08")
+async def test_what_belongs_to_no_call_goes_on_the_stream_of_the_get_and_only_there():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        other = await bench.open()
+        streams = [h.get() for h in (hand, other)]
+        for stream in streams:
+            await stream.until(lambda s=stream: s.events)
+            assert stream.status == 200
+        visit = hand.post(call(1))
+        steps.log("mine")
+        await visit.next()
+        bench.dispatcher.hub.tell(CHANGED)
+        for stream in streams:
+            assert (await stream.next())["method"] == CHANGED
+        steps.end()
+        await visit.done()
+        assert data_of(visit) == ["mine", DONE]
+        assert [len(stream.messages) for stream in streams] == [1, 1]
+
+
+@pytest.mark.system("O56")
+@pytest.mark.attack("S09")
+@pytest.mark.case("D07")
+async def test_a_second_get_is_refused_and_takes_nothing():
+    async with Bench() as bench:
+        hand = await bench.open()
+        first = hand.get()
+        await first.until(lambda: first.events)
+        second = await hand.get().done()
+        assert (second.status, second.json["error"]["code"]) == (409, -32600)
+        bench.dispatcher.hub.tell(CHANGED)
+        assert (await first.next())["method"] == CHANGED
+        first.leave()
+        await first.done()
+        third = hand.get()
+        await third.until(lambda: third.events)
+        assert third.status == 200
+
+
+async def test_what_is_said_before_there_is_a_stream_waits_for_it():
+    async with Bench() as bench:
+        hand = await bench.open()
+        (session,) = bench.sessions
+        session.send("notifications/a", {})
+        session.send("notifications/b", {})
+        stream = hand.get()
+        assert (await stream.next())["method"] == "notifications/a"
+        assert (await stream.next())["method"] == "notifications/b"
+        # The first event says where it begins, so that nothing is missing after it.
+        stream.leave()
+        await stream.done()
+        again = hand.get(last_event_id=stream.ids[0])
+        assert (await again.next())["method"] == "notifications/a"
+
+
+async def test_what_waited_and_was_asked_for_does_not_come_again():
+    async with Bench() as bench:
+        hand = await bench.open()
+        (session,) = bench.sessions
+        first = hand.get()
+        await first.until(lambda: first.events)
+        first.leave()
+        await first.done()
+        session.send("notifications/a", {})
+        again = hand.get(last_event_id=first.ids[0])
+        await again.next()
+        again.leave()
+        await again.done()
+        session.send("notifications/b", {})
+        last = hand.get()
+        assert (await last.next())["method"] == "notifications/b"
+
+
+async def test_what_waits_is_bounded_and_the_oldest_goes():
+    async with Bench() as bench:
+        bench.dispatcher.limits = Limits(notifications=3)
+        hand = await bench.open()
+        (session,) = bench.sessions
+        for n in range(5):
+            session.send(f"notifications/{n}", {})
+        stream = hand.get()
+        got = [(await stream.next())["method"][-1] for _ in range(3)]
+        assert got == ["2", "3", "4"]
+
+
+@pytest.mark.parametrize("store", [None, False], ids=["store", "none"])
+async def test_what_was_not_written_goes_to_the_next_stream(store):
+    async with Bench(event_store=store) as bench:
+        hand = await bench.open("2025-06-18")
+        (session,) = bench.sessions
+        first = hand.get()
+        await first.until(lambda: first.body)
+        session.send("notifications/a", {})
+        await first.next()
+        first.is_refusing = True
+        session.send("notifications/b", {})
+        session.send("notifications/c", {})
+        await first.done()
+        second = hand.get()
+        assert (await second.next())["method"] == "notifications/b"
+        assert (await second.next())["method"] == "notifications/c"
+        session.send("notifications/d", {})
+        assert (await second.next())["method"] == "notifications/d"
+
+
+async def test_a_client_that_does_not_read_loses_its_connection_and_no_message():
+    async with Bench() as bench:
+        bench.dispatcher.limits = Limits(unwritten=2_000)
+        hand = await bench.open()
+        (session,) = bench.sessions
+        stream = hand.get()
+        await stream.until(lambda: stream.events)
+        for _ in range(3):
+            session.send("notifications/a", {"text": "x" * 900})
+        await stream.done()
+        assert stream.is_complete
+        assert len(stream.messages) == 0
+        again = hand.get(last_event_id=stream.ids[-1])
+        for _ in range(3):
+            await again.next()
+
+
+# Going on...
+
+
+@pytest.mark.system("O56", "L-O3")
+@pytest.mark.rule("LHTTP-20", "LHTTP-22")
+@pytest.mark.case("D09")
+async def test_a_stream_is_gone_on_with_from_after_the_place_that_is_named():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.log("a", "b", "c")
+        await visit.until(lambda: len(visit.messages) == 3)
+        # While it was away, the rest came; then it goes on as before.
+        visit.leave()
+        await visit.done()
+        steps.log("d")
+        await turns()
+        for place in (0, 1, 2, 3):
+            again = hand.get(last_event_id=visit.ids[place])
+            await again.until(lambda v=again, n=4 - place: len(v.messages) == n)
+            assert data_of(again) == ["a", "b", "c", "d"][place:]
+            again.leave()
+            await again.done()
+        last = hand.get(last_event_id=visit.ids[1])
+        steps.log("e")
+        steps.end()
+        await last.done()
+        assert data_of(last) == ["b", "c", "d", "e", DONE]
+        assert last.is_complete
+        # Also when all of it is over, and as often as it is asked for.
+        for _ in range(2):
+            over = await hand.get(last_event_id=last.ids[-2]).done()
+            assert data_of(over) == [DONE]
+            assert over.ids == last.ids[-1:]
+        nothing = await hand.get(last_event_id=last.ids[-1]).done()
+        assert (nothing.status, nothing.messages, nothing.is_complete) == (
+            200,
+            [],
+            True,
+        )
+
+
+@pytest.mark.rule("LHTTP-16")
+@pytest.mark.case("D07")
+async def test_the_stream_of_a_get_can_be_gone_on_with_beside_others():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        (session,) = bench.sessions
+        stream = hand.get()
+        session.send("notifications/a", {})
+        await stream.next()
+        stream.leave()
+        await stream.done()
+        session.send("notifications/b", {})
+        visit = hand.post(call(1))
+        steps.log("x")
+        await visit.next()
+        again = hand.get(last_event_id=stream.ids[-1])
+        assert (await again.next())["method"] == "notifications/b"
+        session.send("notifications/c", {})
+        assert (await again.next())["method"] == "notifications/c"
+        steps.end()
+        await visit.done()
+        assert len(again.messages) == 2
+
+
+@pytest.mark.rule("LHTTP-19")
+async def test_who_goes_on_takes_the_place_of_a_connection_that_is_not_noticed_dead():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.log("a")
+        await visit.next()
+        again = hand.get(last_event_id=visit.ids[0])
+        await again.next()
+        await visit.done()
+        assert visit.is_complete
+        steps.log("b")
+        steps.end()
+        await again.done()
+        assert data_of(again) == ["a", "b", DONE]
+        assert data_of(visit) == ["a"]
+
+
+@pytest.mark.rule("LHTTP-22")
+@pytest.mark.attack("S09")
+@pytest.mark.case("D09")
+async def test_an_id_that_is_unknown_or_of_another_session_is_refused():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        ada, bob = await bench.open(), await bench.open()
+        visit = ada.post(call(1))
+        steps.log("secret")
+        await visit.next()
+        mark, stream, sequence = parse_event_id(visit.ids[-1])
+        foreign = [
+            f"{mark}.{stream}.{sequence + 1}",
+            f"{mark}.{stream + 1}.0",
+            f"{mark}.0.1",
+            f"{mark}.{stream}",
+            f"x{mark}.1.0",
+            "0",
+            "x" * 5_000,
+            "../..",
+        ]
+        for who, place in [(bob, visit.ids[0]), *((ada, text) for text in foreign)]:
+            refused = await who.get(last_event_id=place).done()
+            assert refused.status == 400, place
+            assert b"secret" not in refused.body
+        steps.log("more")
+        assert (await visit.next())["params"]["data"] == "more"
+
+
+async def test_what_is_not_kept_any_more_is_refused_and_not_given_with_a_gap():
+    steps = Steps()
+    async with Bench(steps, event_store=MemoryEventStore(events=2)) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.log("a", "b", "c")
+        await visit.until(lambda: len(visit.messages) == 3)
+        visit.leave()
+        await visit.done()
+        assert (await hand.get(last_event_id=visit.ids[0]).done()).status == 400
+        again = hand.get(last_event_id=visit.ids[1])
+        await again.until(lambda: len(again.messages) == 2)
+        assert data_of(again) == ["b", "c"]
+
+
+async def test_streams_that_ended_long_ago_are_forgotten():
+    async def log(params, request):
+        request.log("info", "x")
+        return content()
+
+    async with Bench(log) as bench:
+        hand = await bench.open()
+        first = await hand.post(call(1)).done()
+        for _ in range(ENDED_STREAMS_KEPT):
+            await hand.post(call(1)).done()
+        assert (await hand.get(last_event_id=first.ids[0]).done()).status == 400
+        (session,) = bench.sessions
+        assert len(session._ended_streams) == ENDED_STREAMS_KEPT
+
+
+# Polling...
+
+
+@pytest.mark.rule("LHTTP-06", "LHTTP-07")
+@pytest.mark.case("D10")
+async def test_a_handler_can_end_the_connection_and_the_answer_comes_to_who_returns():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.pause(0.5)
+        await visit.done()
+        assert visit.is_complete
+        (priming,) = visit.events
+        assert (priming.data, priming.retry) == (b"", 1_000)
+        assert visit.body.endswith(b"retry: 500\n\n")
+        steps.pause()  # nothing is there to be ended
+        steps.log("a")
+        again = hand.get(last_event_id=priming.id)
+        await again.next()
+        steps.end()
+        await again.done()
+        assert data_of(again) == ["a", DONE]
+
+
+@pytest.mark.rule("LHTTP-20")
+@pytest.mark.case("D10")
+async def test_after_500_rounds_the_answer_has_come_once():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.pause()
+        await visit.done()
+        place, got = visit.ids[-1], []
+        for turn in range(500):
+            visit = hand.get(last_event_id=place)
+            steps.log(turn)
+            steps.pause()
+            await visit.until(lambda v=visit: v.is_complete or v.messages)
+            await visit.done()
+            got += data_of(visit)
+            place = visit.ids[-1] if visit.ids else place
+        steps.end()
+        visit = await hand.get(last_event_id=place).done()
+        got += data_of(visit)
+        assert got == [*range(500), DONE]
+
+
+@pytest.mark.rule("LHTTP-10")
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-03-26"])
+async def test_before_2025_11_25_a_stream_does_not_end_before_its_answer(version):
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open(version)
+        visit = hand.post(call(1))
+        await turns()
+        assert steps.request.info.close_stream is None
+        steps.end()
+        await visit.done()
+
+
+async def test_without_a_store_no_stream_ends_before_its_answer():
+    steps = Steps()
+    async with Bench(steps, event_store=False) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        await turns()
+        assert steps.request.info.close_stream is None
+        steps.end()
+        await visit.done()
+
+
+async def test_pausing_after_the_answer_does_nothing():
+    steps = Steps()
+    async with Bench(steps) as bench:
+        hand = await bench.open()
+        visit = hand.post(call(1))
+        steps.end()
+        await visit.done()
+        steps.request.info.close_stream(1)
+        assert visit.headers["content-type"] == "application/json"
+
+
+# What is left...
+
+
+@pytest.mark.pain("P40")
+@pytest.mark.case("D15")
+async def test_a_thousand_sessions_leave_nothing_behind():
+    async def log(params, request):
+        request.log("info", "x")
+        return content()
+
+    bench = Bench(log, maximum=2_000)
+    alive = weakref.WeakSet()
+    before = len(asyncio.all_tasks())
+
+    async def one():
+        hand = await bench.open()
+        visit = await hand.post(call(1)).done()
+        assert visit.messages[-1] == DONE
+        return hand
+
+    hands = [await one() for _ in range(1_000)]
+    alive.update(bench.sessions)
+    assert len(alive) == len(bench.sessions) == 1_000
+    for n, hand in enumerate(hands):
+        if n % 2:
+            assert (await hand.delete().done()).status == 204
+    streams = [hand.get() for hand in hands[:20:2]]
+    await turns()
+    await bench.sessions.aclose()
+    for stream in streams:
+        assert (await stream.done()).is_complete
+    await turns()
+    assert len(bench.sessions) == len(bench.dispatcher.hub) == 0
+    assert len(bench.sessions._store) == 0
+    assert len(bench.sessions._tasks) == 0
+    assert bench.sessions._timer is None
+    assert len(asyncio.all_tasks()) == before
+    del hands, streams, hand, stream
+    gc.collect()
+    assert len(alive) == 0
+    await bench.sessions.aclose()
+
+
+async def test_a_stream_that_is_quiet_for_long_is_watched_and_left(monkeypatch):
+    async with Bench() as bench:
+        hand = await bench.open(
+            timeouts=Timeouts(body=30, stream_after=30, heartbeat=QUICK)
+        )
+        stream = hand.get()
+        await stream.until(lambda: stream.body.count(b"\n: \n") >= 2)
+        (session,) = bench.sessions
+        assert not session.is_idle()
+        stream.leave()
+        await stream.done()
+        assert session.is_idle()
+        await hand.tell(notice("x/y"))
+        assert await hand.ask(1, "ping") == success(1, {})
+        assert request(1, "ping")

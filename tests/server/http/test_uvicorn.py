@@ -1,0 +1,831 @@
+"""Connections over HTTP/1.1: what a peer can hold, on real sockets."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from types import SimpleNamespace
+
+import pytest
+from hosted import call
+from test_uvicorn_serving import served
+from turns import until
+from wired import PATIENCE, Small, raw, spoken
+
+from mcpwire import Limits
+from mcpwire.server.http import uvicorn as http1
+from mcpwire.server.http.uvicorn import (
+    WAITING_MOST,
+    Connections,
+    _accept_errors_bounded,
+)
+from mcpwire.server.log_limit import LogLimit
+
+pytestmark = pytest.mark.anyio
+
+HEAD_MOST = 2_048
+ATTACKER, HONEST = "127.0.0.2", "127.0.0.1"
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nhost: x\r\n"
+CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+async def hello(scope, receive, send):
+    """Answer with the names of the fields, when the body is whole."""
+    while (await receive()).get("more_body"):
+        pass
+    names = b",".join(name for name, _ in scope["headers"])
+    start = {"type": "http.response.start", "status": 200}
+    await send({**start, "headers": [(b"content-length", b"%d" % len(names))]})
+    await send({"type": "http.response.body", "body": names})
+
+
+class Host:
+    """Connections on a port of their own, as uvicorn makes them."""
+
+    def __init__(self, app, *, most=100, keep_alive=30.0, **limits):
+        self.config = SimpleNamespace(
+            loaded_app=app,
+            root_path="",
+            asgi_version="3.0",
+            limit_concurrency=None,
+            reset_contextvars=False,
+            access_log=False,
+        )
+        self.state = SimpleNamespace(
+            connections=set(), tasks=set(), default_headers=[], total_requests=0
+        )
+        self.connections = Connections(
+            Limits(**limits), most=most, keep_alive=keep_alive
+        )
+        self.port = None
+
+    def make(self):
+        return self.connections(self.config, self.state, {})
+
+    async def __aenter__(self):
+        loop = asyncio.get_running_loop()
+        self.server = await loop.create_server(self.make, "127.0.0.1", 0)
+        self.port = self.server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_):
+        self.server.close()
+        for connection in list(self.state.connections):
+            connection.abort()
+        tasks = list(self.state.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def has(self, count):
+        """Wait until there are so many connections."""
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: len(self.state.connections) == count, 0.001)
+
+    async def runs(self, count=1):
+        """Wait until so many requests are being answered."""
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: len(self.state.tasks) >= count, 0.001)
+
+
+class SmallWrites(Host):
+    """The kernel takes little at once of what is written."""
+
+    def make(self):
+        protocol = super().make()
+        before = protocol.connection_made
+
+        def connection_made(transport):
+            sock = transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+            before(transport)
+
+        protocol.connection_made = connection_made
+        return protocol
+
+
+@contextlib.asynccontextmanager
+async def connected(port, source=HONEST, *, buffer=None):
+    sock = socket.socket()
+    if buffer is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    sock.bind((source, 0))
+    sock.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+    reader, writer = await asyncio.open_connection(sock=sock, limit=65_536)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def answer(reader):
+    """Return the status and the body of the next answer."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    return int(head.split(b" ")[1]), await reader.readexactly(length)
+
+
+async def rest(reader):
+    """Return what comes until the connection ends, however it does."""
+    received = b""
+    with contextlib.suppress(ConnectionResetError):
+        while data := await reader.read(65_536):
+            received += data
+    return received
+
+
+def port_of(url):
+    return int(url.rpartition(":")[2].partition("/")[0])
+
+
+# Trailers and framing...
+
+
+@pytest.mark.attack("X03")
+@pytest.mark.parametrize(
+    "endless",
+    [
+        b"0\r\nx: " + b"x" * 400_000,
+        b"0\r\n" + b"a: b\r\n" * 100_000,
+        b"5;" + b"x" * 400_000,
+        b"5\r\nhello\r\n5;" + b"x" * 400_000,
+    ],
+)
+async def test_trailers_and_framing_are_bounded_with_the_head(endless):
+    async with Host(hello, head=HEAD_MOST) as host, connected(host.port) as (r, w):
+        w.write(CHUNKED + endless)
+        assert (await rest(r)).startswith(b"HTTP/1.1 400 ")
+        await host.has(0)
+
+
+@pytest.mark.attack("X03")
+async def test_trailers_are_no_fields_of_the_head():
+    async with Host(hello) as host, connected(host.port) as (r, w):
+        trailers = b"authorization: Bearer t\r\nhost: y\r\nmcp-method: z\r\n\r\n"
+        w.write(CHUNKED + b"1\r\nx\r\n0\r\n" + trailers)
+        assert await answer(r) == (200, b"host,transfer-encoding")
+        w.write(GET)
+        assert await answer(r) == (200, b"host")
+
+
+async def test_many_small_chunks_are_no_attack():
+    async with Host(hello, head=HEAD_MOST) as host, connected(host.port) as (r, w):
+        w.write(CHUNKED)
+        for _ in range(2_000):
+            w.write(b"1\r\nx\r\n")
+            await w.drain()
+        w.write(b"0\r\n\r\n")
+        assert (await answer(r))[0] == 200
+
+
+@pytest.mark.attack("S13")
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET / HTTP/1.1\r\nx: " + b"x" * 2 * HEAD_MOST + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * HEAD_MOST + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"x:\r\n" * (HEAD_MOST // 32) + b"\r\n\r\n",
+        b"GET /" + b"x" * 300_000,
+        b"GET /" + b"x" * HEAD_MOST + b" HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"x: y\r\n\r\n",
+        b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"GET http://[ HTTP/1.1\r\nhost: x\r\n\r\n",
+    ],
+)
+async def test_a_head_that_is_too_long_or_none_is_refused(head):
+    async with Host(hello, head=HEAD_MOST) as host, connected(host.port) as (r, w):
+        w.write(head)
+        assert (await rest(r)).startswith(b"HTTP/1.1 400 ")
+
+
+# Upgrades...
+
+
+@pytest.mark.attack("X11")
+async def test_an_upgrade_is_ignored():
+    upgrade = raw(call(3), connection="Upgrade, HTTP2-Settings", stream_after="h2c")
+    async with served(Small()) as (url, _), connected(port_of(url)) as (r, w):
+        w.write(upgrade * 2)
+        for _ in range(2):
+            status, body = await answer(r)
+            assert status == 200
+            assert b'"id":3' in body
+
+
+# Silence...
+
+
+@pytest.mark.attack("X05")
+@pytest.mark.parametrize("start", [b"", b"GET / HTTP/1.1\r\nhost", GET + b"GET / H"])
+async def test_a_connection_without_a_head_is_closed(start):
+    async with Host(hello, head_timeout=0.05) as host, connected(host.port) as (r, w):
+        w.write(start)
+        await rest(r)
+        await host.has(0)
+
+
+@pytest.mark.attack("X05")
+async def test_a_head_that_comes_byte_by_byte_has_one_time():
+    async with Host(hello, head_timeout=0.05) as host, connected(host.port) as (r, w):
+        reading = asyncio.create_task(rest(r))
+        with contextlib.suppress(OSError):
+            while not reading.done():
+                w.write(b"G")
+                await w.drain()
+                await asyncio.sleep(0)
+        await reading
+
+
+@pytest.mark.attack("X05")
+async def test_a_body_that_no_answer_waits_for_has_the_time_of_a_head():
+    async def early(scope, receive, send):
+        headers = [(b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        await send({"type": "http.response.body"})
+
+    head = POST + b"content-length: 9\r\n\r\n"
+    async with Host(early, head_timeout=0.05) as host:
+        async with connected(host.port) as (r, w):
+            w.write(head)
+            assert (await answer(r))[0] == 401
+            await rest(r)
+        host.connections.limits = Limits()
+        async with connected(host.port) as (r, w):
+            w.write(head)
+            assert (await answer(r))[0] == 401
+            w.write(b"123456789" + head)
+            assert (await answer(r))[0] == 401
+
+
+async def test_an_idle_connection_is_kept_for_its_time():
+    async with Host(hello, keep_alive=0.05) as host, connected(host.port) as (r, w):
+        for _ in range(2):
+            w.write(GET)
+            assert (await answer(r))[0] == 200
+        await rest(r)
+
+
+# How many connections...
+
+
+@pytest.mark.attack("X05")
+async def test_silent_connections_of_one_address_give_way():
+    async with Host(hello, most=4) as host, contextlib.AsyncExitStack() as stack:
+        silent = [
+            await stack.enter_async_context(connected(host.port, ATTACKER))
+            for _ in range(4)
+        ]
+        r, w = await stack.enter_async_context(connected(host.port))
+        w.write(GET)
+        assert (await answer(r))[0] == 200
+        assert await rest(silent[0][0]) == b""
+        # Another one of the attacker's costs one of the attacker's.
+        await stack.enter_async_context(connected(host.port, ATTACKER))
+        assert await rest(silent[1][0]) == b""
+        w.write(GET)
+        assert (await answer(r))[0] == 200
+
+
+@pytest.mark.attack("X05")
+async def test_the_connection_that_was_used_longest_ago_gives_way():
+    async with (
+        Host(hello, most=2) as host,
+        connected(host.port, ATTACKER) as (used, w),
+        connected(host.port, ATTACKER) as (unused, _),
+    ):
+        await host.has(2)
+        w.write(GET)
+        assert (await answer(used))[0] == 200
+        async with connected(host.port) as (r, other):
+            other.write(GET)
+            assert (await answer(r))[0] == 200
+            assert await rest(unused) == b""
+            w.write(GET)
+            assert (await answer(used))[0] == 200
+
+
+@pytest.mark.attack("X05")
+async def test_busy_connections_give_way_to_an_address_that_has_fewer():
+    async def hang(*_):
+        await asyncio.Event().wait()
+
+    async with Host(hang, most=2) as host, contextlib.AsyncExitStack() as stack:
+        busy = []
+        for count in (1, 2):
+            r, w = await stack.enter_async_context(connected(host.port, ATTACKER))
+            w.write(GET)
+            busy.append(r)
+            await host.runs(count)
+        r, _ = await stack.enter_async_context(connected(host.port, ATTACKER))
+        assert (await rest(r)).startswith(b"HTTP/1.1 503 ")
+        r, w = await stack.enter_async_context(connected(host.port))
+        assert await rest(busy[0]) == b""
+        await host.has(2)
+
+
+@pytest.mark.attack("X05", "X13")
+async def test_accept_errors_have_a_line_a_second(caplog, monkeypatch):
+    monkeypatch.setattr(LogLimit, "INTERVAL_S", 1e9)
+    loop, others = asyncio.get_running_loop(), []
+    error = OSError(24, "Too many open files")
+    full = {"message": "socket.accept() out of system resource", "exception": error}
+    loop.set_exception_handler(lambda _, context: others.append(context))
+    with _accept_errors_bounded():
+        for _ in range(64):
+            loop.call_exception_handler(full)
+        loop.call_exception_handler({"message": "else"})
+    assert [each.getMessage() for each in caplog.records] == [
+        "cannot accept connections: [Errno 24] Too many open files"
+    ]
+    assert others == [{"message": "else"}]
+    loop.set_exception_handler(None)
+    with _accept_errors_bounded():
+        loop.call_exception_handler({"message": "else"})
+    assert caplog.records[-1].name == "asyncio"
+
+
+# Peers that do not read...
+
+
+def large(size):
+    async def app(scope, receive, send):
+        await receive()
+        headers = [(b"content-length", b"%d" % size)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": bytes(size)})
+
+    return app
+
+
+@pytest.mark.attack("X04")
+async def test_answers_that_are_not_read_are_bounded_in_all():
+    size = 16 * 2**20
+    app = large(size)
+    async with (
+        Host(app, unwritten_total=4 * size) as host,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        for _ in range(8):
+            _, w = await stack.enter_async_context(
+                connected(host.port, ATTACKER, buffer=4_096)
+            )
+            w.transport.pause_reading()
+            w.write(GET)
+        r, w = await stack.enter_async_context(connected(host.port))
+        w.write(GET)
+        assert len((await answer(r))[1]) == size
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: len(host.state.connections) <= 5, 0.001)
+        assert sum(each.unread for each in host.state.connections) <= 4 * size
+
+
+@pytest.mark.attack("X04")
+async def test_a_peer_that_stops_reading_is_let_go():
+    async with (
+        Host(large(16 * 2**20), stall_timeout=0.05) as host,
+        connected(host.port, buffer=4_096) as (r, w),
+    ):
+        w.transport.pause_reading()
+        w.write(GET)
+        await host.has(1)
+        await host.has(0)
+        # By a reset: what the kernel had for it is gone, too.
+        w.transport.resume_reading()
+        with pytest.raises(ConnectionResetError):
+            await r.read()
+
+
+@pytest.mark.attack("X04")
+async def test_an_answer_that_ends_the_connection_is_bounded_in_time_too():
+    async with (
+        Host(large(16 * 2**20), stall_timeout=0.05) as host,
+        connected(host.port, buffer=4_096) as (_, w),
+    ):
+        w.transport.pause_reading()
+        w.write(GET.replace(b"host", b"connection: close\r\nhost"))
+        await host.has(1)
+        await host.has(0)
+
+
+@pytest.mark.attack("X04")
+async def test_a_peer_that_ends_its_side_and_does_not_read_is_let_go():
+    begun, going_on = asyncio.Event(), asyncio.Event()
+
+    async def second_waits(scope, receive, send):
+        if scope["path"] == "/second":
+            begun.set()
+            await going_on.wait()
+        await hello(scope, receive, send)
+
+    first = b"GET / HTTP/1.1\r\n" + b"%b: y\r\n" % (b"x" * 16_000) * 3 + b"\r\n"
+    second = b"GET /second HTTP/1.1\r\nhost: x\r\n\r\n"
+    async with (
+        SmallWrites(second_waits, stall_timeout=0.05) as host,
+        connected(host.port, buffer=4_096) as (_, w),
+    ):
+        w.transport.pause_reading()
+        w.write(first + second)
+        await begun.wait()
+        (connection,) = host.state.connections
+        assert connection.unread
+        assert connection.writable is None  # it is less than what pauses writing
+        w.write_eof()
+        await host.has(0)
+        going_on.set()
+
+
+async def test_a_body_without_a_length_ends_with_the_connection_of_http_1_0():
+    async def parts(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for more_body in (True, False):
+            event = {"type": "http.response.body", "body": b"part", "more_body": True}
+            await send({**event, "more_body": more_body})
+
+    async with Host(parts) as host, connected(host.port) as (r, w):
+        w.write(GET.replace(b"1.1", b"1.0"))
+        head, _, body = (await r.read()).partition(b"\r\n\r\n")
+        assert body == b"partpart"
+        assert b"transfer-encoding" not in head
+        assert b"connection: close" in head
+
+
+@pytest.mark.attack("X10")
+async def test_a_slow_reader_gets_the_answer_of_a_server_that_ends(monkeypatch):
+    monkeypatch.setattr(http1, "LINGER_S", 0.01)
+    size = 16 * 2**20
+    async with (
+        Host(large(size)) as host,
+        connected(host.port, buffer=4_096) as (r, w),
+    ):
+        w.write(GET)
+        await r.readuntil(b"\r\n\r\n")
+        host.connections.is_draining = True
+        for connection in host.state.connections:
+            connection.shutdown()
+        received = 0
+        while received < size:
+            received += len(await r.readexactly(65_536))
+            await asyncio.sleep(0)
+        assert received == size
+        w.close()
+        await host.has(0)
+
+
+async def test_a_slow_reader_gets_the_whole_answer():
+    size = 16 * 2**20
+    large_one = Host(large(size), stall_timeout=0.2)
+    async with large_one as host, connected(host.port) as (r, w):
+        w.write(GET)
+        head = await r.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ")
+        received = 0
+        while received < size:
+            received += len(await r.read(65_536))
+            await asyncio.sleep(0)
+        w.write(GET)
+        assert (await answer(r))[0] == 200
+
+
+async def test_requests_that_wait_for_answers_are_bounded():
+    going_on = asyncio.Event()
+
+    async def waits(scope, receive, send):
+        await going_on.wait()
+        await hello(scope, receive, send)
+
+    async with Host(waits) as host, connected(host.port) as (r, w):
+        w.write(GET * (WAITING_MOST + 1))
+        going_on.set()
+        for _ in range(WAITING_MOST + 1):
+            assert await answer(r) == (200, b"host")
+        going_on.clear()
+        w.write(GET * (WAITING_MOST + 2))
+        await host.has(1)
+        going_on.set()
+        assert (await rest(r)).count(b"HTTP/1.1 ") == 1
+
+
+# The end...
+
+
+@pytest.mark.attack("X10")
+async def test_a_drained_connection_is_read_to_its_end():
+    async with Host(hello) as host, connected(host.port) as (r, w):
+        w.write(GET)
+        assert (await answer(r))[0] == 200
+        host.connections.is_draining = True
+        for connection in host.state.connections:
+            connection.shutdown()
+        # A request that crossed our end of the connection resets nothing.
+        w.write(GET)
+        assert await r.read() == b""
+        w.close()
+        await host.has(0)
+
+
+@pytest.mark.attack("X10")
+async def test_a_connection_that_is_answered_ends_after_the_answer():
+    going_on = asyncio.Event()
+
+    async def waits(scope, receive, send):
+        await going_on.wait()
+        await hello(scope, receive, send)
+
+    async with Host(waits) as host, connected(host.port) as (r, w):
+        w.write(GET)
+        await host.runs()
+        host.connections.is_draining = True
+        for connection in host.state.connections:
+            connection.shutdown()
+        going_on.set()
+        received = await r.read()
+        assert b"connection: close\r\n" in received
+        assert received.endswith(b"\r\n\r\nhost")
+
+
+@pytest.mark.attack("X10")
+async def test_a_peer_that_does_not_end_its_side_is_let_go(monkeypatch):
+    monkeypatch.setattr(http1, "LINGER_S", 0.05)
+    async with Host(hello) as host, connected(host.port):
+        await host.has(1)
+        for connection in host.state.connections:
+            connection.shutdown()
+            connection.shutdown()
+        await host.has(0)
+
+
+@pytest.mark.attack("X10")
+async def test_a_half_sent_body_is_refused_at_the_end(caplog):
+    async with served(Small()) as (url, task), connected(port_of(url)) as (r, w):
+        data = raw(call(1))
+        w.write(data[:-5])
+        r2, w2 = await asyncio.open_connection("127.0.0.1", port_of(url))
+        w2.write(raw(call(2)))  # answered, so the first is being read
+        await r2.read()
+        w2.close()
+        task.cancel()
+        status, body = await answer(r)
+        assert status == 503
+        assert b"shutting down" in body
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+
+
+# What a stranger can log...
+
+
+@pytest.mark.attack("X13")
+async def test_bad_requests_have_a_line_a_second(caplog, monkeypatch):
+    monkeypatch.setattr(LogLimit, "INTERVAL_S", 1e9)
+    async with Host(hello) as host:
+        for _ in range(20):
+            async with connected(host.port) as (r, w):
+                w.write(b"\x16\x03\x01 no HTTP\r\n\r\n")
+                assert (await rest(r)).startswith(b"HTTP/1.1 400 ")
+    lines = [each.getMessage() for each in caplog.records if each.name == "mcpwire"]
+    assert lines == ["refused a connection: invalid HTTP request"]
+
+
+async def test_an_error_after_a_request_does_not_disturb_its_answer():
+    going_on = asyncio.Event()
+
+    async def waits(scope, receive, send):
+        await going_on.wait()
+        await hello(scope, receive, send)
+
+    async with Host(waits) as host, connected(host.port) as (r, w):
+        w.write(GET + b"\x00\x00\r\n\r\n")
+        await host.has(1)
+        going_on.set()
+        received = await rest(r)
+        assert received.startswith(b"HTTP/1.1 200 ")
+        assert received.count(b"HTTP/1.1 ") == 1
+
+
+async def test_an_error_in_a_body_takes_the_place_of_the_answer():
+    async with Host(hello) as host, connected(host.port) as (r, w):
+        w.write(CHUNKED + b"no chunk\r\n")
+        received = await rest(r)
+        assert received.startswith(b"HTTP/1.1 400 ")
+        assert received.count(b"HTTP/1.1 ") == 1
+
+
+async def test_an_error_in_a_body_cuts_an_answer_that_has_begun():
+    async def stream(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"1", "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async with Host(stream) as host, connected(host.port) as (r, w):
+        w.write(CHUNKED)
+        assert (await r.readuntil(b"1\r\n1\r\n")).startswith(b"HTTP/1.1 200 ")
+        w.write(b"no chunk\r\n")
+        assert await rest(r) == b""
+
+
+async def test_an_error_in_a_body_after_its_answer_has_no_answer_of_its_own():
+    async def refuses(scope, receive, send):
+        await send(start(LENGTH_1, status=401))
+        await send(body(b"x"))
+
+    async with Host(refuses) as host, connected(host.port) as (r, w):
+        w.write(CHUNKED)
+        assert await answer(r) == (401, b"x")
+        w.write(b"no chunk\r\n")
+        assert await rest(r) == b""
+
+
+async def test_a_client_that_still_waits_to_send_its_body_is_not_read_on():
+    async def refuses(scope, receive, send):
+        await send(start(LENGTH_1, status=401))
+        await send(body(b"x"))
+
+    expecting = POST + b"expect: 100-continue\r\ncontent-length: %d\r\n\r\n" % len(GET)
+    async with Host(refuses) as host, connected(host.port) as (r, w):
+        w.write(expecting)
+        head = await r.readuntil(b"\r\n\r\n")
+        assert b"\r\nconnection: close\r\n" in head
+        w.write(GET)
+        assert await rest(r) == b"x"
+
+
+async def test_nothing_is_read_after_the_last_request():
+    last = GET.replace(b"host", b"connection: close\r\nhost")
+    async with Host(hello) as host, connected(host.port) as (r, w):
+        w.write(last + CHUNKED + b"1\r\nx\r\n0\r\n\r\n" + b"GET / H")
+        assert (await rest(r)).count(b"HTTP/1.1 ") == 1
+
+
+# Applications that err...
+
+
+async def answered(app, data=GET, **options):
+    async with Host(app, **options) as host, connected(host.port) as (r, w):
+        w.write(data)
+        return await rest(r)
+
+
+def sends(*events):
+    async def app(scope, receive, send):
+        for event in events:
+            await send(event)
+
+    return app
+
+
+def start(*headers, status=200):
+    return {"type": "http.response.start", "status": status, "headers": list(headers)}
+
+
+def body(data=b"", **more):
+    return {"type": "http.response.body", "body": data, **more}
+
+
+LENGTH_1 = (b"content-length", b"1")
+
+
+@pytest.mark.parametrize(
+    "app",
+    [
+        sends(),
+        sends(body(b"x")),
+        sends(start(), start()),
+        sends(start(LENGTH_1), body(b"12")),
+        sends(start(LENGTH_1), body(b"")),
+        sends(start((b"x", b"1\r\ny: 2"))),
+        sends(start((b"x", b"1\ny: 2"))),
+        sends({"type": "websocket.send"}),
+    ],
+)
+async def test_an_application_that_errs_before_its_answer_is_a_500(app, caplog):
+    received = await answered(app)
+    assert received.startswith(b"HTTP/1.1 500 ")
+    assert b"connection: close\r\n" in received
+    assert received.count(b"HTTP/1.1 ") == 1
+    assert "an ASGI application" in caplog.text
+
+
+async def test_one_that_errs_within_its_answer_ends_the_connection():
+    received = await answered(sends(start(), body(b"x", more_body=True)))
+    assert received.endswith(b"1\r\nx\r\n")
+
+
+@pytest.mark.parametrize(
+    ("events", "end"),
+    [
+        ((start(), body(b"ab")), b"2\r\nab\r\n0\r\n\r\n"),
+        ((start(), body(more_body=True), body()), b"0\r\n\r\n"),
+        ((start((b"transfer-encoding", b"chunked")), body(b"x")), b"x\r\n0\r\n\r\n"),
+        ((start(status=204), body(b"ab")), b"connection: close\r\n\r\n"),
+        ((start(LENGTH_1), body(b"x")), b"x"),
+        ((start(LENGTH_1, (b"connection", b"close")), body(b"x")), b"\r\n\r\nx"),
+    ],
+)
+async def test_answers_are_framed(events, end):
+    data = GET.replace(b"host", b"connection: close\r\nhost")
+    received = await answered(sends(*events), data)
+    assert received.startswith(b"HTTP/1.1 2")
+    assert received.endswith(end)
+    assert received.count(b"connection: close") == 1
+
+
+async def test_the_answer_to_a_head_has_no_body():
+    data = GET.replace(b"GET", b"HEAD").replace(b"host", b"connection: close\r\nhost")
+    received = await answered(sends(start(LENGTH_1), body(b"x")), data)
+    assert received.endswith(b"content-length: 1\r\nconnection: close\r\n\r\n")
+
+
+async def test_a_request_that_was_answered_early_needs_no_body():
+    async def early(scope, receive, send):
+        await send(start(LENGTH_1))
+        await send(body(b"x"))
+        assert (await receive())["type"] == "http.disconnect"
+
+    data = POST + b"content-length: 300000\r\n\r\n" + bytes(300_000)
+    async with Host(early) as host, connected(host.port) as (r, w):
+        for _ in range(2):
+            w.write(data)
+            assert await answer(r) == (200, b"x")
+
+
+async def test_a_body_is_read_no_faster_than_it_is_taken():
+    going_on = asyncio.Event()
+
+    async def waits(scope, receive, send):
+        await going_on.wait()
+        size, more = 0, True
+        while more:
+            event = await receive()
+            size, more = size + len(event["body"]), event["more_body"]
+        await send(start())
+        await send(body(b"%d" % size))
+
+    size = 32 * 2**20
+    async with Host(waits) as host, connected(host.port) as (r, w):
+        w.write(POST + b"content-length: %d\r\n\r\n" % size)
+        w.write(bytes(size))
+        await host.has(1)
+        assert w.transport.get_write_buffer_size() > 0
+        going_on.set()
+        await r.readuntil(b"8\r\n33554432\r\n")
+
+
+async def test_what_uvicorn_is_told_holds(caplog):
+    caplog.set_level(logging.INFO, "uvicorn.access")
+    async with Host(hello) as host, connected(host.port) as (r, w):
+        host.config.access_log = host.config.reset_contextvars = True
+        host.state.default_headers.append((b"server", b"x"))
+        w.write(GET.replace(b"/ ", b"/a%20b?c=d "))
+        head = await r.readuntil(b"\r\n\r\n")
+        assert b"server: x\r\n" in head
+        await r.readexactly(4)
+        assert caplog.records[-1].getMessage().endswith('"GET /a%20b?c=d HTTP/1.1" 200')
+        host.config.limit_concurrency = 1
+        w.write(GET)
+        assert (await answer(r))[0] == 503
+        assert host.state.total_requests == 2
+        assert await r.read() == b""
+
+
+async def test_a_task_that_is_cancelled_ends_its_connection():
+    async def hang(*_):
+        await asyncio.Event().wait()
+
+    async with Host(hang) as host, connected(host.port) as (r, w):
+        w.write(GET)
+        await host.runs()
+        for task in host.state.tasks:
+            task.cancel()
+        assert await rest(r) == b""
+
+
+async def test_a_peer_that_leaves_ends_nothing_else(caplog):
+    seen = asyncio.Queue()
+
+    async def watches(scope, receive, send):
+        while (event := await receive())["type"] != "http.disconnect":
+            pass
+        seen.put_nowait(event)
+        await send(start())
+        await send(body())
+
+    async with Host(watches) as host:
+        async with connected(host.port) as (_, w):
+            w.write(GET)
+        async with asyncio.timeout(PATIENCE):
+            await seen.get()
+        await host.has(0)
+        assert not caplog.records
+        assert (await spoken(f"http://127.0.0.1:{host.port}/", b"", end=True))[
+            0
+        ] is None

@@ -1,0 +1,372 @@
+"""The server behind web servers: uvicorn as we run it, and others that run the app."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from hosted import call
+from wired import PATHS, PATIENCE, Small, raw, spoken
+
+import mcpwire
+from mcpwire import Limits
+from mcpwire.errors import LocalProtocolError
+from mcpwire.server.http import uvicorn as serving
+from mcpwire.server.http.uvicorn import read_address, run_http, serve_http
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@contextlib.asynccontextmanager
+async def served(server, **options):
+    """Serve on a free port; yields the URL and the task."""
+    pytest.importorskip("uvicorn")
+    urls = asyncio.Queue()
+    task = asyncio.get_running_loop().create_task(
+        serve_http(server, "127.0.0.1:0", announce=urls.put_nowait, **options)
+    )
+    getting = asyncio.get_running_loop().create_task(urls.get())
+    try:
+        await asyncio.wait([task, getting], return_when="FIRST_COMPLETED")
+        if task.done():
+            await task
+        yield getting.result(), task
+    finally:
+        getting.cancel()
+        task.cancel()
+        await asyncio.wait([task], timeout=PATIENCE)
+
+
+@pytest.mark.rule("TR-HTTP-04")
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("8000", ("127.0.0.1", 8000)),
+        (":8000", ("127.0.0.1", 8000)),
+        ("0.0.0.0:80", ("0.0.0.0", 80)),
+        ("localhost:0", ("localhost", 0)),
+        ("[::1]:8000", ("::1", 8000)),
+    ],
+)
+def test_addresses_are_hosts_and_ports(address, found):
+    assert read_address(address) == found
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "localhost", "::1", "::1:80", "a:b", "a:", "a:65536", "a:-1", "a:²", 8000],
+)
+def test_other_addresses_are_refused(address):
+    with pytest.raises(ValueError, match="address"):
+        read_address(address)
+
+
+def test_all_addresses_have_no_name():
+    assert serving._name("Box.example") == "box.example"
+    assert serving._name("0.0.0.0") is None
+    assert serving._name("::") is None
+
+
+def test_a_port_that_is_taken_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"'127.0.0.1', port {port}"):
+            serving._listen("127.0.0.1", port)
+
+
+def test_answers_are_not_held_back():
+    with serving._listen("127.0.0.1", 0) as listening:
+        # What asyncio looks at before it switches Nagle's algorithm off.
+        assert listening.proto == socket.IPPROTO_TCP
+
+
+async def test_ipv6_is_spelled_as_urls_have_it():
+    try:
+        listening = serving._listen("::1", 0)
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    with listening:
+        assert serving._spell(listening).startswith("[::1]:")
+
+
+async def test_both_eras_are_served(capfd):
+    async with served(Small()) as (url, _):
+        for mode in ("stateless", "session"):
+            async with mcpwire.Client(mcpwire.Http(url), mode=mode) as client:
+                result = await client.call_tool("echo", {"a": 1})
+                assert result.text == "{'a': 1}"
+    assert capfd.readouterr().err == ""
+
+
+async def test_the_url_is_said_on_stderr(capfd, monkeypatch):
+    pytest.importorskip("uvicorn")
+    said = asyncio.Event()
+    to_stderr = serving.say_where
+
+    def tell(url, server):
+        to_stderr(url, server)
+        said.set()
+
+    monkeypatch.setattr(serving, "say_where", tell)
+    task = asyncio.get_running_loop().create_task(serve_http(Small(), "127.0.0.1:0"))
+    await asyncio.wait_for(said.wait(), PATIENCE)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert capfd.readouterr().err.startswith("mcpwire: serving http://127.0.0.1:")
+    monkeypatch.setattr(sys, "stderr", None)
+    to_stderr("nowhere", Small())
+
+
+async def test_an_open_server_without_auth_is_spoken_of(caplog):
+    with serving._listen("0.0.0.0", 0) as listening:
+        serving._warn(Small(), listening)
+    assert "it has no auth" in caplog.text
+
+
+@pytest.mark.case("D14")
+@pytest.mark.attack("S13")
+async def test_bodies_are_bounded_on_the_wire():
+    async with served(Small(limits=Limits(body=1000))) as (url, _):
+        lie = raw(b"{}", content_length="1001")
+        assert (await spoken(url, lie))[0] == 413
+        head = raw(b"", content_length=None, transfer_encoding="chunked")
+        flood = head + (b"1f4\r\n" + b"x" * 500 + b"\r\n") * 3
+        assert (await spoken(url, flood))[0] == 413
+        cut = raw(b"{", content_length="10")
+        assert await spoken(url, cut, end=True) == (None, b"", b"")
+        expecting = raw(call(), expect="100-continue")
+        status, _, body = await spoken(url, expecting)
+        assert status == 100
+        assert b"200 OK" in body
+        refused = raw(b"{}", content_length="1001", expect="100-continue")
+        assert (await spoken(url, refused))[0] == 413
+        status, head, body = await spoken(url, raw(call()))
+        assert status == 200
+        assert b"server:" not in head
+        assert json.loads(body)["id"] == 1
+    async with served(Small(limits=Limits(body_timeout=0.2))) as (url, _):
+        slow = raw(b"{", content_length="10")
+        assert (await spoken(url, slow))[0] == 408
+
+
+@pytest.mark.case("D13")
+async def test_duplicate_fields_are_seen_on_the_wire():
+    async with served(Small()) as (url, _):
+        twice = raw(call()).replace(b"\r\n\r\n", b"\r\nMcp-Name: echo\r\n\r\n", 1)
+        status, _, body = await spoken(url, twice)
+        assert status == 400
+        assert json.loads(body)["error"]["code"] == -32020
+        padded = raw(call()).replace(b"mcp-name: echo", b"MCP-NAME:   echo  ", 1)
+        assert (await spoken(url, padded))[0] == 200
+
+
+@pytest.mark.case("D11")
+@pytest.mark.rule("TR-HTTP-23")
+async def test_a_connection_that_is_closed_cancels_its_call():
+    entered, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def hangs(params, request):
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async with served(Small(hangs), stream_after=0.001) as (url, _):
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(raw(call()))
+        await asyncio.wait_for(entered.wait(), PATIENCE)
+        writer.close()
+        await asyncio.wait_for(cancelled.wait(), PATIENCE)
+
+
+@pytest.mark.case("D17")
+async def test_ending_lets_calls_end_and_frees_the_port():
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(params, request):
+        entered.set()
+        await go_on.wait()
+        return {"content": []}
+
+    async with served(Small(slow)) as (url, task):
+        answer = asyncio.get_running_loop().create_task(spoken(url, raw(call())))
+        await asyncio.wait_for(entered.wait(), PATIENCE)
+        task.cancel()
+        go_on.set()
+        status, _, _ = await answer
+        assert status == 200
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+async def test_a_lifespan_that_fails_is_the_callers_error():
+    server = Small()
+
+    async def fails():
+        raise ZeroDivisionError
+
+    server.dispatcher.start = fails
+    with pytest.raises(ZeroDivisionError):
+        async with served(server):
+            pass
+
+
+def test_without_uvicorn_there_is_one_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(LocalProtocolError, match="needs uvicorn: pip install uvicorn"):
+        run_http(Small())
+
+
+PROGRAM = """
+import asyncio, sys
+sys.path[:0] = {paths!r}
+import hosted, wired
+from mcpwire.server.http.uvicorn import run_http
+
+async def hangs(params, request):
+    if params["name"] == "echo":
+        return await hosted.echo(params, request)
+    print("hangs", file=sys.stderr, flush=True)
+    await asyncio.Event().wait()
+
+def say(url):
+    print(url, file=sys.stderr, flush=True)
+
+run_http(
+    wired.Small(hangs), "127.0.0.1:0", drain_timeout=60, quiet=True, announce=say
+)
+print("ended", file=sys.stderr, flush=True)
+"""
+
+
+on_posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+
+
+@contextlib.asynccontextmanager
+async def served_by_a_child():
+    """Serve in a process of its own; yields the URL and the process."""
+    pytest.importorskip("uvicorn")
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        textwrap.dedent(PROGRAM.format(paths=PATHS)),
+        stderr=subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(PATIENCE):
+            yield (await child.stderr.readline()).decode().split()[-1], child
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+
+
+@on_posix
+@pytest.mark.case("D17")
+async def test_a_signal_ends_it_and_a_second_one_ends_it_at_once():
+    async with served_by_a_child() as (url, child):
+        assert (await spoken(url, raw(call())))[0] == 200
+        hanging = asyncio.get_running_loop().create_task(
+            spoken(url, raw(call(name="other")))
+        )
+        assert await child.stderr.readline() == b"hangs\n"
+        child.send_signal(signal.SIGTERM)
+        # It drains once it says so.
+        while (await spoken(url, raw(call())))[0] != 503:
+            pass
+        child.send_signal(signal.SIGTERM)
+        _, _, body = await hanging
+        assert b"the server is shutting down" in body
+        assert await child.stderr.read() == b"ended\n"
+        assert await child.wait() == 0
+
+
+class Caller:
+    """One connection that calls as fast as it can until the server ends it."""
+
+    def __init__(self, answered):
+        self.answered = answered
+        self.statuses = []
+
+    async def run(self, url):
+        """Return how it ended: with nothing, or in the middle of an answer."""
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        request = raw(call(), connection="keep-alive")
+        try:
+            while True:
+                writer.write(request)
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
+                await reader.readexactly(int(length))
+                self.statuses.append(int(head.split(b" ")[1]))
+                self.answered()
+        except asyncio.IncompleteReadError as error:
+            return "cut" if error.partial or reader.exception() else "ended"
+        except ConnectionError:
+            return "reset"
+        finally:
+            writer.close()
+
+
+@on_posix
+@pytest.mark.attack("X10")
+async def test_a_signal_resets_no_call():
+    enough, count = asyncio.Event(), itertools.count(1)
+
+    def answered():
+        if next(count) == 500:
+            enough.set()
+
+    async with served_by_a_child() as (url, child):
+        callers = [Caller(answered) for _ in range(32)]
+        running = [asyncio.create_task(each.run(url)) for each in callers]
+        await enough.wait()
+        child.send_signal(signal.SIGTERM)
+        assert await asyncio.gather(*running) == ["ended"] * 32
+        assert {status for each in callers for status in each.statuses} <= {200, 503}
+        assert await child.stderr.read() == b"ended\n"
+        assert await child.wait() == 0
+
+
+@on_posix
+@pytest.mark.attack("X10")
+async def test_a_signal_ends_half_sent_requests_at_once():
+    async with served_by_a_child() as (url, child):
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        data = raw(call(), connection="keep-alive")
+        chunked = raw(b"", content_length=None, transfer_encoding="chunked")
+        # The ends of what is sent: in a body, in a chunk, and in a head.
+        halves = [data[:-5], chunked + b"5\r\n{", data[:20]]
+        halves = [each for each in halves for _ in range(8)]
+        peers = [await asyncio.open_connection("127.0.0.1", port) for _ in halves]
+        for half, (_, writer) in zip(halves, peers, strict=True):
+            writer.write(half)
+        # It is answered, so that the others were accepted before.
+        assert (await spoken(url, raw(call())))[0] == 200
+        # Their bodies may come for 30 s, and calls are drained for 60 s.
+        child.send_signal(signal.SIGTERM)
+        received = [(await reader.read())[:12] for reader, _ in peers]
+        assert received == [b"HTTP/1.1 503"] * 16 + [b""] * 8
+        for _, writer in peers:
+            writer.close()
+        assert await child.stderr.read() == b"ended\n"
+        assert await child.wait() == 0
