@@ -50,9 +50,18 @@ class FakeServer:
 
     def open_in_memory(self, client: Any, limits: Any) -> MemoryChannel:
         near, far = memory_pair(client, self, limits=limits)
-        far.receive = self.receive
+        far.receive = lambda data: self._receive_on(far, data)
         self.channel = far
         return near
+
+    def _receive_on(self, channel: MemoryChannel, data: bytes) -> None:
+        """Answer on the connection that the request came on, old or new."""
+        newest, self.channel = self.channel, channel
+        try:
+            self.receive(data)
+        finally:
+            if self.channel is channel:  # else it was connected to meanwhile
+                self.channel = newest
 
     # Its end of the wire reads and writes plain JSON, past every check of ours.
 

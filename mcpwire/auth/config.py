@@ -179,7 +179,8 @@ class OAuth(_Grant):
     redirect_uri: str | None = attrs.field(
         default=None, repr=_shown_url, validator=_optional_text
     )
-    """Where the browser comes back to, if not to a port of this machine."""
+    """Where the browser comes back to, if not to a port of this machine. Then, without
+    `ask`, `AuthRequired` says where to log in, and `finish_login` finishes."""
 
     callback_port: int | None = attrs.field(default=None)
     """The port of this machine to come back to; otherwise any that is free."""

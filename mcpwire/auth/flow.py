@@ -190,7 +190,7 @@ def obtain(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
             return TokenResult(renewed, "refreshed")
     if request.asks_nobody:
         raise AuthRequired(
-            f"{request.server}: somebody has to log in, which was not begun by itself"
+            f"{request.server}: somebody has to log in, and this request asks no user"
         )
     return TokenResult((yield from log_in(grant, request, forgotten)), "logged-in")
 
@@ -213,7 +213,7 @@ def _is_good(tokens: Tokens | None, request: TokenRequest, now: float) -> bool:
 
 def _changing(of: object) -> AuthTemporarilyUnavailable:
     return AuthTemporarilyUnavailable(
-        f"{of}: the stored credentials change all the time"
+        f"{of}: other processes keep changing the stored credentials"
     )
 
 
@@ -248,7 +248,7 @@ def renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
         if fits(grant, record) and _is_good(record.tokens, request, now):
             return record, None  # the holder of the lease was quicker
     raise AuthTemporarilyUnavailable(
-        f"{request.server}: others ask for tokens for it, and come to no end"
+        f"{request.server}: other processes keep asking for its tokens, and none ends"
     )
 
 
@@ -570,12 +570,14 @@ def _ask(
         redirect_uri=redirect_uri,
         begun_at=(yield steps.Now()),
     )
-    if not grant.interactive:
+    # The user may come back to another place, from which `finish` is called.
+    waits = grant.interactive and (grant.listens or grant.ask is not None)
+    if not waits:
         # A user that follows an earlier URL must still be able to finish.
         pending = yield from _begun_before(pending)
     url = authorization_url(pending)
     check_authorization_url(url, server=request.server)
-    if not grant.interactive:
+    if not waits:
         yield steps.SavePending(pending)
         raise _required(request, url, record.asked_scopes)
     try:

@@ -99,7 +99,7 @@ class ServerMetadata:
 
     issuer: str
     authorization_endpoint: str | None = None
-    token_endpoint: str | None = None
+    token_endpoint: str = ""
     registration_endpoint: str | None = None
     revocation_endpoint: str | None = None
     scopes_supported: tuple[str, ...] | None = None

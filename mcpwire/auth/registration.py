@@ -10,16 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.auth import steps
 from mcpwire.auth.errors import RegistrationError
 from mcpwire.auth.records import Identity
-from mcpwire.auth.steps import (
-    Fetch,
-    Now,
-    check_available,
-    describe,
-    read_code,
-    read_object,
-)
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 
 if TYPE_CHECKING:
@@ -82,7 +75,7 @@ def identify(
         UrlRefused: The registration endpoint must not be asked.
         AuthTemporarilyUnavailable: The server cannot register it now.
     """
-    now = yield Now()
+    now = yield steps.Now()
     issuer = metadata.issuer
     if config.client_id is not None:
         return _given(config, config.client_id, metadata, stored)
@@ -104,7 +97,7 @@ def identify(
         )
     policy.check(endpoint, _WHAT)
     document = registration_document(config, metadata, redirect_uri=redirect_uri)
-    answer = yield Fetch(_WHAT, endpoint, document=document)
+    answer = yield steps.Fetch(_WHAT, endpoint, document=document)
     return read_registration(answer, issuer, now, asked=document)
 
 
@@ -183,21 +176,20 @@ def read_registration(
     answer: Answer, issuer: str, now: float, *, asked: Mapping[str, Any]
 ) -> Identity:
     """Return the registered identity (RFC 7591 section 3.2); raises like `identify`."""
-    check_available(answer, _WHAT, now)
-    document = read_object(answer.body)
-    error = read_code((document or {}).get("error"))
+    steps.check_available(answer, _WHAT, now)
+    document = steps.read_object(answer.body)
+    error = steps.read_code((document or {}).get("error"))
     client_id = _text((document or {}).get("client_id"))
     shown = mask_url(issuer)
     if answer.status not in {200, 201}:
         reason = (
             f"the authorization server '{shown}' refused to register this client: "
-            f"{error or describe(answer)}; where it is registered there by hand, pass "
-            "client_id="
+            f"{error or steps.describe(answer)}; where it is registered there by hand, "
+            "pass client_id="
         )
     elif document is None:
-        reason = (
-            f"{_WHAT} of '{shown}' answered with no JSON object: {describe(answer)}"
-        )
+        found = steps.describe(answer)
+        reason = f"{_WHAT} of '{shown}' answered with no JSON object: {found}"
     elif client_id is None:
         reason = f"{_WHAT} of '{shown}' answered without a client_id"
     else:
@@ -231,9 +223,6 @@ def _settled_method(
 ) -> ClientAuth | None:
     """Return how to authenticate; ``None``: the server's metadata decides."""
     # RFC 7591 section 3.2.1: the server may settle on another than was asked for.
-    for source in (document, asked):
-        method = source.get("token_endpoint_auth_method")
-        for known in _WANTED_METHODS["web"]:
-            if method == known and (has_secret or known == "none"):
-                return known
-    return None
+    possible = _WANTED_METHODS["web"] if has_secret else ("none",)
+    settled = [each.get("token_endpoint_auth_method") for each in (document, asked)]
+    return next((method for method in settled if method in possible), None)

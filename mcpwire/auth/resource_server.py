@@ -217,7 +217,7 @@ def check_times(claims: Mapping[str, Any], *, now: float, leeway: float) -> None
     # RFC 7519, 4.1.4 and 4.1.5: before the one, and not before the other.
     expires_at, begins_at = _date(claims, "exp"), _date(claims, "nbf")
     if expires_at is not None and now - leeway >= expires_at:
-        raise ClaimsError("it is good no more")
+        raise ClaimsError("it has expired")
     if begins_at is not None and now + leeway < begins_at:
         raise ClaimsError("it is not good yet")
 
@@ -342,12 +342,12 @@ def check_proof(
     if claims.get("ath") != token_hash(token):
         raise UnsoundToken("it is for another token")
     if not isinstance(issued_at, (int, float)) or abs(now - issued_at) > MAX_AGE_S:
-        raise UnsoundToken("it is not of this moment")
+        raise UnsoundToken("it is too old, or its time has not come")
     if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
         raise UnsoundToken("it has no usable id")
     until = issued_at + MAX_AGE_S + 1  # whole seconds, on both sides
     if not replays.is_first(id, thumbprint, now=now, until=until):
-        raise UnsoundToken("it has been here before")
+        raise UnsoundToken("it was used before")
 
 
 def _key_of(proof: SignedToken) -> CheckingKey:

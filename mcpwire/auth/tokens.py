@@ -17,24 +17,14 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote
 
+from mcpwire.auth import steps
 from mcpwire.auth.errors import (
     AuthTemporarilyUnavailable,
-    DiscoveryError,
     RegistrationError,
     TokenError,
 )
 from mcpwire.auth.jwt import Prover, base64url, client_assertion, read_nonce
 from mcpwire.auth.records import Identity, ServerMetadata, Tokens
-from mcpwire.auth.steps import (
-    Fetch,
-    Now,
-    RandomBytes,
-    check_available,
-    describe,
-    read_code,
-    read_description,
-    read_object,
-)
 from mcpwire.auth.url_policy import UrlPolicy
 from mcpwire.wire.urls import mask_url, parse_url
 
@@ -190,17 +180,11 @@ def request_tokens(
     Raises:
         TokenError: It refused, or its answer holds no usable token.
         RegistrationError: The client belongs to another issuer: nothing was sent.
-        DiscoveryError: The server has no token endpoint.
         UrlRefused: The token endpoint must not be asked.
         AuthTemporarilyUnavailable: It cannot answer now.
     """
     metadata, identity = record.metadata, record.identity
     url = metadata.token_endpoint
-    if url is None:
-        raise DiscoveryError(
-            f"the authorization server '{mask_url(metadata.issuer)}' names no token "
-            "endpoint"
-        )
     policy.check(url, _WHAT)
     check_bound(identity, metadata)
     prover = None
@@ -211,7 +195,7 @@ def request_tokens(
             raise TokenError(f"the stored proof key cannot be used: {error}") from error
     nonce: str | None = None
     while True:
-        now = yield Now()
+        now = yield steps.Now()
         assertion = None
         if signing_key is not None:
             assertion = client_assertion(
@@ -219,28 +203,22 @@ def request_tokens(
                 client_id=identity.client_id,
                 audience=metadata.issuer,
                 now=now,
-                jti=base64url((yield RandomBytes(_JTI_BYTES))),
+                jti=base64url((yield steps.RandomBytes(_JTI_BYTES))),
             )
         pairs, headers = authenticate(identity, metadata, form, assertion=assertion)
         if prover is not None:
-            jti = base64url((yield RandomBytes(_JTI_BYTES)))
+            jti = base64url((yield steps.RandomBytes(_JTI_BYTES)))
             proof = prover.proof("POST", url, now=now, jti=jti, nonce=nonce)
             headers = [*headers, ("dpop", proof)]
-        answer = yield Fetch(_WHAT, url, form=tuple(pairs), headers=tuple(headers))
-        if prover is None or nonce is not None or not _wants_nonce(answer):
+        answer = yield steps.Fetch(
+            _WHAT, url, form=tuple(pairs), headers=tuple(headers)
+        )
+        if prover is None or nonce is not None:
             break
-        nonce = read_nonce(answer.fields.get("dpop-nonce"))
+        nonce = _demanded_nonce(answer)
         if nonce is None:
             break
-    previous = record.tokens
-    return read_tokens(
-        answer,
-        now=now,
-        asked=(previous.scopes if previous else None) or record.asked_scopes,
-        previous=previous,
-        is_bound=prover is not None,
-        secrets=_secrets(identity, form),
-    )
+    return read_tokens(answer, record, now=now, secrets=_secrets(identity, form))
 
 
 def exchange_token(
@@ -263,18 +241,18 @@ def exchange_token(
         resource=record.resource,
         scopes=record.asked_scopes,
     )
-    now = yield Now()
+    now = yield steps.Now()
     pairs, headers = authenticate(identity, metadata, form)
-    answer = yield Fetch(_WHAT, url, form=tuple(pairs), headers=tuple(headers))
+    answer = yield steps.Fetch(_WHAT, url, form=tuple(pairs), headers=tuple(headers))
     return read_exchange(answer, now=now, secrets=_secrets(identity, form))
 
 
-def _wants_nonce(answer: Answer) -> bool:
-    """Tell whether a nonce was missing (RFC 9449 section 8)."""
-    return (
-        answer.status in {400, 401}
-        and (read_object(answer.body) or {}).get("error") == "use_dpop_nonce"
-    )
+def _demanded_nonce(answer: Answer) -> str | None:
+    """Return the nonce that the proof lacked (RFC 9449 section 8)."""
+    error = (steps.read_object(answer.body) or {}).get("error")
+    if answer.status not in {400, 401} or error != "use_dpop_nonce":
+        return None
+    return read_nonce(answer.fields.get("dpop-nonce"))
 
 
 def _secrets(identity: Identity, form: Form) -> list[str]:
@@ -286,18 +264,12 @@ def _secrets(identity: Identity, form: Form) -> list[str]:
 
 
 def read_tokens(
-    answer: Answer,
-    *,
-    now: float,
-    asked: Sequence[str] = (),
-    previous: Tokens | None = None,
-    is_bound: bool = False,
-    secrets: Iterable[str] = (),
+    answer: Answer, record: Record, *, now: float, secrets: Iterable[str] = ()
 ) -> Tokens:
     """Return the tokens of an answer; its own texts show none of the secrets.
 
-    Members that it leaves out stay as in `previous`. With `is_bound` the token must be
-    bound to a key.
+    Members that it leaves out stay as in the record. If that has a key, the token must
+    be bound to it.
     """
     document = _read(answer, now, secrets)
     kind = document.get("token_type")
@@ -307,16 +279,18 @@ def read_tokens(
         raise TokenError(
             f"{_WHAT} gave a token of no type"
             if kind is None
-            else f"{_WHAT} gave a token of an unknown type, {read_code(kind)!r}",
+            else f"{_WHAT} gave a token of an unknown type, {steps.read_code(kind)!r}",
             status=answer.status,
         )
     # RFC 9449 section 5: a token that should be bound and is not is discarded.
+    is_bound = record.dpop_key is not None
     if (token_type == "DPoP") != is_bound:  # noqa: S105 - a type of token
         raise TokenError(
             f"{_WHAT} gave a token of type {token_type!r}, and a proof of possession "
             f"{'went' if is_bound else 'did not go'} along",
             status=answer.status,
         )
+    previous = record.tokens
     refreshed = document.get("refresh_token")
     if not isinstance(refreshed, str) or not refreshed.strip():
         refreshed = previous.refresh_token if previous is not None else None
@@ -325,7 +299,11 @@ def read_tokens(
         token_type,
         _expiry(document.get("expires_in"), now),
         refreshed,
-        _granted(document.get("scope"), asked, previous),
+        _granted(document.get("scope"))
+        # RFC 6749 section 6: as before; 5.1: left out if it is what was asked for.
+        or (previous.scopes if previous is not None else None)
+        or record.asked_scopes
+        or None,
     )
 
 
@@ -335,7 +313,7 @@ def read_exchange(answer: Answer, *, now: float, secrets: Iterable[str] = ()) ->
     issued = document.get("issued_token_type")
     if issued != ID_JAG:
         raise TokenError(
-            f"the identity provider gave a token of type {read_code(issued)!r} "
+            f"the identity provider gave a token of type {steps.read_code(issued)!r} "
             f"instead of {ID_JAG!r}",
             status=answer.status,
         )
@@ -343,27 +321,27 @@ def read_exchange(answer: Answer, *, now: float, secrets: Iterable[str] = ()) ->
 
 
 def _read(answer: Answer, now: float, secrets: Iterable[str]) -> dict[str, Any]:
-    check_available(answer, _WHAT, now)
-    document = read_object(answer.body)
+    steps.check_available(answer, _WHAT, now)
+    document = steps.read_object(answer.body)
     # Some servers refuse with status 200.
     error = document.get("error") if document is not None else None
     if 200 <= answer.status < 300 and error is None:
         if document is None:
             raise TokenError(
-                f"{_WHAT} answered with no JSON object: {describe(answer)}",
+                f"{_WHAT} answered with no JSON object: {steps.describe(answer)}",
                 status=answer.status,
             )
         return document
-    code = read_code(error)
+    code = steps.read_code(error)
     if code == "temporarily_unavailable":
         raise AuthTemporarilyUnavailable(
             f"{_WHAT} cannot answer now", status=answer.status
         )
     described = (document or {}).get("error_description")
     raise TokenError(
-        f"{_WHAT} refused: {code or describe(answer)}",
+        f"{_WHAT} refused: {code or steps.describe(answer)}",
         error=code,
-        description=read_description(described, secrets),
+        description=steps.read_description(described, secrets),
         status=answer.status,
     )
 
@@ -386,18 +364,10 @@ def _expiry(value: object, now: float) -> float | None:
     return now + min(float(value), _LONGEST_S) if value > 0 else None
 
 
-def _granted(
-    value: object, asked: Sequence[str], previous: Tokens | None
-) -> tuple[str, ...] | None:
-    # RFC 6749 section 5.1: left out if it is what was asked for; section 6: and as
-    # before if nothing was asked for.
+def _granted(value: object) -> tuple[str, ...]:
     if isinstance(value, list):
         value = " ".join(item for item in value if isinstance(item, str))
-    if isinstance(value, str) and value.strip():
-        return tuple(dict.fromkeys(value.split()))
-    if asked:
-        return tuple(asked)
-    return previous.scopes if previous is not None else None
+    return tuple(dict.fromkeys(value.split())) if isinstance(value, str) else ()
 
 
 # Revocation (RFC 7009)...
@@ -423,4 +393,6 @@ def revoke_tokens(record: Record, policy: UrlPolicy) -> Steps[None]:
         if token is not None:
             form = [("token", token), ("token_type_hint", hint)]
             pairs, headers = authenticate(record.identity, record.metadata, form)
-            yield Fetch(_REVOCATION, url, form=tuple(pairs), headers=tuple(headers))
+            yield steps.Fetch(
+                _REVOCATION, url, form=tuple(pairs), headers=tuple(headers)
+            )

@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypedDict, TypeVar
 
 import attrs
 
@@ -96,11 +96,12 @@ if TYPE_CHECKING:
         Skill,
         Tool,
         Unset,
-        WireType,
     )
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = ["CallOptions", "Client", "resolve_links"]
+
+T = TypeVar("T")
 
 logger = logging.getLogger("mcpwire")
 
@@ -255,8 +256,8 @@ class Client:
         )
         self._subscriptions = Subscriptions(connection, self._requests)
         self._known_tools = KnownTools(_warn_of_patterns)
-        connection.inbound.changes.append(self._known_tools.hear)
-        connection.renewed.append(self._known_tools.forget)
+        connection.inbound.changes.append(self._known_tools.invalidate)
+        connection.inbound.renewed.append(self._known_tools.forget)
 
     # Lifetime...
 
@@ -597,10 +598,7 @@ class Client:
 
         An unknown URI is `ResourceNotFound` up to 2025-11-25, then `InvalidParams`.
         """
-        result: ReadResourceResult = await self._result(
-            "resources/read", {"uri": uri}, options
-        )
-        return result
+        return await self._result("resources/read", {"uri": uri}, options)
 
     async def read_text(self, uri: str, **options: Unpack[CallOptions]) -> str:
         """Read a resource and return its text.
@@ -633,8 +631,7 @@ class Client:
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = as_object(arguments)
-        result: GetPromptResult = await self._result("prompts/get", params, options)
-        return result
+        return await self._result("prompts/get", params, options)
 
     async def complete(
         self,
@@ -667,10 +664,7 @@ class Client:
         }
         if context is not None:
             params["context"] = {"arguments": dict(context)}
-        result: CompleteResult = await self._result(
-            "completion/complete", params, options
-        )
-        return result
+        return await self._result("completion/complete", params, options)
 
     # Everything else...
 
@@ -700,8 +694,7 @@ class Client:
                 "server/discover exists from 2026-07-28 on; this connection speaks "
                 f"{self.protocol_version}"
             )
-        result: DiscoverResult = await self._result("server/discover", None, options)
-        return result
+        return await self._result("server/discover", None, options)
 
     async def request(
         self,
@@ -750,8 +743,7 @@ class Client:
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListToolsResult:
         """Return one page of the tools and the cursor of the next."""
-        page: ListToolsResult = await self._page("tools/list", cursor, options)
-        return page
+        return await self._page("tools/list", cursor, options)
 
     def iter_tools(self, **options: Unpack[CallOptions]) -> AsyncIterator[Tool]:
         """Iterate over all tools, fetching pages as they are needed."""
@@ -765,8 +757,7 @@ class Client:
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListResourcesResult:
         """Return one page of the resources and the cursor of the next."""
-        page: ListResourcesResult = await self._page("resources/list", cursor, options)
-        return page
+        return await self._page("resources/list", cursor, options)
 
     def iter_resources(self, **options: Unpack[CallOptions]) -> AsyncIterator[Resource]:
         """Iterate over all resources, fetching pages as they are needed."""
@@ -782,10 +773,7 @@ class Client:
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListResourceTemplatesResult:
         """Return one page of the resource templates and the cursor of the next."""
-        page: ListResourceTemplatesResult = await self._page(
-            "resources/templates/list", cursor, options
-        )
-        return page
+        return await self._page("resources/templates/list", cursor, options)
 
     def iter_resource_templates(
         self, **options: Unpack[CallOptions]
@@ -801,8 +789,7 @@ class Client:
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListPromptsResult:
         """Return one page of the prompts and the cursor of the next."""
-        page: ListPromptsResult = await self._page("prompts/list", cursor, options)
-        return page
+        return await self._page("prompts/list", cursor, options)
 
     def iter_prompts(self, **options: Unpack[CallOptions]) -> AsyncIterator[Prompt]:
         """Iterate over all prompts, fetching pages as they are needed."""
@@ -812,12 +799,9 @@ class Client:
         pages = await self._requests.pages(method, options)
         return [item for page in pages for item in self._items(method, page)]
 
-    async def _page(self, method: str, cursor: str | None, options: CallOptions) -> Any:
+    async def _page(self, method: str, cursor: str | None, options: CallOptions) -> T:
         params = {} if cursor is None else {"cursor": cursor}
-        result = await self._result(method, params, options)
-        if method == "tools/list":
-            self._known_tools.learn(result.tools)
-        return result
+        return await self._result(method, params, options)
 
     async def _iterate(
         self, method: str, options: CallOptions, params: JsonObject | None = None
@@ -832,22 +816,26 @@ class Client:
         assert spec is not None and spec.list_key is not None  # noqa: PT018 - no test
         snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in spec.list_key)
         items: list[Any] = getattr(self._decoded(method, page), snake)
-        if method == "tools/list":
-            self._known_tools.learn(items)
         return items
 
     async def _result(
         self, method: str, params: dict[str, Any] | None, options: CallOptions
-    ) -> Any:
+    ) -> T:
         """Perform a request and return its result, of the type the table names."""
-        return self._decoded(
-            method, await self._requests.request(method, params, options)
-        )
+        raw = await self._requests.request(method, params, options)
+        result: T = self._decoded(method, raw)
+        return result
 
     def _decoded(self, method: str, raw: dict[str, Any]) -> Any:
+        from mcpwire import types
+
+        spec = find(method)
+        assert spec is not None and spec.result is not None  # noqa: PT018 - no test
         lost: list[str] = []
-        result = decode(_result_type(method), raw, lost)
+        result = decode(getattr(types, spec.result), raw, lost)
         self._connection.malformed_members += len(lost)
+        if method == "tools/list":
+            self._known_tools.learn(result.tools)
         return result
 
     # Skills (`io.modelcontextprotocol/skills`)...
@@ -860,8 +848,7 @@ class Client:
         self, cursor: str | None = None, **options: Unpack[CallOptions]
     ) -> ListSkillsResult:
         """Return one page of the skills and the cursor of the next."""
-        page: ListSkillsResult = await self._page("skills/list", cursor, options)
-        return page
+        return await self._page("skills/list", cursor, options)
 
     def iter_skills(self, **options: Unpack[CallOptions]) -> AsyncIterator[Skill]:
         """Iterate over all skills, fetching pages as they are needed."""
@@ -999,7 +986,7 @@ class Client:
         async def read() -> ReadResourceResult:
             # What changes after this reading shall be heard, also in a new session.
             deadline = self._requests.deadline(options.get("timeout", UNSET))
-            await self._subscriptions.heard(deadline)
+            await self._subscriptions.wait_for_stream(deadline)
             return await self.read_resource(uri, **options)
 
         return ResourceWatch(changes, read)
@@ -1171,14 +1158,5 @@ def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache
 
     found = ResponseCache() if cache is True else cache
     connection.inbound.changes.append(found.invalidate)
-    connection.renewed.append(found.clear)
-    return found
-
-
-def _result_type(method: str) -> type[WireType]:
-    from mcpwire import types
-
-    spec = find(method)
-    assert spec is not None and spec.result is not None  # noqa: PT018 - no test
-    found: type[WireType] = getattr(types, spec.result)
+    connection.inbound.renewed.append(found.clear)
     return found

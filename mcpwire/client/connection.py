@@ -8,7 +8,7 @@ that survives its callers. Both work from any task, in any order, twice::
       ▲                  └─failed / cancelled─┐   └─lost─┐
       └──────────────────────────────────────◄┴─────────◄┘   connect() works again
 
-A call that needs a lost connection opens it again (`revive`): one new connection for
+A call that needs a lost connection opens it again (`reconnect`): one new connection for
 all waiting calls. The handshake, and what the server has to know, are repeated before
 any of them goes on.
 """
@@ -50,6 +50,7 @@ from mcpwire.versions import Era
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
+    from mcpwire.client.subscriptions import Subscriptions
     from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
     from mcpwire.protocol.negotiation import Agreement, Identity
     from mcpwire.protocol.subscriptions import Notification
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.targets import OpenChannel, Opener
     from mcpwire.versions import Revision
 
-    ReplayFn = Callable[[OpenChannel, Profile], Awaitable[None]]
     EndFn = Callable[[dict[str, Any] | Exception], None]
 
 
@@ -154,7 +154,7 @@ class ClientStats:
 
 
 class Connection:
-    """A client's one connection, over and over.
+    """A client's one connection, opened as often as it is needed.
 
     Attributes:
         settings: What the client was made with.
@@ -162,44 +162,20 @@ class Connection:
         is_wanted: Whether it was opened and not closed by us since, lost or not.
         profile: How requests are made, by the last agreement; empty before the first.
         negotiation: The record of the last handshake, also of one that failed.
-        inbound: Hears what the server starts.
+        inbound: Passes on what the server starts.
+        subscriptions: What the server is asked to tell; they set it themselves.
         time: The clock that deadlines are made from, in seconds.
         log_level: What the server was told to log; told again to each new connection.
         serial: Counts the connections opened so far.
-        forget: Called when the client is closed, or its loop has ended under it.
-        renewed: Called when a connection was opened: what was told may be wrong now.
-        replay: Tells a new connection what the server has to know.
-        is_kept: Tells of which resources no update may get lost.
-        is_needed: Tells whether somebody waits for what the server starts.
-        hears_always: Whether somebody hears all that the server says.
+        malformed_members: Counts malformed hints of tools.
     """
 
     _inbound_type: ClassVar[type[ClientInbound]] = ClientInbound
 
-    channel: OpenChannel | None
-    inbound: ClientInbound
-    _current: OpenChannel | None
+    subscriptions: Subscriptions
 
     def __init__(self, opener: Opener, settings: Settings) -> None:
         self._target = opener.target
-        self._closed_stats = ClientStats()
-        self.is_wanted = False
-        self._current = None
-        self.settings = settings
-        self.channel = None
-        self.time: Callable[[], float] = monotonic
-        self.negotiation: Negotiation | None = None
-        self.profile = Profile()
-        self.log_level: str | None = None
-        self.hears_always = False
-        self.malformed_members = 0
-        self._doubts_era = False  # whether the remembered era may be wrong now
-        self._is_noise_told = False
-        self.serial = 0
-        self.forget: Callable[[], None] = lambda: None
-        self.renewed: list[Callable[[], None]] = []
-        self.is_kept: Callable[[str], bool] = lambda _uri: False
-        self.is_needed: Callable[[], bool] = bool
         self._trace = None
         if settings.trace is not None:
             from mcpwire.transports.base import Trace
@@ -208,36 +184,51 @@ class Connection:
             opener = self._trace.watching(opener)
         self._opener = opener
         self.pauser = opener.pauser
+        self.settings = settings
+        self.time: Callable[[], float] = monotonic
+        self.is_wanted = False
+        self.channel: OpenChannel | None = None
+        self._current: OpenChannel | None = None  # until it is closed and counted
+        self.serial = 0
+        self.profile = Profile()
+        self.negotiation: Negotiation | None = None
+        self.log_level: str | None = None
+        self.malformed_members = 0
+        self._closed_stats = ClientStats()
+        self._is_noise_told = False
+        self._doubts_era = False  # whether the remembered era may be wrong now
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._closing_channel: OpenChannel | None = None
         self._handshake: Handshake | None = None  # the last, until it has succeeded
         self._shared = _SharedTask()
-        self._taken = False  # whether anybody has been told of this connection
+        self._is_taken = False  # whether any caller knows of this connection
         self._reconnector = Reconnector(self)
         self._background: set[asyncio.Task[Any]] = set()
-        self._woken = asyncio.Event()  # of what sleeps, by the next closing
+        self._leaving: set[asyncio.Task[None]] = set()  # closes connections of no use
         self._pinging: asyncio.Task[Any] | None = None
-        self._leaving: set[asyncio.Task[None]] = set()  # what closes what is of no use
-        self.replay: ReplayFn | None = None
+        self._woken = asyncio.Event()  # ends pauses between requests
         self.inbound = self._inbound_type(
             settings.features,
             settings.on_notification,
             self._lost,
-            lambda uri: self.is_kept(uri),  # noqa: PLW0108 - it is set later
+            lambda uri: self.subscriptions.is_kept(uri),  # noqa: PLW0108 - it is set later
             settings.limits,
         )
-        self.inbound.on_missed = self._missed
 
     def __str__(self) -> str:
         """Return target, state and revision as one readable line."""
-        state, channel = self._state(), self.channel
-        if state is None and channel is None:
+        channel = self.channel
+        if self._closing is not None:
+            state = "closing"
+        elif self._opening is not None:
+            state = "connecting"
+        elif channel is None:
             state = "not connected"
-        elif state is None and channel is not None:
-            lost, revision = channel.lost, channel.revision
-            state = f"lost: {lost.args[0]}" if lost else f"connected, {revision}"
+        elif (lost := channel.lost) is not None:
+            state = f"lost: {lost.args[0]}"
+        else:
+            state = f"connected, {channel.revision}"
         target = self._target
         if len(target) > TARGET_CHARACTERS:
             target = f"{target[:TARGET_CHARACTERS]}..."
@@ -266,7 +257,7 @@ class Connection:
         return getattr(self.channel, "session_id", None) if self.is_open else None
 
     def _may_reopen(self) -> bool:
-        """Tell whether what was lost may be opened again, by what lost it."""
+        """Tell whether a lost connection may be opened again, by how it was lost."""
         recovery = self.settings.recovery
         lost = self._current.lost if self._current is not None else None
         if isinstance(lost, SessionExpired):
@@ -293,28 +284,18 @@ class Connection:
                 target=self._target,
                 sent=False,
             )
-        return LocalProtocolError(
-            f"not connected to {self._target}: use {_how_to_connect()} first"
-        )
+        how = "`async with client:` or `await client.connect()`"
+        if is_blocking():
+            how = "`with client:` or `client.connect()`"
+        return LocalProtocolError(f"not connected to {self._target}: use {how} first")
 
-    def hears(self) -> bool:
-        """Tell whether anybody hears what the server says unasked."""
-        return (
-            self.hears_always or self.settings.features is not None or self.is_needed()
-        )
-
-    def hear(self) -> None:
+    def open_server_stream(self) -> None:
         """Have the server's own stream open, where a session has one over HTTP."""
         channel = self.channel
         if channel is not None:
             channel.open_server_stream(wanted=True)
 
-    def _missed(self) -> None:
-        """Forget what notifications would have told that may have been lost."""
-        for forget in self.renewed:
-            forget()
-
-    # What each request asks...
+    # What each request declares...
 
     def compose(self, agreement: Agreement) -> Profile:
         """Return how requests are made under an agreement."""
@@ -336,7 +317,7 @@ class Connection:
         )
         if self.profile.agreement is not None:
             self.profile = self.compose(self.profile.agreement)
-            self.hear()
+            self.open_server_stream()
 
     def cancel(self, handle: CallHandle, reason: str) -> bool:
         """End the call with that handle; return whether it waited for an answer."""
@@ -344,12 +325,14 @@ class Connection:
         return channel is not None and bool(channel.cancel(handle, reason))
 
     def _retire(self, channel: Any) -> None:
-        """Keep what a connection has counted that is over."""
+        """Keep the counts of a connection that is closed."""
+        if self._current is channel:  # else it was abandoned
+            self._current = None
         self._closed_stats.add(channel)
-        self._tell_noise(channel)
+        self._warn_of_noise(channel)
 
-    def _tell_noise(self, channel: Any) -> None:
-        """Warn, once, of a server that writes what are no messages."""
+    def _warn_of_noise(self, channel: Any) -> None:
+        """Warn, once, of a server that writes lines that are no messages."""
         noise = channel.stats.noise_lines
         if noise and not self._is_noise_told:
             self._is_noise_told = True
@@ -359,16 +342,6 @@ class Connection:
                 channel.stats.noise,
                 noise[0],
             )
-
-    def _end_of_use(self) -> None:
-        """Forget what the server was told: the next connection begins anew."""
-        self.log_level = None
-        self.forget()
-
-    def _state(self) -> str | None:
-        if self._closing is not None:
-            return "closing"
-        return "connecting" if self._opening is not None else None
 
     # Ownership...
 
@@ -388,11 +361,11 @@ class Connection:
                 self._loop = loop
                 self.time = loop.time
                 # What somebody wanted before stays wanted when a call gives up.
-                self._taken = self.is_wanted
+                self._is_taken = self.is_wanted
                 self._opening = loop.create_task(self._open(), name="mcpwire-connect")
-                self._opening.add_done_callback(self._opened)
+                self._opening.add_done_callback(self._ended)
             await self._shared.wait(self._opening, self._undo)
-        self._taken = True
+        self._is_taken = True
 
     def _ending(self) -> asyncio.Task[None] | None:
         """Return what must be over before anything can be opened."""
@@ -407,23 +380,25 @@ class Connection:
             opening.cancel()
             await asyncio.wait([opening])
             await self._wait_leaving()
-        elif self.channel is not None and not self._taken:
+        elif self.channel is not None and not self._is_taken:
             await self.aclose()
 
-    def _opened(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
         if self._opening is task:  # else it was abandoned
             self._opening = None
+        if self._closing is task:
+            self._closing = None
         if not task.cancelled():
             task.exception()  # seen, even where every caller was cancelled
 
-    async def revive(self, method: str, deadline: Deadline | None) -> None:
+    async def reconnect(self, method: str, deadline: Deadline | None) -> None:
         """Have a lost connection opened again, for a call that needs it."""
         if self.is_open:
             return
         self._check_loop()
         if not self.is_wanted or not self._may_reopen():
             raise self.not_connected()
-        await self._reconnector.revive(method, deadline)
+        await self._reconnector.reconnect(method, deadline)
 
     async def aclose(self) -> None:
         """Close the connection; afterwards `connect` works again.
@@ -435,40 +410,23 @@ class Connection:
         if self._closing is None:
             self.is_wanted = False
             ending = [*self.inbound.close(), *self._reconnector.close()]
-            ending += self._background
-            ending += self._leaving
-            if self._current is None and self._opening is None and not ending:
-                self._take_channel()
-                self._ended()
+            busy = (self._current, self._opening, ending, self._background)
+            if not any((*busy, self._leaving)):
+                self._forget()
                 return
             self._closing = loop.create_task(self._close(ending), name="mcpwire-close")
-            self._closing.add_done_callback(self._closed)
+            self._closing.add_done_callback(self._ended)
         await asyncio.shield(self._closing)
-
-    def _take_channel(self) -> OpenChannel | None:
-        """Let no more calls be made, and wake what sleeps between two."""
-        channel, self._current, self.channel = self._current, None, None
-        self._woken.set()
-        self._woken = asyncio.Event()
-        return channel
-
-    def _closed(self, task: asyncio.Task[None]) -> None:
-        if self._closing is task:  # else it was abandoned
-            self._closing = None
-        if not task.cancelled():
-            task.exception()
 
     async def _close(self, ending: list[asyncio.Task[None]]) -> None:
         opening = self._opening
         if opening is not None:
             opening.cancel()
             await asyncio.wait([opening])
-            self.is_wanted = False  # it may have been through before it was cancelled
-        channel = self._take_channel()
+        channel, self.channel = self._current, None
+        self._wake()
         if channel is not None:
-            self._closing_channel = channel
             await channel.aclose()
-            self._closing_channel = None
             self._retire(channel)
             if self._trace is not None:
                 self._trace("close", channel.target)
@@ -478,12 +436,19 @@ class Connection:
         ending += self._background
         if ending:
             await asyncio.wait(ending, timeout=CALLBACK_END_S)
-        self._ended()
+        self._forget()
 
-    def _ended(self) -> None:
-        """Take note that nothing of it is left."""
+    def _wake(self) -> None:
+        """End the pauses of calls between two requests."""
+        self._woken.set()
+        self._woken = asyncio.Event()
+
+    def _forget(self) -> None:
+        """Forget what was for one time of use: the next connection begins anew."""
+        self._wake()
         self.inbound.wake()
-        self._end_of_use()
+        self.log_level = None
+        self.subscriptions.forget()
         self._loop = None
 
     @property
@@ -493,28 +458,25 @@ class Connection:
 
     def abandon(self) -> bool:
         """Let go at once, from anywhere; tell whether a closing had yet to begin."""
-        self.is_wanted = False
+        was_open, self.is_wanted = self.is_wanted, False
         opening, self._opening = self._opening, None
         self._closing = None  # an interrupted loop may end neither of the two
-        closing, self._closing_channel = self._closing_channel, None
         channel, self._current, self.channel = self._current, None, None
         handshake, self._handshake = self._handshake, None
-        opened = handshake.channels if handshake is not None else ()
+        opened = list(handshake.channels) if handshake is not None else []
         loop = self._loop
         if opening is not None and loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(opening.cancel)  # others may wait for it
-        for each in (channel, closing):
-            if each is not None:
-                self._closed_stats.add(each)
-        for each in (channel, closing, *opened):
-            if each is None:
-                continue
+        if channel is not None:
+            self._closed_stats.add(channel)
+            opened.append(channel)
+        for each in opened:
             if loop is not None and loop.is_running() and not runs_here(loop):
                 loop.call_soon_threadsafe(each.abandon)
             else:
                 each.abandon()
-        return channel is not None
+        return was_open and channel is not None
 
     def _check_loop(self) -> asyncio.AbstractEventLoop:
         try:
@@ -534,12 +496,13 @@ class Connection:
             self.abandon()
             if self.pauser is not None:
                 self.pauser.reset()
-            self._loop = self._opening = self._closing = None
-            self._reconnector.forget()
+            self._reconnector = Reconnector(self)
             self._background.clear()
             self._leaving.clear()
             self._woken = asyncio.Event()
-            self._end_of_use()
+            self.log_level = None
+            self.subscriptions.forget()
+            self._loop = None
         return loop
 
     # Opening...
@@ -550,10 +513,9 @@ class Connection:
         until = None if limit is None else loop.time() + limit
         old, self.channel = self._current, None
         if old is not None:
-            self._see_off(old)
+            self._close_lost(old)
         await self._wait_leaving(until)
         if old is not None:
-            self._current = None
             self._retire(old)
         started = loop.time()
         self.inbound.revision = None  # until this connection has agreed on its own
@@ -567,9 +529,11 @@ class Connection:
                     agreement = await self._agree(handshake)
                     channel = handshake.channel
                     assert channel is not None
-                    profile = self._prepare(channel, agreement)
-                    if self.replay is not None:
-                        await self.replay(channel, profile)
+                    channel.reset_on_progress = self.settings.reset_on_progress
+                    self.inbound.revision = agreement.revision
+                    self.inbound.stats = channel.stats
+                    profile = self.compose(agreement)
+                    await self.subscriptions.replay(channel, profile)
         except BaseException as error:
             failure = connect_failure(
                 error,
@@ -586,8 +550,8 @@ class Connection:
             raise failure from error
         self._settle(channel, profile)
 
-    def _see_off(self, old: OpenChannel) -> None:
-        """Close what was lost, as soon as no call is open on it any more."""
+    def _close_lost(self, old: OpenChannel) -> None:
+        """Close a lost connection, as soon as no call is open on it any more."""
         session: Any = old  # only one over HTTP expires
         if isinstance(old.lost, SessionExpired) and session.is_busy:
             self.spawn(session.drain(), "drain")
@@ -595,14 +559,14 @@ class Connection:
             self._leave(old.aclose())
 
     def _leave(self, closing: Coroutine[Any, Any, None]) -> None:
-        """Close what is of no use any more; it goes on however connecting ends."""
+        """Close a connection of no use; it goes on however connecting ends."""
         task = asyncio.get_running_loop().create_task(closing, name="mcpwire-leave")
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
         stay_for(task)
 
     async def _wait_leaving(self, until: float | None = None) -> None:
-        """Wait for the end of what is being closed, until that time at most."""
+        """Wait for the connections that are being closed, until that time at most."""
         if self._leaving:
             left = None if until is None else max(0.0, until - self.time())
             await asyncio.wait(self._leaving, timeout=left)
@@ -652,22 +616,15 @@ class Connection:
             memory.legacy = handshake.is_legacy
         return agreement
 
-    def _prepare(self, channel: OpenChannel, agreement: Agreement) -> Profile:
-        """Make a connection that has agreed ready for use."""
-        channel.reset_on_progress = self.settings.reset_on_progress
-        self.inbound.revision = agreement.revision
-        self.inbound.stats = channel.stats
-        return self.compose(agreement)
-
     def _settle(self, channel: OpenChannel, profile: Profile) -> None:
         """Take over a connection that is ready."""
         self._current, self._handshake = channel, None
         self.profile = profile
-        self._missed()
+        self.inbound.missed()
         self.channel = channel
         self.serial += 1
-        self.is_wanted = True
-        self._tell_noise(channel)
+        self.is_wanted = self._closing is None  # else it was ready too late
+        self._warn_of_noise(channel)
         self._reconnector.opened(channel)
         if self._trace is not None:
             self._trace("agree", self.negotiation)
@@ -675,13 +632,14 @@ class Connection:
             self._pinging = self.spawn(
                 keep_alive(channel, self.settings.keepalive), "keepalive"
             )
-        channel.open_server_stream(wanted=self.hears())
+        is_heard = self.settings.features is not None or self.subscriptions.are_heard()
+        channel.open_server_stream(wanted=is_heard)
         self.inbound.wake()
 
     # While it is open...
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run something that ends by itself once the connection has."""
+        """Run a coroutine beside the calls; closing cancels it."""
         task = asyncio.get_running_loop().create_task(work, name=f"mcpwire-{name}")
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -720,7 +678,7 @@ class Connection:
     async def ask(
         self, method: str, question: ServerRequest, deadline: Deadline | None
     ) -> dict[str, Any]:
-        """Let our handler answer what a call needs to go on."""
+        """Have our handler answer a question of a call, within the call's deadline."""
         until = None if deadline is None or deadline.at == inf else deadline.at
         try:
             async with asyncio.timeout_at(until) as limit:
@@ -741,15 +699,6 @@ class Connection:
         """Return the seconds that are left of a deadline; ``None``: no limit."""
         return None if deadline is None else deadline.remaining(self.time())
 
-    def late(self, method: str, deadline: Deadline | None, why: str) -> RequestTimeout:
-        """Build the error of a call that ran out of time before it was sent."""
-        assert deadline is not None
-        assert deadline.timeout is not None
-        elapsed = deadline.elapsed(self.time())
-        return RequestTimeout(
-            method=method, timeout=deadline.timeout, elapsed=elapsed, detail=why
-        )
-
     async def sleep(self, seconds: float) -> None:
         """Wait so long; closing the connection ends it early."""
         await self.wait(self._woken, seconds)
@@ -766,7 +715,7 @@ class Connection:
             if not self.is_open:
                 deadline = None if left is None else Deadline(self.time(), left)
                 try:
-                    await self.revive("notifications", deadline)
+                    await self.reconnect("notifications", deadline)
                 except RequestTimeout:
                     if until is None or self.time() < until:
                         raise  # the handshake's
@@ -783,7 +732,7 @@ class Connection:
         return True
 
     def _lost(self, error: TransportError) -> None:
-        """Take note that the connection is gone; open another where one is needed."""
+        """Open another connection where one is needed, for this one is gone."""
         logger.debug("connection lost: %s", error)
         if self._trace is not None:
             self._trace("lost", error)
@@ -791,7 +740,7 @@ class Connection:
             self._pinging.cancel()
         if self.is_wanted and self._current is not None:
             self._reconnector.lost(self._current)
-            if self._may_reopen() and self.is_needed():
+            if self._may_reopen() and self.subscriptions.are_needed():
                 self._reconnector.start()
 
 
@@ -822,7 +771,7 @@ class _SharedTask:
 
 
 class Reconnector:
-    """Brings one `Connection` back."""
+    """Opens one lost `Connection` again: one task for all calls that wait for it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -830,26 +779,23 @@ class Reconnector:
         self._restarts = Restarts(self._recovery)
         self._task: asyncio.Task[None] | None = None
         self._shared = _SharedTask()
-        self._failure: MCPError | None = None
+        self._failure: MCPError | None = None  # the last
         self._gave_up_at: float | None = None
 
-    # What the connection tells...
-
     def reset(self) -> None:
-        """Begin anew: somebody wants it open now, whatever was before."""
+        """Begin anew: a caller wants it open now, whatever was before."""
         self._restarts.reset()
         self._gave_up_at = None
 
     def opened(self, channel: OpenChannel) -> None:
-        """It is open."""
+        """Count from here what the connection answers."""
         channel.stats.before_open = channel.requests_sent
         self._restarts.opened(self._connection.time())
 
     def lost(self, channel: OpenChannel) -> None:
-        """It is gone."""
+        """Count a loss, by whether the connection has answered anything."""
         # What a server says unasked does not prove that it works.
-        counted = channel.stats
-        answered = channel.requests_sent - counted.unanswered > counted.before_open
+        answered = has_served(channel)
         self._restarts.lost(self._connection.time(), answered=answered)
 
     def close(self) -> list[asyncio.Task[None]]:
@@ -861,18 +807,11 @@ class Reconnector:
         task.cancel()
         return [task]
 
-    def forget(self) -> None:
-        """Let go of what belongs to a loop that is closed."""
-        self._task = None
-        self._shared = _SharedTask()
-
-    # Bringing it back...
-
     def start(self) -> asyncio.Task[None]:
-        """Try, though nobody waits; what comes of it is logged."""
+        """Begin to open it again, though no call waits; a failure is logged."""
         if self._task is None:
             loop = asyncio.get_running_loop()
-            self._task = loop.create_task(self._revive(), name="mcpwire-revive")
+            self._task = loop.create_task(self._reopen(), name="mcpwire-reconnect")
             self._task.add_done_callback(self._done)
         return self._task
 
@@ -884,43 +823,43 @@ class Reconnector:
             logger.warning("%s could not be opened again: %s", self._connection, error)
             self._connection.inbound.wake()
 
-    async def revive(self, method: str, deadline: Deadline | None) -> None:
+    async def reconnect(self, method: str, deadline: Deadline | None) -> None:
         """Wait until it is open again, within the deadline of a call."""
-        left = self._connection.left(deadline)
+        connection = self._connection
         try:
-            async with asyncio.timeout(left) as scope:
-                with pausable(self._connection.pauser, scope, deadline):
-                    await self._given_up()
+            async with asyncio.timeout(connection.left(deadline)) as scope:
+                with pausable(connection.pauser, scope, deadline):
+                    while self._task is not None and self._task.cancelling():
+                        await asyncio.wait([self._task])  # its last caller gave it up
+                    if not connection.is_wanted:
+                        raise connection.not_connected()
                     await self._shared.wait(self.start(), self._end_unneeded)
         except TimeoutError as error:
             if isinstance(error, MCPError) or not scope.expired():
                 raise
+            assert deadline is not None
             detail = "the connection was lost and is being opened again"
-            raise self._connection.late(method, deadline, detail) from None
-
-    async def _given_up(self) -> None:
-        """Wait for the end of a task that its last caller gave up, if there is one."""
-        connection = self._connection
-        while self._task is not None and self._task.cancelling():
-            await asyncio.wait([self._task])
-        if not connection.is_wanted:
-            raise connection.not_connected()
+            raise deadline.error(method, connection.time(), detail) from None
 
     async def _end_unneeded(self, task: asyncio.Task[None]) -> None:
-        if not self._connection.is_needed():
+        if not self._connection.subscriptions.are_needed():
             task.cancel()
             await asyncio.wait([task])
 
-    async def _revive(self) -> None:
+    async def _reopen(self) -> None:
         from random import random
 
         connection = self._connection
-        self._check_pause()
+        if self._gave_up_at is not None:
+            # Too little time has passed since all attempts failed.
+            if connection.time() - self._gave_up_at < self._recovery.backoff_max:
+                raise self._last_failure()
+            self.reset()
         while not connection.is_open:
             delay = self._restarts.delay(connection.time(), random())  # noqa: S311 - jitter
             if delay is None:
                 self._gave_up_at = connection.time()
-                raise self._failure_of(connection)
+                raise self._last_failure()
             await asyncio.sleep(delay)
             try:
                 await connection.open()
@@ -928,21 +867,17 @@ class Reconnector:
                 self._failure = error
                 self._restarts.failed(connection.time())
 
-    def _check_pause(self) -> None:
-        """Refuse while too little time has passed since all attempts failed."""
-        if self._gave_up_at is None:
-            return
-        since = self._connection.time() - self._gave_up_at
-        if since < self._recovery.backoff_max:
-            raise self._failure_of(self._connection)
-        self.reset()
-
-    def _failure_of(self, connection: Connection) -> MCPError:
-        failure = self._failure
-        if failure is None:
-            return connection.not_connected()
+    def _last_failure(self) -> MCPError:
+        if self._failure is None:
+            return self._connection.not_connected()
         # It may be raised often, and each time would add to its traceback.
-        return failure.with_traceback(None)
+        return self._failure.with_traceback(None)
+
+
+def has_served(channel: OpenChannel) -> bool:
+    """Tell whether the connection has answered any request since it was open."""
+    counted = channel.stats
+    return channel.requests_sent - counted.unanswered > counted.before_open
 
 
 async def keep_alive(channel: OpenChannel, seconds: float) -> None:
@@ -977,9 +912,3 @@ async def keep_alive(channel: OpenChannel, seconds: float) -> None:
             continue  # an error is an answer
         except Exception:  # over HTTP, a function for headers may raise anything
             logger.exception("no ping was sent")
-
-
-def _how_to_connect() -> str:
-    if is_blocking():
-        return "`with client:` or `client.connect()`"
-    return "`async with client:` or `await client.connect()`"

@@ -173,13 +173,10 @@ class Handshake:
         for task in self._tasks:
             task.cancel()
         for channel in self.channels:
-            await self._close(channel)
-
-    async def _close(self, channel: OpenChannel) -> None:
-        closing = self._loop.create_task(channel.aclose())
-        while not closing.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([closing])
+            closing = self._loop.create_task(channel.aclose())
+            while not closing.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([closing])
 
 
 @contextlib.contextmanager

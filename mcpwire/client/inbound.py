@@ -46,11 +46,9 @@ class Observer(Protocol):
 
 async def ask(question: ServerRequest) -> dict[str, Any]:
     """Let our handler answer, and return the checked answer."""
-    value = None
-    if question.handler is not None:
-        value = invoke(question.handler, question.params)
-        if hasattr(value, "__await__"):
-            value = await value
+    value = invoke(question.handler, question.params)
+    if hasattr(value, "__await__"):
+        value = await value
     return question.finish(value)
 
 
@@ -61,7 +59,7 @@ class ClientInbound:
         revision: What is spoken; ``None`` before that is agreed.
         stats: Where malformed notifications are counted.
         changes: Told of each notification first: what is remembered may be wrong now.
-        on_missed: Called when notifications may have been lost: all of that may be.
+        renewed: Called when notifications may have been lost: all of that may be.
         listeners: The streams that hear; a lost connection is opened again for them.
         observers: Hear for as long as the client lives, and want nothing opened.
     """
@@ -87,8 +85,8 @@ class ClientInbound:
                 limits.notifications, is_kept, room=limits.message, size=self.size
             )
             self._delivery = Delivery(self._tell, buffer)
-        self.on_missed: Callable[[], object] = bool
         self.changes: list[Callable[[str, dict[str, Any] | None], object]] = []
+        self.renewed: list[Callable[[], object]] = []
         self.listeners: weakref.WeakSet[Observer] = weakref.WeakSet()
         self.observers: list[Observer] = []
         self.revision: Revision | None = None
@@ -147,8 +145,9 @@ class ClientInbound:
         return None if notification is None else self._on_notification(notification)
 
     def missed(self) -> None:
-        """Take note that notifications may have been lost."""
-        self.on_missed()
+        """Forget what notifications would have told that may have been lost."""
+        for forget in self.renewed:
+            forget()
 
     # Requests...
 

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.errors import AuthRequired
-from mcpwire.auth.records import Login, LoginStatus, credential_key, load
+from mcpwire.auth.records import Login, LoginStatus
 from mcpwire.client import Client
 from mcpwire.errors import RPCError
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.oauth.authorizer import Authorizer
 from mcpwire.transports.oauth.interactive_login import returned_parameters
-from mcpwire.transports.oauth.storage import storage_of
+from mcpwire.transports.oauth.storage import CredentialStore, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,10 +136,7 @@ def login_status(target: str | Http) -> LoginStatus | None:
         ValueError: The target is no URL, or its ``auth`` needs no login.
     """
     http = _http(target)
-    grant = _grant(http)
-    key = credential_key(http.parsed.unmasked, grant.profile, type(grant).__name__)
-    data, _ = storage_of(grant).load(key)
-    record = load(data) if data is not None else None
+    record = CredentialStore(_grant(http), http, DEFAULT_LIMITS).perform(steps.Load())
     return None if record is None or record.tokens is None else _status(http, record)
 
 

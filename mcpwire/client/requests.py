@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import attrs
 
+from mcpwire.client.connection import has_served
 from mcpwire.errors import (
     CallCancelled,
     ConnectError,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from mcpwire.client.connection import Connection
     from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.multistep import Step, Steps
+    from mcpwire.transports.targets import OpenChannel
     from mcpwire.types import Unset
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -98,12 +100,7 @@ class Requests:
         self._max_timeout = max_timeout
         self._limits = connection.settings.limits
         self._progress_extends = connection.settings.reset_on_progress
-        self._cache = cache
-
-    @property
-    def caches(self) -> bool:
-        """Whether results are kept."""
-        return self._cache is not None
+        self.cache = cache
 
     def deadline(self, timeout: float | Unset | None) -> Deadline | None:
         """Start the clock of one public call."""
@@ -137,17 +134,19 @@ class Requests:
         headers: Mapping[str, str] | None = None,
         handle: CallHandle | None = None,
     ) -> Coroutine[Any, Any, dict[str, Any]]:
-        """Prepare one request and return what performs it.
+        """Prepare one request and return the coroutine that performs it.
 
         A plain function, so that an ordinary call costs one coroutine and not two.
         `params` is the caller's own dict and may be changed.
+
+        Raises:
+            ConnectionClosed: The connection is lost; `perform_again` opens it again.
+            LocalProtocolError: It was never opened, or is closed.
         """
         connection = self._connection
         channel = connection.channel
         if channel is None:
-            return self._begin_later(
-                method, params, deadline, meta, on_progress, headers, handle
-            )
+            raise connection.not_connected()
         profile = connection.profile
         if meta is not None or on_progress is not None:
             fields = {**(profile.stamp_fields or {}), **(meta or {})}
@@ -161,11 +160,12 @@ class Requests:
                 method, params, deadline=deadline, handle=handle, headers=headers
             )
         return self._begin_with_progress(
-            method, params, deadline, on_progress, headers, handle
+            channel, method, params, deadline, on_progress, headers, handle
         )
 
     async def _begin_with_progress(  # noqa: PLR0917 - all of `begin`'s
         self,
+        channel: OpenChannel,
         method: str,
         params: dict[str, Any] | None,
         deadline: Deadline | None,
@@ -175,9 +175,6 @@ class Requests:
     ) -> dict[str, Any]:
         from mcpwire.transports.handlers import ProgressSink
 
-        channel = self._connection.channel
-        if channel is None:
-            raise self._connection.not_connected()
         sink = ProgressSink(on_progress, self._limits)
         try:
             result = await channel.call(
@@ -192,17 +189,6 @@ class Requests:
         finally:
             sink.close()
         return result
-
-    async def _begin_later(
-        self,
-        method: str,
-        params: dict[str, Any] | None,
-        deadline: Deadline | None,
-        *options: Any,
-    ) -> dict[str, Any]:
-        """Perform a request as soon as the connection is open again."""
-        await self._connection.revive(method, deadline)
-        return await self.begin(method, _unstamped(params), deadline, *options)
 
     def _begin(
         self, method: str, params: dict[str, Any] | None, options: Options
@@ -239,7 +225,7 @@ class Requests:
         params: dict[str, Any],
         options: Options,
     ) -> dict[str, Any]:
-        cache, generation = self._cache, None
+        cache, generation = self.cache, None
         if cache is not None:
             if not self._connection.is_wanted:  # a closed client answers nothing
                 raise self._connection.not_connected()
@@ -331,7 +317,7 @@ class Requests:
                 try:
                     if type(step) is Call and "cursor" in step.params:
                         options = attrs.evolve(options, serial=serial)
-                        self.check_cursor(options)
+                        self._check_cursor(options)
                     outcome = await self._take(method, step, options)
                     if type(step) is Call and "cursor" not in step.params:
                         serial = self._connection.serial
@@ -354,7 +340,8 @@ class Requests:
         if type(step) is Ask:
             return await self._ask(method, step, options.deadline)
         assert type(step) is Call
-        if self._cache is not None and is_list(step.method):
+        spec = find(step.method)
+        if self.cache is not None and spec is not None and spec.list_key is not None:
             return await self._complete(step.method, step.params, options)
         return await self.perform(step.method, dict(step.params), options)
 
@@ -432,7 +419,7 @@ class Requests:
             failure = _failure(error)
             if failure is None:
                 raise error
-            return await self.begin_again(failure, method, params, options)
+            return await self._repeat(failure, method, params, options)
         except HeaderMismatch as refused:
             if method != "tools/call" or options.has_new_headers:
                 raise
@@ -446,14 +433,14 @@ class Requests:
         """List the tools again: their schemas say which headers a call has."""
         if error.status is None or "tools/list" in self._connection.profile.refused:
             raise error
-        if self._cache is not None:
-            self._cache.drop_list("tools/list")
+        if self.cache is not None:
+            self.cache.drop_list("tools/list")
         from mcpwire.protocol.multistep import pages
 
         steps = pages("tools/list", {}, limit=self._limits.pages)
         await self.drive("tools/list", steps, Options(deadline))
 
-    async def begin_again(
+    async def _repeat(
         self,
         error: TransportError,
         method: str,
@@ -463,7 +450,7 @@ class Requests:
         """Perform a request again that the transport failed, if that may be."""
         attempt, is_renewed = 1, False
         channel: Any = None  # of the last attempt
-        while self._may_begin_again(error):
+        while self._can_repeat(error):
             if isinstance(error, SessionExpired):
                 allows = not is_renewed or self._allows_session_after(channel, attempt)
                 seconds = 0.0 if allows else None
@@ -480,8 +467,8 @@ class Requests:
                 if not self._connection.is_wanted:  # closed meanwhile
                     break
             try:
-                await self._connection.revive(method, options.deadline)
-                self.check_cursor(options)
+                await self._connection.reconnect(method, options.deadline)
+                self._check_cursor(options)
                 channel = self._connection.channel
                 return await self._begin(method, _unstamped(params), options)
             except (TransportError, RPCError) as raised:
@@ -496,20 +483,15 @@ class Requests:
     def _allows_session_after(self, channel: Any, attempt: int) -> bool:
         """Tell whether yet another session is opened for one request.
 
-        What a new session answers so that has answered nothing else is the server's
-        last word. One that has was forgotten, as the first one was: nothing ran.
+        If a new session's only answer is that it has expired, that is the server's
+        last word. If it has served, it was forgotten like the first: nothing ran.
         """
-        if channel is None or attempt > self._connection.settings.recovery.attempts:
-            return False
-        counted = channel.stats
-        has_served: bool = (
-            channel.requests_sent - counted.unanswered > counted.before_open
-        )
-        return has_served
+        attempts = self._connection.settings.recovery.attempts
+        return channel is not None and attempt <= attempts and has_served(channel)
 
     def _last_word(self, error: TransportError) -> MCPError:
         """Return what the server said, where it speaks no other era after all."""
-        said = getattr(error, "said", None)
+        said = getattr(error, "rpc_error", None)
         if isinstance(said, RPCError):
             return said
         said = error.__cause__
@@ -518,7 +500,7 @@ class Requests:
             return said if isinstance(said, MCPError) else error
         return error
 
-    def check_cursor(self, options: Options) -> None:
+    def _check_cursor(self, options: Options) -> None:
         """Refuse to ask a session for a page of another one's list."""
         if (
             options.serial not in {None, self._connection.serial}
@@ -528,7 +510,7 @@ class Requests:
 
             raise CursorGoneError("the session that gave the cursor is gone")
 
-    def _may_begin_again(self, error: TransportError) -> bool:
+    def _can_repeat(self, error: TransportError) -> bool:
         connection = self._connection
         if not connection.is_wanted:
             return False
@@ -582,12 +564,6 @@ def _unstamped(params: dict[str, Any] | None) -> dict[str, Any] | None:
     if params is None or "_meta" not in params:
         return params
     return {key: value for key, value in params.items() if key != "_meta"}
-
-
-def is_list(method: str) -> bool:
-    """Tell whether a request is one for a page of a list."""
-    spec = find(method)
-    return spec is not None and spec.list_key is not None
 
 
 def _failure(error: TransportError | RPCError) -> TransportError | None:

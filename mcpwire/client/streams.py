@@ -53,7 +53,7 @@ class EventStream:
         self._is_closed = False
         self._has_begun = connection.is_wanted
         connection.inbound.listeners.add(self)
-        connection.hear()
+        connection.open_server_stream()
 
     @property
     def dropped(self) -> int:
@@ -109,8 +109,7 @@ class EventStream:
 
     async def _next(self, until: float | None) -> Notification | None:
         connection = self._connection
-        if self._wanted is None and not self._is_closed:
-            await self._open()
+        await self._begin()
         while not self._is_closed or self._buffer:
             # Before the look at the buffer: what is put in after it shall wake us.
             self._signal.clear()
@@ -135,19 +134,20 @@ class EventStream:
     def _has_ended(self) -> bool:
         return self._is_closed or not self._connection.is_wanted
 
-    async def _open(self) -> None:
+    async def _begin(self) -> None:
+        """Ask the server for the notifications, once."""
+        if self._wanted is None and not self._is_closed:
+            self._wanted = await self._ask()
+        if self._is_closed and self._wanted is not None:  # closed while it asked
+            await self.aclose()
+
+    async def _ask(self) -> Filter:
         try:
             await self._subscriptions.add(EVERY_LIST, {})
         except RPCError:
             # What comes without asking is worth hearing all the same.
             self._subscriptions.counts.add(EVERY_LIST)
-        self._wanted = EVERY_LIST
-        await self._close_late()
-
-    async def _close_late(self) -> None:
-        """Want nothing after all, where the stream was closed while it opened."""
-        if self._is_closed:
-            await self.aclose()
+        return EVERY_LIST
 
     async def aclose(self) -> None:
         """Hear no more; the server is told where nobody else listens. Never raises."""
@@ -169,8 +169,7 @@ class EventStream:
             self._subscriptions.discard(wanted)
 
     async def __aenter__(self) -> Self:
-        if self._wanted is None and not self._is_closed:
-            await self._open()
+        await self._begin()
         return self
 
     async def __aexit__(
@@ -232,11 +231,10 @@ class Subscription(EventStream):
     def _has_ended(self) -> bool:
         return super()._has_ended() or self._subscriptions.is_ended()
 
-    async def _open(self) -> None:
+    async def _ask(self) -> Filter:
         self._acknowledged = await self._subscriptions.add(self._filter, self._options)
-        self._wanted = self._filter
         self._serial = self._connection.serial
-        await self._close_late()
+        return self._filter
 
 
 class ResourceWatch:

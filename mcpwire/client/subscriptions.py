@@ -104,7 +104,9 @@ class Listening:
                 raise connection.not_connected()
             left = connection.left(deadline)
             if left == 0.0 and is_sent:
-                raise connection.late(LISTEN, deadline, "it was not acknowledged")
+                assert deadline is not None
+                detail = "it was not acknowledged"
+                raise deadline.error(LISTEN, connection.time(), detail)
             await connection.wait(self._changed, left)
             is_sent = True
         return self.acknowledged
@@ -125,31 +127,26 @@ class Subscriptions:
         self._subscribed: set[str] = set()
         self._listening: Listening | None = None
         # A callback for notifications wants to hear of changed lists; so does a cache.
-        heard = connection.settings.on_notification is not None or requests.caches
-        self._always = EVERY_LIST if heard else Filter()
-        connection.hears_always = heard
+        callback, cache = connection.settings.on_notification, requests.cache
+        self._always = Filter() if callback is None and cache is None else EVERY_LIST
         self.counts = SubscriptionCounts()
-        connection.replay = self.replay
-        connection.forget = self.forget
-        connection.is_kept = self.is_kept
-        connection.is_needed = self.is_needed
+        connection.subscriptions = self
 
     def hear_lists(self) -> None:
         """Want to hear of changed lists whenever there is a connection."""
         self._always = EVERY_LIST
-        self._connection.hears_always = True
-
-    @property
-    def _is_stateless(self) -> bool:
-        return self._connection.profile.era is Era.STATELESS
 
     def is_kept(self, uri: str) -> bool:
         """Tell whether no update of that resource may get lost."""
         return uri in self.counts.current.uris
 
-    def is_needed(self) -> bool:
-        """Tell whether somebody waits for what the server tells."""
+    def are_needed(self) -> bool:
+        """Tell whether any consumer waits for notifications."""
         return bool(self.counts.current.uris or self._connection.inbound.listeners)
+
+    def are_heard(self) -> bool:
+        """Tell whether a consumer, a callback or a cache uses notifications."""
+        return bool(self._always) or self.are_needed()
 
     def _wanted(self, profile: Profile) -> Filter:
         """Return what this server shall tell."""
@@ -187,18 +184,18 @@ class Subscriptions:
         options, connection = self._requests.options(given), self._connection
         deadline = options.deadline
         if not connection.is_open:
-            await connection.revive(LISTEN, deadline)
-        await self.heard(deadline)
+            await connection.reconnect(LISTEN, deadline)
+        await self.wait_for_stream(deadline)
         self.counts.add(wanted)
         try:
-            connection.hear()
+            connection.open_server_stream()
             async with self._change(deadline):
                 return await self._apply(wanted, options)
         except BaseException:
             self.discard(wanted)
             raise
 
-    async def heard(self, deadline: Deadline | None) -> None:
+    async def wait_for_stream(self, deadline: Deadline | None) -> None:
         """Wait until it is known whether a session can tell us anything unasked.
 
         What a server says before its own stream is open is lost, unless it keeps it.
@@ -238,7 +235,9 @@ class Subscriptions:
             async with asyncio.timeout(connection.left(deadline)):
                 await changing.acquire()
         except TimeoutError:
-            raise connection.late(LISTEN, deadline, "others were before it") from None
+            assert deadline is not None
+            detail = "others were before it"
+            raise deadline.error(LISTEN, connection.time(), detail) from None
         try:
             if not connection.is_wanted:  # closed meanwhile
                 raise connection.not_connected()
@@ -255,7 +254,7 @@ class Subscriptions:
         profile = self._connection.profile
         assert profile.agreement is not None
         able = wanted.restricted(profile.agreement.capabilities)
-        if not self._is_stateless:
+        if profile.era is not Era.STATELESS:
             await self._apply_in_session(wanted.uris, options)
             return able
         told = await self._listen(options.deadline)

@@ -29,7 +29,7 @@ from mcpwire.types import (
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Unpack
 
     from mcpwire.client import CallOptions, Client
@@ -232,36 +232,32 @@ def _revision(client: Client, method: str) -> Revision:
 # Calls that became tasks...
 
 
-class Withdrawal:
-    """Tells the server, once, that nobody waits for a task any more."""
+def _withdrawal(
+    connection: Connection, task_id: str, headers: Mapping[str, str] | None
+) -> Callable[[], None]:
+    """Return a function that tells the server, once, to cancel a task.
 
-    def __init__(
-        self, connection: Connection, task_id: str, headers: Mapping[str, str] | None
-    ) -> None:
-        self._connection = connection
-        self._task_id = task_id
-        self._headers = headers
-        self._is_sent = False
+    It waits for nothing. The extension, "Task Cancellation": never
+    `notifications/cancelled`, which is about requests.
+    """
+    is_sent = False
 
-    def send(self) -> None:
-        """Send `tasks/cancel`, and wait for nothing.
-
-        The extension, "Task Cancellation": never `notifications/cancelled`, which is
-        about requests.
-        """
-        channel = self._connection.channel
-        if self._is_sent or channel is None or channel.lost is not None:
+    def send() -> None:
+        nonlocal is_sent
+        channel = connection.channel
+        if is_sent or channel is None or channel.lost is not None:
             return
-        self._is_sent = True
-        fields = self._connection.profile.stamp_fields
-        self._connection.open_call(
+        is_sent = True
+        connection.open_call(
             channel,
             "tasks/cancel",
-            {"taskId": self._task_id, "_meta": dict(fields or {})},
+            {"taskId": task_id, "_meta": dict(connection.profile.stamp_fields or {})},
             handle=CallHandle(),
             on_end=_note,
-            headers=self._headers,
+            headers=headers,
         )
+
+    return send
 
 
 def _note(outcome: dict[str, Any] | Exception) -> None:
@@ -282,10 +278,10 @@ async def follow(
     """
     agreement = connection.profile.agreement
     assert agreement is not None
-    withdrawal = Withdrawal(connection, tasks.read_task_id(begun), options.headers)
+    withdraw = _withdrawal(connection, tasks.read_task_id(begun), options.headers)
     handle = options.handle
     if handle is not None:
-        handle.on_cancel = withdrawal.send
+        handle.on_cancel = withdraw
     steps = tasks.follow_task(
         begun,
         revision=agreement.revision,
@@ -297,7 +293,7 @@ async def follow(
     except TransportError:
         raise
     except BaseException:
-        withdrawal.send()
+        withdraw()
         raise
     finally:
         if handle is not None:

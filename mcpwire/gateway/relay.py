@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from mcpwire.server.request import NotifyFn, RequestContext
     from mcpwire.transports.base import ReplyFn
     from mcpwire.transports.http.target import Http
+    from mcpwire.transports.targets import OpenChannel
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -361,6 +362,7 @@ class RelayRequests(Requests):
 
     async def _begin_with_progress(  # noqa: PLR0917 - all of `begin`'s
         self,
+        channel: OpenChannel,
         method: str,
         params: dict[str, Any] | None,
         deadline: Deadline | None,
@@ -368,10 +370,7 @@ class RelayRequests(Requests):
         headers: Mapping[str, str] | None,
         handle: CallHandle | None,
     ) -> dict[str, Any]:
-        channel = self._connection.channel
-        if channel is None:
-            raise self._connection.not_connected()
-        result: dict[str, Any] = await channel.call(
+        return await channel.call(
             method,
             params,
             deadline=deadline,
@@ -379,7 +378,6 @@ class RelayRequests(Requests):
             on_notification=on_progress,
             headers=headers,
         )
-        return result
 
 
 class RelayClient(Client):
@@ -413,10 +411,9 @@ class RelayClient(Client):
         super().__init__(
             target, limits=attrs.evolve(limits, inbound=inbound), **options
         )
-        connection = self._connection
-        heard: Any = connection.inbound
+        heard: Any = self._connection.inbound
         heard.relay = relay
-        connection.renewed.append(self._renewed)
+        heard.renewed.append(self._renewed)
         self._subscriptions.hear_lists()
 
     def _client_features(self, **_: Any) -> ClientFeatures:

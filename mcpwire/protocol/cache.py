@@ -65,9 +65,8 @@ class _Store:
         self.hits = self.misses = self.stores = 0
         self.changes = 0
         self._cleared_at = 0
-        self._changed_at: dict[
-            str, int
-        ] = {}  # method, or `_UPDATED` -> its last change
+        # By method; that of any resource under `_UPDATED`.
+        self._changed_at: dict[str, int] = {}
         self._max_entries = max_entries
         self.max_bytes = max_bytes
 

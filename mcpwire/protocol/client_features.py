@@ -30,7 +30,14 @@ from mcpwire.errors import (
     LocalProtocolError,
     MethodNotFound,
 )
-from mcpwire.protocol.methods import available, capability_declared, is_declared
+from mcpwire.protocol.methods import (
+    ELICIT,
+    ROOTS,
+    SAMPLE,
+    available,
+    capability_declared,
+    is_declared,
+)
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
@@ -53,9 +60,6 @@ if TYPE_CHECKING:
     Message = TypeVar("Message", SamplingMessage, CreateMessageResult)
 
 __all__ = [
-    "ELICIT",
-    "ROOTS",
-    "SAMPLE",
     "USER_REJECTED",
     "ClientFeatures",
     "Elicitation",
@@ -79,11 +83,6 @@ __all__ = [
 ]
 
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, *_ = REVISIONS
-
-SAMPLE: Final = "sampling/createMessage"
-ELICIT: Final = "elicitation/create"
-ROOTS: Final = "roots/list"
-
 
 # --- what handlers are given as
 
@@ -208,8 +207,8 @@ def _as_elicitation(given: FormHandler | Elicitation | None) -> Elicitation | No
 class ServerRequest:
     """A checked request of a server: call the handler, await its value, finish."""
 
-    handler: Callable[[Any], Any] | None
-    """Takes `params`; plain or async. ``None``: `finish` needs no value."""
+    handler: Callable[[Any], Any]
+    """Takes `params`; plain or async."""
 
     params: Any = attrs.field(repr=False)
     """The typed params; what was asked belongs in no log."""
@@ -532,9 +531,8 @@ def _prepare_roots(
     request = decode_params(
         ListRootsRequestParams, {} if params is None else params, ROOTS
     )
-    if callable(source):
-        return ServerRequest(lambda _: source(), request, finish)
-    return ServerRequest(None, request, lambda _: finish(source))
+    find = source if callable(source) else lambda: source
+    return ServerRequest(lambda _: find(), request, finish)
 
 
 # --- sampling: the rules for the conversation and for the handler's answer
@@ -735,6 +733,7 @@ def _prepare_form(
     from mcpwire.protocol.elicitation import fill_form
     from mcpwire.types import ElicitRequestFormParams, ElicitResult
 
+    assert handlers.form is not None  # its mode is declared
     request = decode_params(ElicitRequestFormParams, params, ELICIT)
 
     def finish(value: Any) -> JsonObject:
@@ -759,6 +758,7 @@ def _prepare_url(
     from mcpwire.protocol.elicitation import url_problem
     from mcpwire.types import ElicitRequestURLParams
 
+    assert handlers.url is not None  # its mode is declared
     request = decode_params(ElicitRequestURLParams, params, ELICIT)
     id = request.elicitation_id
     # An elicitation has an id only where its completion is notified.

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_ENDPOINT_BYTES",
+    "NAME_MEMBERS",
     "MirroredHeaders",
     "ParamHeader",
     "RequestHeaders",
@@ -321,7 +322,7 @@ def _as_text(value: Json, header: ParamHeader) -> str:
 
 # What the stateless era mirrors...
 
-_MEMBERS: Final = {spec.name: spec.mirrored for spec in METHODS if spec.mirrored}
+NAME_MEMBERS: Final = {spec.name: spec.mirrored for spec in METHODS if spec.mirrored}
 """Method -> the member of its params that `Mcp-Name` repeats."""
 
 _METHOD_LINES: Final = {spec.name: field_line(_METHOD, spec.name) for spec in METHODS}
@@ -349,7 +350,7 @@ class MirroredHeaders:
             LocalProtocolError: The method, the name or an argument has no header form.
         """
         lines = _METHOD_LINES.get(method) or field_line(_METHOD, method)
-        member = _MEMBERS.get(method)
+        member = NAME_MEMBERS.get(method)
         name = params.get(member) if member is not None and params else None
         if params is None or not isinstance(name, str):
             return lines

@@ -150,9 +150,7 @@ _KINDS: Final[dict[bytes, BodyKind]] = {
     b"text/event-stream": "stream",
 }
 
-_LONE_MESSAGE: Final = re.compile(
-    rb"(?:event: message\r?\n)?data: (\{.*\})(?:\n\n|\r\n\r\n)"
-)
+_EVENT_START: Final = re.compile(rb"(?:event: message\r?\n)?data: (?=\{)")
 
 
 def body_kind(fields: Fields) -> BodyKind:
@@ -169,8 +167,13 @@ def lone_message(chunk: bytes) -> bytes | None:
     ``None``: it needs a decoder. An event may begin where the chunk begins, and no id
     came before it. Saves 3 of 25 µs of a call over SSE.
     """
-    found = _LONE_MESSAGE.fullmatch(chunk)
-    return found[1] if found is not None and b"\r" not in found[1] else None
+    start = _EVENT_START.match(chunk)
+    end = 2 if chunk.endswith(b"}\n\n") else 4 if chunk.endswith(b"}\r\n\r\n") else 0
+    if start is None or not end:
+        return None
+    data = chunk[start.end() : -end]
+    # Bytes look for a number far faster than for bytes.
+    return None if 0x0A in data or 0x0D in data else data
 
 
 def is_success(status: int) -> bool:
@@ -182,7 +185,7 @@ def is_success(status: int) -> bool:
 
 
 def error_in(body: bytes) -> RPCError | None:
-    """Return the JSON-RPC error that a body is, whatever the rest of its envelope."""
+    """Return the JSON-RPC error that a body is, with any envelope."""
     try:
         message = loads(body)
     except JSONDecodeError:
@@ -299,7 +302,7 @@ def is_expired(error: MCPError, *, has_session: bool) -> bool:
 
     2025-11-25 basic/transports, "Session Management": 404 to a request with a session
     id. Widespread servers answer 400 or 401 with a sentence about sessions instead;
-    some answer 404 to whatever is not found.
+    some answer 404 to anything that they do not find.
     """
     if not has_session:
         return False
@@ -453,6 +456,7 @@ class Reply:
         handle: Identifies a call for cancelling.
         on_notification: Gets a call's own notifications.
         headers: The user's headers for this request, and for what belongs to it.
+        url: What was asked, if it is not the target's own URL.
         status: The status; 0 before the head.
         fields: The head's fields, names in lower case.
         redirect: Where the request is to be sent instead.
@@ -472,6 +476,7 @@ class Reply:
 
     # Most replies never set these.
     headers: Mapping[str, str] | None = None
+    url: Url | None = None
     aborted: MCPError | None = None
     openings = messages = holds = questions = 0
     resumption: Resumption | None = None
@@ -584,7 +589,7 @@ class Reply:
                 self.redirect = there
         elif self.kind == "stream":
             # 2025-11-25 basic/transports, "Listening for Messages from the Server": a
-            # stream or 405; whatever else comes is no stream either.
+            # stream or 405; any other answer means that there is none.
             self._settle(self._fault(b"", ": no stream"))
         elif self.kind == "notification":
             self.is_over = is_success(self.status)
@@ -875,12 +880,12 @@ class Reply:
         self, message: jsonrpc.Success | jsonrpc.Failure, data: Line
     ) -> None:
         id = message.id
-        twin = None if id is None else jsonrpc.id_twin(id)
+        intended = jsonrpc.intended_id(id)
         is_ours = type(id) is int and id == self.id
         if type(message) is jsonrpc.Failure and type(id) is not int:
             # An error without id answers what its sender could not read, which is this;
             # so does one with an id that no request of ours can have ("server-error").
-            is_ours = twin is None
+            is_ours = intended is None
         if self.kind == "call" and is_ours and not self.is_over:
             if type(message) is jsonrpc.Success:
                 self.result = message.result
@@ -893,7 +898,7 @@ class Reply:
         self._owner.stats.unknown += 1
         # 2025-11-25 basic/transports, "Multiple Connections": each message belongs on
         # one stream; a replay may hold answers of other streams.
-        is_retyped = type(id) is str and twin == self.id
+        is_retyped = intended is not None and intended == self.id
         if self.kind == "call" and (is_retyped or not self.is_resumed):
             self._settle(
                 InvalidMessage(

@@ -13,16 +13,13 @@ import attrs
 
 from mcpwire._text import excerpt
 from mcpwire.errors import InvalidMessage, InvalidParams, LocalProtocolError
-from mcpwire.protocol.client_features import (
+from mcpwire.protocol.methods import (
     ELICIT,
     ROOTS,
     SAMPLE,
-    check_sampling,
-    finish_sampling,
-    fit_content,
-    kind_problem,
+    available,
+    capability_declared,
 )
-from mcpwire.protocol.methods import available, capability_declared
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
@@ -165,6 +162,12 @@ def create_message(
     declared: Mapping[str, Any],
 ) -> InputRequest:
     """Ask for an answer of the client's model, or raise `LocalProtocolError`."""
+    from mcpwire.protocol.client_features import (
+        check_sampling,
+        finish_sampling,
+        fit_content,
+        kind_problem,
+    )
     from mcpwire.types import encode
 
     uses_tools = request.tools is not None or request.tool_choice is not None

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
 __all__ = [
+    "ELICIT",
     "LEVELS",
     "METHODS",
+    "ROOTS",
+    "SAMPLE",
     "SKILLS",
     "TASKS",
     "Kind",
@@ -46,6 +49,10 @@ TASKS: Final = "io.modelcontextprotocol/tasks"
 """The tasks extension of the stateless era; 2025-11-25 has tasks of its own."""
 
 SKILLS: Final = "io.modelcontextprotocol/skills"
+
+ELICIT: Final = "elicitation/create"
+SAMPLE: Final = "sampling/createMessage"
+ROOTS: Final = "roots/list"
 
 
 class Kind(Enum):

@@ -181,7 +181,7 @@ def input_rounds(
     original = dict(params)
     original.pop("inputResponses", None)
     original.pop("requestState", None)
-    rounds = unasked = asked = 0
+    rounds = empty = asked = 0
     while (kind := result_kind(result, extensions)) == INPUT_REQUIRED:
         _check_round(method, spec, rounds, limit)
         rounds += 1
@@ -190,16 +190,16 @@ def input_rounds(
         if asked > most:
             raise TooManyQuestions(method, limit=most)
         if questions:
-            unasked = 0
+            empty = 0
             answers = answered["inputResponses"] = {}
             for question in questions:
                 answers[question.key] = yield question
         else:
             # A busy server may send us away with nothing but state. The first retry
             # goes at once (mrtr, "Client Requirements"); then it gets time.
-            unasked += 1
-            if unasked > 1:
-                yield Sleep(full_jitter(recovery, unasked - 1, 1.0))
+            empty += 1
+            if empty > 1:
+                yield Sleep(full_jitter(recovery, empty - 1, 1.0))
         result = yield Call(method, original | answered)
     if kind == TASK and not (spec and spec.task_capable):
         # The tasks extension, "Capability Negotiation": only a tool call becomes one.

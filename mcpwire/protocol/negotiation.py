@@ -30,7 +30,6 @@ answer of the server's program, and leads to `initialize` as well.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
@@ -59,7 +58,7 @@ from mcpwire.versions import Era, Revision, find_revision, revisions_of
 from mcpwire.wire.json import Fragment, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
 __all__ = [
     "ENDPOINT_EVENT",
@@ -96,7 +95,7 @@ MODERN_ERRORS: Final = frozenset({-32020, -32021, -32022})
 METHOD_NOT_FOUND: Final = -32601
 
 REFUSING_STATUSES: Final = frozenset(range(400, 500)) - {401, 403, 407, 408, 425, 429}
-"""What may mean that a server does not know the era; the others say nothing of it."""
+"""Statuses that may mean that a server does not know the era."""
 
 ENDPOINT_EVENT: Final = "'endpoint'"
 """How an error tells that an event came with which HTTP+SSE begins."""
@@ -107,9 +106,9 @@ TEXT_SHOWN: Final = 200
 def _is_refusal(error: MCPError) -> bool:
     """Tell whether an error of the handshake may mean that the era is another one.
 
-    A lost connection does not, and over HTTP neither does a status that speaks of
-    authorization, of rate, or of trouble that will pass, whatever the body says beside
-    it; but a server that knows its methods has read the request.
+    A lost connection does not, and over HTTP neither does a status of authorization, of
+    rate limits or of temporary trouble, with any body; but a server that rejects a
+    method has read the request.
     """
     if isinstance(error, RPCError):
         return (
@@ -188,10 +187,7 @@ class Send:
 
 @attrs.frozen
 class Receive:
-    """Wait for the next answer, or for silence of so many seconds if `patience` is set.
-
-    The outcome is an `Answer` or `Silence`.
-    """
+    """Wait for the next `Answer`, or for `Silence` of so many seconds."""
 
     patience: float | None
 
@@ -235,13 +231,14 @@ class Answer:
 
 @attrs.frozen
 class Silence:
-    """Nothing came within the patience."""
+    """Nothing came in time."""
 
     at: float
 
 
 Step: TypeAlias = Send | Receive | Notify | Reopen | Downgrade
 
+Negotiating: TypeAlias = "Generator[Step, Any, Agreement]"
 
 # What it agreed on...
 
@@ -297,17 +294,10 @@ class Agreement:
     """What a handshake agreed on."""
 
     revision: Revision
-
-    server_info: dict[str, Any] | None
-    """The server's `Implementation` object, where it gave one."""
-
+    server_info: dict[str, Any] | None  # its `Implementation` object, if it gave one
     capabilities: dict[str, Any]
-
     instructions: str | None
-
-    raw: dict[str, Any]
-    """The InitializeResult or DiscoverResult as it came."""
-
+    raw: dict[str, Any]  # the InitializeResult or DiscoverResult as it came
     negotiation: Negotiation
 
 
@@ -315,9 +305,6 @@ DISCOVER: Final = "server/discover"
 INITIALIZE: Final = "initialize"
 
 NAMES_SHOWN: Final = 8
-
-
-Negotiating: TypeAlias = Generator[Step, Any, Agreement]
 
 
 def negotiate(
@@ -689,11 +676,10 @@ class Profile:
     """The same as a dict, to be merged with a call's own."""
 
     refused: frozenset[str] = frozenset()
-    """Requests that are off: capability not declared, or extension not switched on."""
+    """Requests that are off: capability not declared, or extension not on."""
 
     extensions: frozenset[str] = frozenset()
-    """The extensions that both sides have switched on (2026-07-28 basic/versioning,
-    "Extension Negotiation")."""
+    """The extensions that both sides have on (2026-07-28 basic/versioning)."""
 
     @classmethod
     def of(
@@ -701,8 +687,8 @@ class Profile:
     ) -> Profile:
         """Compose the profile that follows from an agreement.
 
-        With `log_level` every request of a stateless revision asks for log messages
-        from that level on; a session has a request of its own for that.
+        With `log_level` every request of the stateless era asks for log messages from
+        that level on.
         """
         revision = agreement.revision
         fields = None

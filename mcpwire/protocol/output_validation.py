@@ -409,7 +409,7 @@ class KnownTools:
             self._tools[tool.name] = tool
             self._validators.pop(tool.name, None)
 
-    def hear(self, method: str, _: dict[str, Any] | None) -> None:
+    def invalidate(self, method: str, _: dict[str, Any] | None) -> None:
         """Forget everything when the server says that its tools changed."""
         if method == CHANGED:
             self.forget()

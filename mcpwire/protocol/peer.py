@@ -152,7 +152,7 @@ SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 ANSWER_KEYS: Final = frozenset({"result", "error"})
 
 MESSAGE_KEYS: Final = frozenset({"jsonrpc", "method"}) | ANSWER_KEYS
-"""An object with none of them is a line of some log, whatever its `id`."""
+"""An object with none of them is a line of some log, with any `id`."""
 
 C = TypeVar("C", bound=Call)
 
@@ -565,21 +565,17 @@ class Peer(Generic[C]):
 
     def _diagnose_id(self, id: Any, line: Line) -> bool:
         """Fail the call that an id of another type was meant for."""
-        twin: RequestId | None = None
-        if type(id) is str:
-            twin = jsonrpc.id_twin(id)
-        elif type(id) is float and id.is_integer():
-            twin = int(id)
-        if not self._is_ours(twin):
+        intended = jsonrpc.intended_id(id)
+        if not self._is_ours(intended):
             return False
         error = InvalidMessage(
             "response.id",
-            expected=f"the integer {twin}",
+            expected=f"the integer {intended}",
             got=f"{id!r}",
             raw=line,
             hint=ID_TYPE_CHANGED,
         )
-        self._fail(twin, error)
+        self._fail(intended, error)
         return True
 
     def _keep_cancelled(self, id: int) -> None:

@@ -42,7 +42,7 @@ from mcpwire.errors import (
     RPCError,
     UnsupportedVersion,
 )
-from mcpwire.protocol.methods import METHODS
+from mcpwire.protocol.http_headers import NAME_MEMBERS
 from mcpwire.types._base import PROTOCOL_VERSION
 from mcpwire.versions import Era, find_revision
 from mcpwire.wire import headers as names
@@ -91,9 +91,6 @@ _METHOD: Final = names.METHOD.lower()
 _SHOWN_MAX: Final = 100
 """How many characters of the peer an error message repeats."""
 
-_NAMED: Final = {spec.name: spec.mirrored for spec in METHODS if spec.mirrored}
-"""Method -> the member of its params that `Mcp-Name` repeats."""
-
 _BAD_REQUEST: Final = frozenset(
     error.default_code
     for error in (HeaderMismatch, MissingCapability, UnsupportedVersion)
@@ -129,20 +126,24 @@ class UnreadableMessage(Exception):
 
 
 def check_formats(
-    fields: HeaderFields, *, is_json_only: bool
+    content_type: str | None,
+    content_encoding: str | None,
+    accept: str | None,
+    *,
+    is_json_only: bool,
 ) -> tuple[int, str] | None:
     """Return status and reason if the formats of a POST are refused.
 
     This also ends forms, which a page can send without being asked: their Content-Type
     is not JSON.
     """
-    if not is_json(fields.get("content-type")):
+    if not is_json(content_type):
         return 415, f"the Content-Type must be {JSON}, in UTF-8"
-    if fields.get("content-encoding") not in {None, "identity"}:
+    if content_encoding not in {None, "identity"}:
         return 415, "the body must not be compressed"
     # 2026-07-28 streamable-http, "Sending Messages": the client MUST list both.
     kinds = (JSON,) if is_json_only else (JSON, EVENT_STREAM)
-    if not accepts(fields.get("accept"), *kinds):
+    if not accepts(accept, *kinds):
         return 406, f"the Accept must allow {' and '.join(kinds)}"
     return None
 
@@ -283,7 +284,7 @@ def check_mirrored(
 
     Raises `HeaderMismatch`.
     """
-    member = _NAMED.get(method)
+    member = NAME_MEMBERS.get(method)
     if member is not None:
         _compare(fields, names.NAME, params.get(member))
     for header in headers:
@@ -297,7 +298,7 @@ def _compare(fields: HeaderFields, name: str, body: Json) -> None:
         # Joined, they could say what the body says, and each of them something else.
         raise HeaderMismatch(f"the header {name} came more than once")
     try:
-        is_same = names.mirrors(value, body, header=name)
+        is_same = names.header_matches(value, body, header=name)
     except InvalidMessage as error:
         raise HeaderMismatch(str(error)) from error
     if not is_same:

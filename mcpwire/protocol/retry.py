@@ -82,9 +82,9 @@ _REPEATABLE: Final = frozenset(spec.name for spec in METHODS) - frozenset(
 
 
 class DeclinedError(HTTPError):
-    """The HTTP error that a JSON-RPC error (`said`) came with."""
+    """The HTTP error that a JSON-RPC error came with."""
 
-    said: RPCError
+    rpc_error: RPCError
 
 
 def declined(error: RPCError) -> DeclinedError | None:
@@ -98,7 +98,7 @@ def declined(error: RPCError) -> DeclinedError | None:
         headers=came_with.headers,
         target=came_with.target,
     )
-    http_error.said = error
+    http_error.rpc_error = error
     return http_error
 
 

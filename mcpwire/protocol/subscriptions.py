@@ -1,8 +1,8 @@
 """Notifications: decoding, filters, subscription counts, bounded buffers.
 
 A `Filter` is one set of notifications: what `subscriptions/listen` asks for, what a
-server acknowledges, what one consumer is given. `SubscriptionCounts` counts the
-consumers of each, so that one subscription serves many of them and ends with the last.
+server acknowledges, what one consumer gets. `SubscriptionCounts` counts the consumers
+of each, so that one subscription serves many of them and ends with the last.
 
 An `EventBuffer` holds what one consumer has not taken yet. A notification that only
 says "look again" is **coalesced**: one entry waits for each subject, with the newest
@@ -44,7 +44,7 @@ __all__ = [
 
 @attrs.frozen
 class Notification:
-    """Something the peer told us without being asked."""
+    """A notification of the peer."""
 
     method: str
     """Its name on the wire, such as ``notifications/message``."""
@@ -119,16 +119,22 @@ class Filter:
     """That one of these resources changed."""
 
     task_ids: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
-    """How one of these tasks stands; of the tasks extension."""
+    """That the status of one of these tasks changed; of the tasks extension."""
 
     @classmethod
     def of(cls, raw: object) -> Filter:
         """Read the `notifications` object of a request or an acknowledgement.
 
-        What is no such object, or no such member, wants nothing: an acknowledgement
-        names what a server will do, and nonsense promises nothing.
+        What has another type counts as absent.
         """
-        return _joined(_promised(raw) if isinstance(raw, dict) else ())
+        wanted: dict[str, Any] = {}
+        for field, spec in _FIELDS.items():
+            value = raw.get(spec.listen_filter) if isinstance(raw, dict) else None
+            if field in _SUBJECTS and isinstance(value, list):
+                wanted[field] = [item for item in value if isinstance(item, str)]
+            elif field not in _SUBJECTS:
+                wanted[field] = value is True
+        return cls(**wanted)
 
     def as_params(self) -> dict[str, Any]:
         """Return the `notifications` object of `subscriptions/listen`."""
@@ -176,23 +182,13 @@ class Filter:
 
 
 def _atoms(wanted: Filter) -> Iterator[_Atom]:
-    """Yield each single want: its field, and its subject where it has one."""
+    """Yield each field that is set, with each of its subjects."""
     for field in _FIELDS:
         value = getattr(wanted, field)
         if field in _SUBJECTS:
             yield from ((field, subject) for subject in value)
         elif value:
             yield field, None
-
-
-def _promised(raw: dict[str, Any]) -> Iterator[_Atom]:
-    for field, spec in _FIELDS.items():
-        value = raw.get(spec.listen_filter or "")
-        if field not in _SUBJECTS:
-            if value is True:
-                yield field, None
-        elif isinstance(value, list):
-            yield from ((field, item) for item in value if isinstance(item, str))
 
 
 def _joined(atoms: Iterable[_Atom]) -> Filter:
@@ -220,8 +216,7 @@ def _is_part(uri: str, whole: str) -> bool:
 class SubscriptionCounts:
     """How many consumers want which notifications.
 
-    Each single want is counted for itself: what was added as one filter may be removed
-    in parts, and the other way round.
+    What was added as one filter may be removed in parts, and the other way round.
     """
 
     def __init__(self) -> None:
@@ -233,18 +228,17 @@ class SubscriptionCounts:
         return _joined(self._counts)
 
     def add(self, wanted: Filter) -> Filter:
-        """Count one more for each want; return those that are new."""
+        """Count one consumer more; return what nobody wanted before."""
         atoms = set(_atoms(wanted))
         new = atoms - self._counts.keys()
         self._counts.update(atoms)
         return _joined(new)
 
     def remove(self, wanted: Filter) -> Filter:
-        """Count one less for each want; return those that are gone.
+        """Count one consumer less; return what nobody wants any more.
 
         Raises:
-            ValueError: Something of it was never added, or is removed already; then
-                nothing is removed.
+            ValueError: Something of it was never added; then nothing is removed.
         """
         atoms = set(_atoms(wanted))
         if unknown := atoms - self._counts.keys():
@@ -282,10 +276,10 @@ _SMALL: Final = 4_096
 class EventBuffer:
     """Notifications in the order they came, at most `limit` ordinary ones of them.
 
-    `is_kept` says of which resources no update may get lost. It must hold for finitely
-    many URIs (those subscribed to, not all that begin like one), as each of them may
-    wait beside the ordinary ones. `size` returns how many bytes the notification that
-    is being put in had on the wire; all ordinary ones have `room` bytes together.
+    `is_kept` tells of which resources no update may get lost. It must hold for finitely
+    many URIs (those subscribed to, not all with a prefix), as each of them may wait in
+    addition to the ordinary ones. `size` returns the size on the wire of the
+    notification that is being put in; all ordinary ones have `room` bytes together.
     Every operation takes constant time.
 
     Attributes:
@@ -313,7 +307,17 @@ class EventBuffer:
 
     def put(self, method: str, params: dict[str, Any] | None) -> bool:
         """Add a notification; tell whether it makes an entry of its own."""
-        key, is_kept = self._place(method, params)
+        key: Hashable
+        is_kept = method in _LISTS
+        subject = (params or {}).get(_COALESCED_BY.get(method, ""))
+        if is_kept:
+            key = method
+        elif method in _COALESCED_BY and isinstance(subject, str):
+            key = method, subject
+            is_kept = method == _UPDATED and self._is_kept(subject)
+        else:
+            self._serial += 1
+            key = self._serial
         is_new = key not in self._waiting
         size = self._size()
         # What was kept while it waits stays so.
@@ -321,8 +325,9 @@ class EventBuffer:
         self._left += self._ordinary.get(key, 0)
         if is_kept:
             self._ordinary.pop(key, None)
-            if size > _SMALL:
-                params = _cut(method, params)
+            if size > _SMALL and params is not None:
+                member = _COALESCED_BY.get(method)
+                params = {member: params[member]} if member is not None else None
         else:
             self._left -= size
             self._ordinary[key] = size
@@ -333,18 +338,6 @@ class EventBuffer:
             del self._waiting[oldest]
             self.dropped += 1
         return is_new
-
-    def _place(
-        self, method: str, params: dict[str, Any] | None
-    ) -> tuple[Hashable, bool]:
-        """Return the key that a notification waits under, and whether it is kept."""
-        if method in _LISTS:
-            return method, True
-        subject = (params or {}).get(_COALESCED_BY.get(method, ""))
-        if method in _COALESCED_BY and isinstance(subject, str):
-            return (method, subject), method == _UPDATED and self._is_kept(subject)
-        self._serial += 1
-        return self._serial, False
 
     def pop(self) -> Event:
         """Take the oldest notification out.
@@ -369,9 +362,3 @@ class EventBuffer:
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
-
-
-def _cut(method: str, params: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the params with nothing but what the notification is about."""
-    member = _COALESCED_BY.get(method)
-    return None if member is None or params is None else {member: params[member]}

@@ -525,29 +525,27 @@ def select_evictions(
     unfinished = sum(task.owner == owner and not task.is_final for task in held)
     if unfinished >= limits.unfinished:
         return None, None
-    evicted: list[HeldTask] = []
+    evicted: list[str] = []
+    to_end: str | None = None
     left = list(held)
     while len(left) >= limits.kept:
-        task = _next_eviction(left, owner)
+        kept = Counter(task.owner for task in left)
+        most = max(kept.values())
+        is_other = most > kept[owner]
+        candidates = [
+            task
+            for task in left
+            if (kept[task.owner] == most if is_other else task.owner == owner)
+        ]
+        finished = (task for task in candidates if task.is_final)
+        task = next(finished, candidates[0] if is_other else None)
         if task is None:
             return None, None
+        if not task.is_final and to_end is None:
+            to_end = task.id
         left.remove(task)
-        evicted.append(task)
-    to_end = next((task.id for task in evicted if not task.is_final), None)
-    return (None if to_end else [task.id for task in evicted]), to_end
-
-
-def _next_eviction(held: Collection[HeldTask], owner: str) -> HeldTask | None:
-    kept = Counter(task.owner for task in held)
-    most = max(kept.values())
-    is_other = most > kept[owner]
-    candidates = [
-        task
-        for task in held
-        if (kept[task.owner] == most if is_other else task.owner == owner)
-    ]
-    finished = (task for task in candidates if task.is_final)
-    return next(finished, candidates[0] if is_other else None)
+        evicted.append(task.id)
+    return (None if to_end else evicted), to_end
 
 
 # --- how a client follows a task

@@ -12,6 +12,7 @@ peer, the deadlines of the calls that the request may belong to are paused.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import os
@@ -29,7 +30,7 @@ from mcpwire.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from mcpwire.errors import MCPError, RPCError
     from mcpwire.limits import Limits
@@ -57,6 +58,7 @@ __all__ = [
     "let_go_after_fork",
     "misuse",
     "runs_here",
+    "wait_at_most",
 ]
 
 logger = logging.getLogger("mcpwire")
@@ -160,54 +162,35 @@ class Inbound(Protocol):
 # The calls that wait...
 
 
+@attrs.define(eq=False, weakref_slot=False)
 class Pending:
-    """A call of ours that waits for its answer.
+    """A call of ours that waits for its answer."""
 
-    Attributes:
-        end: How many bytes had been queued on its channel with its last one.
-        holds: How many requests of the peer hold its deadline.
-        questions: How many requests of the peer were admitted while it waited.
-    """
+    method: str
+    future: asyncio.Future[dict[str, Any]]
+    deadline: Deadline | None
+    on_notification: NotifyFn | None
+    handle: CallHandle | None
 
-    __slots__ = (
-        "deadline",
-        "end",
-        "future",
-        "handle",
-        "holds",
-        "method",
-        "on_notification",
-        "questions",
-    )
+    end: int = 0
+    """How many bytes had been queued on its channel with its last one."""
 
-    def __init__(
-        self,
-        method: str,
-        future: asyncio.Future[dict[str, Any]],
-        deadline: Deadline | None,
-        on_notification: NotifyFn | None,
-        handle: CallHandle | None,
-    ) -> None:
-        self.method = method
-        self.future = future
-        self.deadline = deadline
-        self.on_notification = on_notification
-        self.handle = handle
-        self.end = self.holds = self.questions = 0
+    holds: int = 0
+    """How many requests of the peer hold its deadline."""
+
+    questions: int = 0
+    """How many requests of the peer were admitted while it waited."""
 
 
 class _Timed(Protocol):
-    """A call as far as its time goes: `Pending`, or a reply over HTTP."""
+    """What is asked of a call here: of a `Pending`, or of a reply over HTTP."""
 
     deadline: Deadline | None
     holds: int
-
-
-class _Asked(Protocol):
     questions: int
 
 
-A = TypeVar("A", bound=_Asked)
+T = TypeVar("T", bound=_Timed)
 
 
 class Timeouts:
@@ -295,7 +278,7 @@ class Timeouts:
         call.deadline.resume(self._loop.time())
 
 
-def admit_request(calls: Collection[A], limit: int) -> tuple[list[A], bool]:
+def admit_request(calls: Collection[T], limit: int) -> tuple[list[T], bool]:
     """Count one more request of the peer for each call that it may belong to.
 
     Returns the calls that have had as many as they may, and so must end, and whether
@@ -350,7 +333,7 @@ class Trace:
             logger.exception("trace hook %r raised", self._hook)
 
     def watching(self, opener: Opener) -> Opener:
-        """Return an opener whose channels are watched."""
+        """Return an opener that watches its channels."""
         open_it, legacy = opener.open, opener.open_legacy
         return attrs.evolve(
             opener,
@@ -406,6 +389,13 @@ def runs_here(loop: asyncio.AbstractEventLoop | None = None) -> bool:
     except RuntimeError:
         return False
     return loop is None or running is loop
+
+
+async def wait_at_most(seconds: float, work: Awaitable[object]) -> None:
+    """Await that for so many seconds at most; then it is cancelled."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await work
 
 
 def misuse(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from mcpwire.errors import ConnectError, LocalProtocolError, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
+from mcpwire.transports.base import wait_at_most
 from mcpwire.transports.duplex import READ_BYTES, Duplex
 from mcpwire.wire.json import encode_line, loads
 
@@ -50,10 +51,6 @@ FORMS: Final[dict[str, Callable[[bytes], Any]]] = {
 """What a message may be handed over as, and how it is made of its line."""
 
 
-def _ignored(*_: Any) -> None:
-    return None
-
-
 class Link:
     """A user's end of a connection; subclasses move the bytes.
 
@@ -61,18 +58,18 @@ class Link:
         over: Set when nothing of it is used any more.
         failed: Takes what went wrong, and the error, where reading does not show it.
         drained: Called when nothing waits any more.
+        has_ended: Whether it is known, without reading, that nothing will come.
     """
+
+    has_ended = False
 
     def __init__(self) -> None:
         self.over = asyncio.Event()
-        self.failed: FailedFn = _ignored
-        self.drained: Callable[[], object] = _ignored
+        self.failed: FailedFn = lambda *_: None
+        self.drained: Callable[[], object] = lambda: None
 
     async def read(self) -> bytes | None:
-        """Return the bytes that came next; ``None`` at the end.
-
-        Raises whatever the connection raises.
-        """
+        """Return the bytes that came next; ``None`` at the end."""
         raise NotImplementedError
 
     def write(self, data: bytes) -> None:
@@ -83,11 +80,6 @@ class Link:
     def waiting(self) -> int:
         """How many bytes were written that nobody has taken yet."""
         raise NotImplementedError
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it is known, without reading, that nothing will come."""
-        return False
 
     async def flush(self) -> None:
         """Wait until what waits was passed on; may take for ever."""
@@ -101,7 +93,7 @@ class Link:
         raise NotImplementedError
 
 
-class StreamLink(Link):
+class _StreamLink(Link):
     """An asyncio stream: lines end at byte 0x0A, as on stdio."""
 
     def __init__(
@@ -112,37 +104,30 @@ class StreamLink(Link):
         self._writer = writer
 
     async def read(self) -> bytes | None:
-        """See `Link.read`."""
         return await self._reader.read(READ_BYTES) or None
 
     def write(self, data: bytes) -> None:
-        """Pass lines on; where the stream is gone, reading will say so."""
-        if not self._writer.is_closing():
+        if not self._writer.is_closing():  # then reading says why
             self._writer.write(data)
 
     @property
     def waiting(self) -> int:
-        """The bytes that asyncio's transport has not passed on yet."""
         return self._writer.transport.get_write_buffer_size()
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the peer has closed it, and everything was read."""
+    def has_ended(self) -> bool:  # type: ignore[override]  # it is asked for here
         return self._reader.at_eof() or self._writer.is_closing()
 
     async def close(self) -> None:
-        """Close the stream; bytes that wait leave first, if the peer reads."""
-        self._writer.close()
-        # How it ends is nobody's concern any more.
+        self._writer.close()  # bytes that wait leave first, if the peer reads
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
     def abort(self) -> None:
-        """Drop the connection with all that waits."""
         self._writer.transport.abort()
 
 
-class MessageLink(Link):
+class _MessageLink(Link):
     """Functions that send and receive one message each."""
 
     def __init__(
@@ -158,7 +143,6 @@ class MessageLink(Link):
         self._sending: asyncio.Task[None] | None = None
 
     async def read(self) -> bytes | None:
-        """Return one message as its line; ``None`` after the last."""
         try:
             message = await self._receive()
         except (EOFError, StopAsyncIteration):
@@ -166,7 +150,6 @@ class MessageLink(Link):
         return None if message is None else _line_of(message)
 
     def write(self, data: bytes) -> None:
-        """Send each line as a message of its own, in order, one after the other."""
         self._leaving.extend(line for line in data.split(b"\n") if line)
         self._waiting += len(data)
         if self._sending is None or self._sending.done():
@@ -175,40 +158,37 @@ class MessageLink(Link):
             )
 
     async def _send_all(self) -> None:
-        while self._leaving:
-            line = self._leaving.popleft()
-            # The peer may have it from now on, so it is not unsent any more.
-            self._waiting -= len(line) + 1
-            try:
+        try:
+            while self._leaving:
+                line = self._leaving.popleft()
+                # The peer may have it from now on, so it is not unsent any more.
+                self._waiting -= len(line) + 1
                 outcome = self._send(self._form(line))
                 if inspect.isawaitable(outcome):
                     await outcome
-            except asyncio.CancelledError:
-                self._forget()
-                self.failed("sending failed", InterruptedError("it was cancelled"))
-                raise
-            except Exception as error:  # noqa: BLE001 - a user's function
-                self._forget()
-                self.failed("sending failed", error)
-                return
-        self.drained()
+        except asyncio.CancelledError:
+            self._forget()
+            self.failed("sending failed", InterruptedError("it was cancelled"))
+            raise
+        except Exception as error:  # noqa: BLE001 - a user's function
+            self._forget()
+            self.failed("sending failed", error)
+        else:
+            self.drained()
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting
 
     def _forget(self) -> None:
         self._leaving.clear()
         self._waiting = 0
 
-    @property
-    def waiting(self) -> int:
-        """The bytes of the messages that are not being sent yet."""
-        return self._waiting
-
     async def flush(self) -> None:
-        """Wait until everything is sent."""
         if self._sending is not None:
             await asyncio.wait([self._sending])
 
     async def close(self) -> None:
-        """Call the user's `close`, once, whatever is still being sent."""
         close, self._close = self._close, None
         if close is None:
             return
@@ -225,7 +205,6 @@ class MessageLink(Link):
             logger.exception("closing a connection failed: %r raised", close)
 
     def abort(self) -> None:
-        """Send nothing more."""
         self._forget()
         if self._sending is not None:
             self._sending.cancel()
@@ -239,14 +218,10 @@ async def shut(link: Link, *, politely: bool, grace: float) -> None:
     """
     try:
         if politely:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(grace):
-                    await link.flush()
+            await wait_at_most(grace, link.flush())
         else:
             link.abort()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace):
-                await link.close()
+        await wait_at_most(grace, link.close())
     finally:
         link.abort()
         link.over.set()
@@ -282,9 +257,7 @@ class LinkChannel(Duplex):
         **options: Any,
     ) -> None:
         super().__init__(inbound, **options)
-        self._early: list[bytes] = []
         self._link: Link | None = None
-        self._closing: asyncio.Task[None] | None = None
         self.at_end: Callable[[], object] | None = None
         self._working: asyncio.Task[None] | None = None  # an eager one runs at once
         self._working = self._loop.create_task(
@@ -307,9 +280,7 @@ class LinkChannel(Duplex):
         self._link = link
         link.failed = self._failed
         link.drained = self._writing_done
-        if self._early:
-            self._write(b"".join(self._early))
-            self._early.clear()
+        self._flush()
         try:
             while self._dead is None:
                 data = await link.read()
@@ -351,16 +322,19 @@ class LinkChannel(Duplex):
     # Writing...
 
     def _write(self, data: bytes) -> None:
-        link = self._link
-        if link is None:
-            self._early.append(data)
-            return
-        link.write(data)
-        self._recount()
+        if self._link is None:
+            self._gathered.append(data)  # until it is open
+        else:
+            self._link.write(data)
+            self._recount()
+
+    def _flush(self) -> None:
+        if self._link is not None:
+            super()._flush()
 
     def _recount(self) -> None:
-        """Take over what the link has passed on by now."""
-        waiting = sum(map(len, self._gathered)) + sum(map(len, self._early))
+        """Count what the link has passed on by now."""
+        waiting = sum(map(len, self._gathered))
         if self._link is not None:
             waiting += self._link.waiting
         self._written = max(self._written, self._queued - waiting)
@@ -389,17 +363,6 @@ class LinkChannel(Duplex):
                 logger.warning("%s: receiving cannot be cancelled", self.target)
         if self._link is not None:
             await shut(self._link, politely=politely, grace=grace)
-
-    async def aclose(self) -> None:
-        """Send what waits, then close; bounded by thrice `Limits.close_grace`.
-
-        Cancelling it leaves the closing under way; call it again to wait for its end.
-        """
-        self._closed_by_us = True
-        self._flush()
-        self._lose(self._closed_error())
-        if self._closing is not None:
-            await asyncio.shield(self._closing)
 
     def abandon(self) -> None:
         """Let go now, from anywhere, without a loop to wait on."""
@@ -515,11 +478,11 @@ class Stream(Custom):
         """Open the stream, or take the one that was given."""
         opened = self._open
         if callable(opened):
-            return StreamLink(*await opened())
+            return _StreamLink(*await opened())
         self._open = None
         if opened is None:
             raise _used(self.name, "Stream(open=...)")
-        return StreamLink(*opened)
+        return _StreamLink(*opened)
 
 
 class Messages(Custom):
@@ -592,7 +555,7 @@ class Messages(Custom):
         self._is_used = True
         assert self._send is not None
         assert self._receive is not None
-        return MessageLink(self._send, self._receive, self._close, self._form)
+        return _MessageLink(self._send, self._receive, self._close, self._form)
 
 
 def _used(name: str, instead: str) -> ConnectError:
@@ -641,7 +604,8 @@ class Reverse(Custom):
         self._timeout = check_timeout(timeout)
         self._backlog = backlog
         self._waiting: deque[Link] = deque()
-        self._wanted: deque[asyncio.Future[Link]] = deque()
+        self._wanted = 0  # clients that wait
+        self._has_come = asyncio.Event()
         self._used: set[Link] = set()
         self._is_closed = False
 
@@ -665,7 +629,7 @@ class Reverse(Custom):
         It fits `asyncio.start_server`. Returns whether a client used it: not where it
         made way for others, or this was closed. Cancelling it drops the connection.
         """
-        return await self._accept(StreamLink(reader, writer))
+        return await self._accept(_StreamLink(reader, writer))
 
     async def accept_messages(
         self,
@@ -687,8 +651,14 @@ class Reverse(Custom):
 
     async def _accept(self, link: Link) -> bool:
         try:
-            if await self._offer(link):
-                await link.over.wait()
+            if self._is_closed:
+                await _refuse(link)
+                return False
+            self._waiting.append(link)
+            self._has_come.set()
+            while len(self._waiting) > self._backlog + self._wanted:
+                await _refuse(self._waiting.popleft())
+            await link.over.wait()
         except asyncio.CancelledError:
             link.failed("accepting failed", InterruptedError("it was cancelled"))
             link.abort()
@@ -700,26 +670,6 @@ class Reverse(Custom):
                 self._waiting.remove(link)
         return was_used
 
-    async def _offer(self, link: Link) -> bool:
-        """Give it to a waiting client, or let it wait; tell whether it may."""
-        if self._is_closed:
-            await _refuse(link)
-            return False
-        if not self._give(link):
-            self._waiting.append(link)
-            while len(self._waiting) > self._backlog:
-                await _refuse(self._waiting.popleft())
-        return True
-
-    def _give(self, link: Link) -> bool:
-        while self._wanted:
-            future = self._wanted.popleft()
-            if not future.done():
-                self._used.add(link)
-                future.set_result(link)
-                return True
-        return False
-
     # The client...
 
     async def open_link(self) -> Link:
@@ -728,20 +678,12 @@ class Reverse(Custom):
         Raises:
             ConnectError: Nobody connected in time, or this was closed.
         """
-        if self._is_closed:
-            raise self._closed_error()
-        while self._waiting:
-            waiting = self._waiting.popleft()
-            if not waiting.has_ended:
-                self._used.add(waiting)
-                return waiting
-            await _refuse(waiting)
-        wanted: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
-        self._wanted.append(wanted)
-        link = None
+        if not self._wanted:
+            self._has_come = asyncio.Event()  # it belongs to the loop that runs now
+        self._wanted += 1
         try:
             async with asyncio.timeout(self._timeout):
-                link = await wanted
+                return await self._take()
         except TimeoutError:
             raise ConnectError(
                 f"{self.name}: nobody connected within {self._timeout:g} s",
@@ -749,24 +691,20 @@ class Reverse(Custom):
                 reason="timeout",
             ) from None
         finally:
-            if link is None:
-                self._withdraw(wanted)
-        return link
+            self._wanted -= 1
 
-    def _withdraw(self, wanted: asyncio.Future[Link]) -> None:
-        """Wait no more; what came in that very moment is for the next client."""
-        if wanted in self._wanted:
-            self._wanted.remove(wanted)
-        if not wanted.done() or wanted.cancelled() or wanted.exception() is not None:
-            wanted.cancel()
-            return
-        link = wanted.result()
-        self._used.discard(link)
-        if not self._give(link):
-            self._waiting.appendleft(link)
-
-    def _closed_error(self) -> ConnectError:
-        return ConnectError(f"{self.name} was closed", target=self.name)
+    async def _take(self) -> Link:
+        while not self._is_closed:
+            if not self._waiting:
+                self._has_come.clear()
+                await self._has_come.wait()
+                continue
+            link = self._waiting.popleft()
+            if not link.has_ended:
+                self._used.add(link)
+                return link
+            await _refuse(link)
+        raise ConnectError(f"{self.name} was closed", target=self.name)
 
     async def aclose(self) -> None:
         """Take no more connections, and close those that wait for a client.
@@ -774,10 +712,7 @@ class Reverse(Custom):
         Those in use stay until their clients close them.
         """
         self._is_closed = True
-        while self._wanted:
-            wanted = self._wanted.popleft()
-            if not wanted.done():
-                wanted.set_exception(self._closed_error())
+        self._has_come.set()
         while self._waiting:
             await _refuse(self._waiting.popleft())
 

@@ -26,7 +26,10 @@ from math import inf
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import attrs
+
 from mcpwire.errors import InternalError, RPCError
+from mcpwire.transports.base import wait_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -158,27 +161,26 @@ def for_thread(
 
 
 class Waiting(Protocol):
-    """Items that wait for a callback, bounded."""
+    """A bounded queue of items for a callback."""
 
     @property
     def dropped(self) -> int:
-        """Items forgotten because the callback was too slow."""
+        """How many items were dropped because the callback was too slow."""
 
     def put(self, *item: Any) -> object:
-        """Let one more wait."""
+        """Add an item."""
 
     def pop(self) -> tuple[Any, ...]:
-        """Take the oldest out."""
+        """Remove and return the oldest item."""
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all items."""
 
-    def __bool__(self) -> bool:
-        """Tell whether any waits."""
+    def __bool__(self) -> bool: ...
 
 
 class Newest:
-    """A queue that forgets the oldest items when they are too many, or too long."""
+    """A queue that drops the oldest items when they are too many, or too long."""
 
     def __init__(self, limit: int, room: int) -> None:
         self._items: deque[tuple[Any, ...]] = deque()
@@ -187,7 +189,7 @@ class Newest:
         self.dropped = 0
 
     def put(self, *item: Any) -> None:
-        """Let one more wait."""
+        """Add an item."""
         self._items.append(item)
         self._left -= _length(item)
         while len(self._items) > self._limit or self._left < 0:
@@ -195,18 +197,17 @@ class Newest:
             self.dropped += 1
 
     def pop(self) -> tuple[Any, ...]:
-        """Take the oldest out."""
+        """Remove and return the oldest item."""
         item = self._items.popleft()
         self._left += _length(item)
         return item
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all items."""
         while self._items:
             self.pop()
 
     def __bool__(self) -> bool:
-        """Tell whether any waits."""
         return bool(self._items)
 
 
@@ -226,7 +227,7 @@ class Delivery:
 
     @property
     def dropped(self) -> int:
-        """Items forgotten because the callback was too slow."""
+        """How many items were dropped because the callback was too slow."""
         return self._waiting.dropped
 
     def put(self, *item: Any) -> None:
@@ -326,9 +327,8 @@ class ProgressSink:
         It has as long as the call had left, or `SETTLE_S` where that is no limit: the
         answer is here, and a callback that hangs must not withhold it.
         """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SETTLE_S if seconds is None else seconds):
-                await self._delivery.settle()
+        left = SETTLE_S if seconds is None else seconds
+        await wait_at_most(left, self._delivery.settle())
 
     def close(self) -> None:
         """Forget what still waits."""
@@ -346,26 +346,18 @@ def _number(value: Any) -> float | None:
 # Requests of the peer...
 
 
+@attrs.define(eq=False)
 class _Run:
-    """A handler that runs, or is to; `context` is the one that its request came in."""
+    """A handler that runs, or is to."""
 
-    __slots__ = ("about", "context", "handler", "id", "reply", "size", "task")
-
-    def __init__(
-        self,
-        id: RequestId,
-        handler: Callable[[], Any],
-        reply: ReplyFn,
-        size: int,
-        about: Any,
-    ) -> None:
-        self.id = id
-        self.handler = handler
-        self.reply = reply
-        self.size = size
-        self.about = about
-        self.task: asyncio.Task[None] | None = None
-        self.context: Context | None = None
+    id: RequestId
+    handler: Callable[[], Any]
+    reply: ReplyFn
+    size: int
+    about: Any
+    task: asyncio.Task[None] | None = None
+    context: Context | None = None
+    """The context that its request came in."""
 
 
 class InboundTasks:

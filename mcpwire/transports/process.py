@@ -24,10 +24,13 @@ import weakref
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import ConnectError
+from mcpwire.transports.base import wait_at_most
 from mcpwire.transports.duplex import READ_BYTES, forget_descriptor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
+
+    from mcpwire.transports.targets import Stdio
 
 __all__ = [
     "KILLED_S",
@@ -184,9 +187,7 @@ class ChildProcess:
 
     async def _wait_exit(self, timeout: float) -> bool:
         if not self.exited.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout):
-                    await self.exited.wait()
+            await wait_at_most(timeout, self.exited.wait())
         return self.exited.is_set()
 
     async def _wait_group(self, timeout: float) -> None:
@@ -229,28 +230,21 @@ def _wait(
             loop.call_soon_threadsafe(has_exited)
 
 
-def spawn(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str | None,
-    tail_limit: int,
-    *,
-    inherit_stderr: bool = False,
-    on_stderr: Callable[[bytes], None] | None = None,
-) -> ChildProcess:
+def spawn(target: Stdio, tail: StderrTail) -> ChildProcess:
     """Start a command, exactly these arguments, no shell, in a group of its own."""
+    env, inherits = dict(target.environment()), target.stderr == "inherit"
     fds: list[int] = []
     try:
         child_in, stdin = _pipe(fds)
         stdout, child_out = _pipe(fds)
-        stderr, child_err = (-1, -1) if inherit_stderr else _pipe(fds)
-        popen = subprocess.Popen(  # noqa: S603 - argv is the user's own command
-            list(argv),
+        stderr, child_err = (-1, -1) if inherits else _pipe(fds)
+        popen = subprocess.Popen(  # noqa: S603 - it is the user's own command
+            [target.command, *target.args],
             stdin=child_in,
             stdout=child_out,
-            stderr=None if inherit_stderr else child_err,
-            env=dict(env),
-            cwd=cwd,
+            stderr=None if inherits else child_err,
+            env=env,
+            cwd=target.cwd,
             process_group=0,
         )
     except BaseException as error:
@@ -258,13 +252,11 @@ def spawn(
             os.close(fd)
         if not isinstance(error, (OSError, ValueError)):
             raise
-        raise spawn_error(argv, cwd, error) from error
+        raise spawn_error(target, error) from error
     for fd in (child_in, child_out, child_err):
         if fd >= 0:
             os.close(fd)
-    return ChildProcess(
-        popen, (stdin, stdout, stderr), StderrTail(tail_limit, on_stderr)
-    )
+    return ChildProcess(popen, (stdin, stdout, stderr), tail)
 
 
 def _pipe(opened: list[int]) -> tuple[int, int]:
@@ -287,16 +279,18 @@ def describe_exit(code: int | None) -> str:
 
 
 class StderrTail:
-    """Keeps the end of a stream, within a number of bytes, in linear time.
+    """Keeps the end of a child's stderr, within a number of bytes, in linear time.
 
     Args:
         limit: How many bytes are kept.
-        hook: The user's function for all of them, if there is one.
+        stderr: `Stdio.stderr`, which may be the user's function for all of them.
     """
 
-    def __init__(self, limit: int, hook: Callable[[bytes], None] | None = None) -> None:
+    def __init__(
+        self, limit: int, stderr: str | Callable[[bytes], None] = "tail"
+    ) -> None:
         self._limit = limit
-        self._hook = hook
+        self._hook = None if isinstance(stderr, str) else stderr
         self._kept = bytearray()
         self._text: str | None = ""
 
@@ -322,20 +316,19 @@ class StderrTail:
         return self._text
 
 
-def spawn_error(
-    argv: Sequence[str], cwd: str | None, error: OSError | ValueError
-) -> ConnectError:
+def spawn_error(target: Stdio, error: OSError | ValueError) -> ConnectError:
     """Say why a command could not be started."""
+    command, cwd = target.command, target.cwd
     if isinstance(error, ValueError):
-        return ConnectError(f"cannot start {argv[0]!r}: {error}", target=argv[0])
+        return ConnectError(f"cannot start {command!r}: {error}", target=command)
     reason = error.strerror or str(error)
     if cwd is not None and not os.path.isdir(cwd):  # noqa: PTH112 - no Path needed
         reason = f"the working directory {cwd!r} does not exist"
     elif isinstance(error, FileNotFoundError):
         reason = "command not found"
-    reason += _meant(argv[0])
+    reason += _meant(command)
     return ConnectError(
-        f"cannot start {argv[0]!r}: {reason}", target=argv[0], errno=error.errno
+        f"cannot start {command!r}: {reason}", target=command, errno=error.errno
     )
 
 

@@ -12,12 +12,11 @@ without `add_reader`; on Windows it is untested.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import subprocess
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
-from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.transports.base import wait_at_most
 from mcpwire.transports.duplex import LAST_WORDS_S, Duplex, PipeDuplex
 from mcpwire.transports.process import (
     KILLED_S,
@@ -29,6 +28,7 @@ from mcpwire.transports.process import (
 )
 
 if TYPE_CHECKING:
+    from mcpwire.limits import Limits
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.targets import Stdio
 
@@ -40,34 +40,20 @@ STDOUT_FD: Final = 1
 class StdioChannel(PipeDuplex):
     """A connection to a child process."""
 
-    def __init__(
-        self, inbound: Inbound, child: ChildProcess, target: str, limits: Limits
-    ) -> None:
-        self._child = child
-        self._stopping: asyncio.Task[None] | None = None
+    def __init__(self, inbound: Inbound, target: Stdio, limits: Limits) -> None:
+        tail = StderrTail(limits.stderr_tail, target.stderr)
+        self._child = child = spawn(target, tail)
         self._is_given_up = False
         self._last_words: asyncio.TimerHandle | None = None
-        super().__init__(
-            inbound, child.stdout, child.stdin, limits=limits, target=target
-        )
-        child.stdin = child.stdout = -1  # the pipes are the channel's now
+        pipes = self._take_pipes(child)
+        super().__init__(inbound, *pipes, limits=limits, target=str(target))
         child.on_exit(self._child_exited)
 
-    @classmethod
-    def open(
-        cls, target: Stdio, inbound: Inbound, *, limits: Limits = DEFAULT_LIMITS
-    ) -> StdioChannel:
-        """Start the child and connect to it."""
-        stderr = target.stderr
-        child = spawn(
-            (target.command, *target.args),
-            target.environment(),
-            target.cwd,
-            limits.stderr_tail,
-            inherit_stderr=stderr == "inherit",
-            on_stderr=None if isinstance(stderr, str) else stderr,
-        )
-        return cls(inbound, child, str(target), limits)
+    def _take_pipes(self, child: ChildProcess) -> tuple[int, int]:
+        """Return the ends to read and to write, which the channel owns now."""
+        pipes = child.stdout, child.stdin
+        child.stdin = child.stdout = -1
+        return pipes
 
     @property
     def pid(self) -> int:
@@ -123,11 +109,11 @@ class StdioChannel(PipeDuplex):
         super()._lose(error, cause)
         if self._last_words is not None:
             self._last_words.cancel()
-        if self._stopping is None and not self._is_abandoned:
-            self._stopping = self._loop.create_task(
+        if self._closing is None and not self._is_abandoned:
+            self._closing = self._loop.create_task(
                 self._stop(), name=f"mcpwire-stop-{self._child.pid}"
             )
-            self._stopping.add_done_callback(self._stopped)
+            self._closing.add_done_callback(self._stopped)
 
     def give_up(self, error: TransportError) -> None:
         """Take the server for dead, and kill it: it would only delay the next one."""
@@ -151,17 +137,6 @@ class StdioChannel(PipeDuplex):
         self._stop_writing()
         self._stop_reading()
 
-    async def aclose(self) -> None:
-        """Close stdin, wait, TERM, wait, KILL; bounded by `Limits`' graces.
-
-        Cancelling it leaves that running; call it again to wait for its end.
-        """
-        self._closed_by_us = True
-        self._flush()
-        self._lose(super()._closed_error())
-        if self._stopping is not None:
-            await asyncio.shield(self._stopping)
-
     def forked(self) -> None:
         """Leave the child to the parent."""
         super().forked()
@@ -170,8 +145,8 @@ class StdioChannel(PipeDuplex):
     def abandon(self) -> None:
         """Kill the child's group now, from anywhere, without a loop to wait on."""
         self._child.on_exit(None)
-        if self._stopping is not None and not self._loop.is_closed():
-            self._stopping.cancel()
+        if self._closing is not None and not self._loop.is_closed():
+            self._closing.cancel()
         self._child.kill()
         super().abandon()
 
@@ -181,13 +156,10 @@ class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
 
     def __init__(self, inbound: Inbound, target: Stdio, limits: Limits) -> None:
         super().__init__(inbound, limits=limits, target=str(target))
-        self._early: list[bytes] = []
         self._process: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
         self._ended = asyncio.Event()
-        self._stopping: asyncio.Task[None] | None = None
-        hook = None if isinstance(target.stderr, str) else target.stderr
-        self._stderr = StderrTail(limits.stderr_tail, hook)
+        self._stderr = StderrTail(limits.stderr_tail, target.stderr)
         self._spawning: asyncio.Task[None] | None = None
         # An eager task runs, and may fail, before its name is bound.
         self._spawning = self._loop.create_task(self._spawn(target))
@@ -203,19 +175,18 @@ class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
         return self._stderr.text
 
     async def _spawn(self, target: Stdio) -> None:
-        argv = (target.command, *target.args)
-        inherit = target.stderr == "inherit"
         try:
             process, _ = await self._loop.subprocess_exec(
                 lambda: self,
-                *argv,
+                target.command,
+                *target.args,
                 env=target.environment(),
                 cwd=target.cwd,
-                stderr=None if inherit else subprocess.PIPE,
+                stderr=None if target.stderr == "inherit" else subprocess.PIPE,
             )
         except (ConnectError, OSError, ValueError) as error:
             if not isinstance(error, ConnectError):
-                failure = spawn_error(argv, target.cwd, error)
+                failure = spawn_error(target, error)
                 failure.__cause__ = error
                 error = failure
             self._ended.set()
@@ -228,18 +199,20 @@ class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
         stdin = process.get_pipe_transport(0)
         assert isinstance(stdin, asyncio.WriteTransport)
         self._stdin = stdin
-        for data in self._early:
-            stdin.write(data)
-        self._early.clear()
+        self._flush()
 
     def _write(self, data: bytes) -> None:
         if self._stdin is None:
-            self._early.append(data)
+            self._gathered.append(data)  # until it is there
         else:
             self._stdin.write(data)
 
+    def _flush(self) -> None:
+        if self._stdin is not None:
+            super()._flush()
+
     def _recount(self) -> None:
-        """Take over what asyncio's pipe has passed on by now."""
+        """Count what asyncio's pipe has passed on by now."""
         if self._stdin is not None:
             gathered = sum(map(len, self._gathered))
             kept = self._stdin.get_write_buffer_size()
@@ -255,13 +228,13 @@ class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
             self.receive(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """Take note that one of the child's pipes has ended."""
+        """End the connection with the child's output."""
         del exc
         if fd == STDOUT_FD:  # its exit code follows at once, if it is gone
             self._loop.call_later(LAST_WORDS_S, self._end, "the peer closed its output")
 
     def process_exited(self) -> None:
-        """Take note that the child is gone; what it wrote has come."""
+        """End the connection: what the child wrote has come."""
         self._ended.set()
         self._end("the server ended")
 
@@ -286,7 +259,7 @@ class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
             self._recount()
             super()._lose(error, cause)
             if not self._is_abandoned:
-                self._stopping = self._loop.create_task(self._stop())
+                self._closing = self._loop.create_task(self._stop())
 
     async def _stop(self) -> None:
         if self._spawning is not None:
@@ -306,18 +279,8 @@ class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
             process.close()
 
     async def _wait(self, seconds: float) -> bool:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._ended.wait()
+        await wait_at_most(seconds, self._ended.wait())
         return self._ended.is_set()
-
-    async def aclose(self) -> None:
-        """Close stdin, wait, terminate, wait, kill; bounded by `Limits`' graces."""
-        self._closed_by_us = True
-        self._flush()
-        self._lose(self._closed_error())
-        if self._stopping is not None:
-            await asyncio.shield(self._stopping)
 
     def abandon(self) -> None:
         """Kill the child now, from anywhere, without a loop to wait on."""

@@ -18,23 +18,14 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits, Recovery
     from mcpwire.transports.base import Channel, Inbound
     from mcpwire.transports.channel_adapter import ChannelAdapter
-    from mcpwire.transports.custom import LinkChannel
+    from mcpwire.transports.duplex import Duplex
     from mcpwire.transports.http.legacy_sse import LegacyChannel
     from mcpwire.transports.http.streamable import HttpChannel
     from mcpwire.transports.http.target import Http, Memory
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.transports.oauth.authorizer import Authorizer, DeadlinePauser
-    from mcpwire.transports.stdio import FallbackChannel, StdioChannel
 
-    OpenChannel = (
-        StdioChannel
-        | FallbackChannel
-        | MemoryChannel
-        | HttpChannel
-        | LegacyChannel
-        | LinkChannel
-        | ChannelAdapter
-    )
+    OpenChannel = Duplex | HttpChannel | ChannelAdapter
 
 __all__ = [
     "InMemory",
@@ -337,16 +328,16 @@ def opener(
     resolved: Any = resolve(target)
     if isinstance(resolved, Stdio):
         return _stdio_opener(resolved, limits)
-    if not hasattr(resolved, "open_in_memory"):
-        if hasattr(resolved, "open_channel"):
-            return _custom_opener(resolved, limits)
-        return _http_opener(resolved, limits, recovery)
-
-    def open_memory(inbound: Inbound) -> OpenChannel:
-        channel: MemoryChannel = resolved.open_in_memory(inbound, limits)
-        return channel
-
-    return Opener(f"{type(resolved).__name__} in memory", open_memory)
+    if hasattr(resolved, "open_in_memory"):
+        return Opener(
+            f"{type(resolved).__name__} in memory",
+            lambda inbound: cast(
+                "OpenChannel", resolved.open_in_memory(inbound, limits)
+            ),
+        )
+    if hasattr(resolved, "open_channel"):
+        return _custom_opener(resolved, limits)
+    return _http_opener(resolved, limits, recovery)
 
 
 def _stdio_opener(target: Stdio, limits: Limits) -> Opener:
@@ -357,9 +348,8 @@ def _stdio_opener(target: Stdio, limits: Limits) -> Opener:
         from mcpwire.transports.duplex import can_watch
         from mcpwire.transports.stdio import FallbackChannel, StdioChannel
 
-        if not can_watch(asyncio.get_running_loop()):
-            return FallbackChannel(inbound, target, limits)
-        return StdioChannel.open(target, inbound, limits=limits)
+        can = can_watch(asyncio.get_running_loop())
+        return (StdioChannel if can else FallbackChannel)(inbound, target, limits)
 
     return Opener(str(target), open_stdio)
 

@@ -33,7 +33,6 @@ __all__ = [
     "CLIENT_CAPABILITIES",
     "CLIENT_INFO",
     "LOG_LEVEL",
-    "PROGRESS_TOKEN",
     "PROTOCOL_VERSION",
     "RELATED_TASK",
     "SERVER_INFO",
@@ -200,7 +199,6 @@ LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
-PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a key, no secret
 TRACE_KEYS: Final = ("traceparent", "tracestate", "baggage")
 """The keys of trace context; they carry no prefix."""
 
@@ -329,7 +327,7 @@ def _shown(value: Any, depth: int) -> str:
         case str() if len(value) > _LONGEST_STRING:
             return f"{value[:_LONGEST_STRING]!r}… ({len(value)} characters)"
         case WireType():
-            names = [f.name for f in attrs.fields(type(value)) if _is_told(f, value)]
+            names = [f.name for f in attrs.fields(type(value)) if _is_set(f, value)]
             parts = (f"{n}={_shown(getattr(value, n), depth + 1)}" for n in names)
             return _enclosed(f"{type(value).__name__}(", parts, len(names), ")", depth)
         case dict():
@@ -344,7 +342,7 @@ def _shown(value: Any, depth: int) -> str:
     return repr(value)
 
 
-def _is_told(field: attrs.Attribute[Any], value: WireType) -> bool:
+def _is_set(field: attrs.Attribute[Any], value: WireType) -> bool:
     inside = getattr(value, field.name)
     make = getattr(field.default, "factory", None)
     default = make() if make else field.default

@@ -204,7 +204,6 @@ class FieldSpec(NamedTuple):
 class TypeSpec(NamedTuple):
     """A wire type as the codec sees it."""
 
-    cls: type[WireType]
     constants: Mapping[str, str]
     fields: tuple[FieldSpec, ...]
     keeps_raw: bool
@@ -684,7 +683,6 @@ def read_class(cls: type[WireType]) -> TypeSpec:
     raw = attributes.pop("raw", None)
     attributes.pop("extra", None)
     return TypeSpec(
-        cls,
         _constants(cls),
         tuple(_field(cls, attribute) for attribute in attributes.values()),
         keeps_raw=raw is not None,

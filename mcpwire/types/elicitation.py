@@ -5,7 +5,7 @@ Elicitation asks the client's user, in a form or at a URL.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import attrs
 
@@ -150,28 +150,26 @@ class UnknownSchema(WireType):
 
 def _pick_schema(members: JsonObject) -> type[PrimitiveSchemaDefinition]:
     """Choose the class of a form's field; several share their `type`."""
-    kind, items = members.get("type"), members.get("items")
-    if kind == "string":
-        return next((cls for key, cls in _BY_KEY if key in members), StringSchema)
-    if kind == "array" and isinstance(items, dict):
-        return next((cls for key, cls in _BY_ITEMS if key in items), UnknownSchema)
-    return _BY_TYPE.get(kind, UnknownSchema) if isinstance(kind, str) else UnknownSchema
+    found: type[PrimitiveSchemaDefinition] = UnknownSchema
+    match members:
+        case {"type": "string", "oneOf": _}:
+            found = TitledSingleSelectEnumSchema
+        case {"type": "string", "enumNames": _}:
+            found = LegacyTitledEnumSchema
+        case {"type": "string", "enum": _}:
+            found = UntitledSingleSelectEnumSchema
+        case {"type": "string"}:
+            found = StringSchema
+        case {"type": "number" | "integer"}:
+            found = NumberSchema
+        case {"type": "boolean"}:
+            found = BooleanSchema
+        case {"type": "array", "items": {"anyOf": _}}:
+            found = TitledMultiSelectEnumSchema
+        case {"type": "array", "items": {"enum": _}}:
+            found = UntitledMultiSelectEnumSchema
+    return found
 
-
-_BY_TYPE: Final[dict[str, type[PrimitiveSchemaDefinition]]] = {
-    "number": NumberSchema,
-    "integer": NumberSchema,
-    "boolean": BooleanSchema,
-}
-_BY_KEY: Final[tuple[tuple[str, type[PrimitiveSchemaDefinition]], ...]] = (
-    ("oneOf", TitledSingleSelectEnumSchema),
-    ("enumNames", LegacyTitledEnumSchema),
-    ("enum", UntitledSingleSelectEnumSchema),
-)
-_BY_ITEMS: Final[tuple[tuple[str, type[PrimitiveSchemaDefinition]], ...]] = (
-    ("anyOf", TitledMultiSelectEnumSchema),
-    ("enum", UntitledMultiSelectEnumSchema),
-)
 
 PrimitiveSchemaDefinition: TypeAlias = Annotated[
     StringSchema

@@ -23,11 +23,11 @@ __all__ = [
     "SESSION_ID",
     "decode_value",
     "encode_value",
+    "header_matches",
     "is_field_value",
     "is_session_id",
     "is_token",
     "media_type",
-    "mirrors",
     "parse_retry_after",
 ]
 
@@ -101,7 +101,7 @@ def decode_value(value: str, *, header: str = "header") -> str:
         ) from error
 
 
-def mirrors(value: str | None, body: Json, *, header: str = "header") -> bool:
+def header_matches(value: str | None, body: Json, *, header: str = "header") -> bool:
     """Tell whether a received header (``None``: absent) equals the body's value.
 
     A body without the value must have no header: it may have misrouted the request.

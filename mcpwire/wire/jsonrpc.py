@@ -31,7 +31,7 @@ __all__ = [
     "RequestId",
     "Success",
     "failure",
-    "id_twin",
+    "intended_id",
     "is_request_id",
     "notification",
     "parse_message",
@@ -214,17 +214,14 @@ def failure(id: RequestId | None, error: RPCError) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "error": body}
 
 
-_ID_DIGITS_MAX: Final = 20  # as many as an integer of 64 bit has
-_CANONICAL_INT: Final = re.compile(rf"0|-?[1-9][0-9]{{0,{_ID_DIGITS_MAX - 1}}}")
+_CANONICAL_INT: Final = re.compile(r"0|-?[1-9][0-9]{0,19}")  # up to 64 bit
 
 
-def id_twin(id: RequestId) -> RequestId | None:
-    """Return the id that a peer with loose types may send instead: ``7``, ``"7"``."""
-    if type(id) is int:
-        return str(id) if abs(id) < 10**_ID_DIGITS_MAX else None
+def intended_id(id: object) -> int | None:
+    """Return the integer that a peer with loose types wrote as ``"7"`` or ``7.0``."""
     if type(id) is str and _CANONICAL_INT.fullmatch(id):
         return int(id)
-    return None
+    return int(id) if type(id) is float and id.is_integer() else None
 
 
 # Messages in a stream of bytes...

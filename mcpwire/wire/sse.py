@@ -83,15 +83,14 @@ class SSEDecoder:
     def feed(self, data: bytes) -> list[SSEEvent]:
         """Take the next bytes and return the events that they complete."""
         events: list[SSEEvent] = []
-        if self.overflow:
-            return events
         if self._after_return or _CARRIAGE_RETURN in data:
             data = self._unify_newlines(data)
         for line in self._lines.feed(data):
-            if not line:
+            if line:
+                self._take_line(line)
+            else:
                 self._end_event(events)
-            elif not self._take_line(line):
-                self._stop()
+            if self.overflow:
                 return events
         if self._lines.overflow:
             self._stop()
@@ -107,36 +106,40 @@ class SSEDecoder:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return data
 
-    def _take_line(self, line: bytes | bytearray) -> bool:
-        """Take one line of an event; tell whether it kept to the limit."""
+    def _take_line(self, line: bytes | bytearray) -> None:
         if line.startswith(b"data: "):
-            return self._take_data(_without_prefix(line))
+            if type(line) is bytes:
+                self._take_data(line[_DATA_PREFIX_LENGTH:])
+            else:  # copied once: it may be most of the memory there is
+                self._take_data(bytes(memoryview(line)[_DATA_PREFIX_LENGTH:]))
+            return
         # A comment is a field without a name, and unknown fields are ignored.
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
-            return self._take_data(value)
-        if name == b"event":
+            self._take_data(value)
+        elif name == b"event":
             self._event = value.decode("utf-8", "replace")
         elif name == b"id":
             if b"\0" not in value:
                 self._id = value.decode("utf-8", "replace")
         elif name == b"retry" and value.isdigit():  # of bytes: ASCII digits only
-            self.retry = self._event_retry = _parse_retry(value)
-        return True
+            digits = value.lstrip(b"0") or b"0"
+            is_long = len(digits) > len(str(_RETRY_MAX_MS))
+            milliseconds = _RETRY_MAX_MS if is_long else int(digits)
+            self.retry = self._event_retry = min(milliseconds, _RETRY_MAX_MS)
 
-    def _take_data(self, value: bytes | bytearray) -> bool:
+    def _take_data(self, value: bytes | bytearray) -> None:
         if self._data is None:
             self._data = value
-        elif len(self._data) + 1 + len(value) <= self._limit:
+        else:
             # A list of lines would cost eight bytes for each empty line.
             if isinstance(self._data, bytes):
                 self._data = bytearray(self._data)
             self._data += b"\n"
             self._data += value
-        else:
-            return False
-        return len(value) <= self._limit
+        if len(self._data) > self._limit:
+            self._stop()
 
     def _end_event(self, events: list[SSEEvent]) -> None:
         self.last_event_id = self._id
@@ -157,20 +160,6 @@ class SSEDecoder:
         self.overflow = True
         self._data = None
         self._lines.close()
-
-
-def _without_prefix(line: bytes | bytearray) -> bytes:
-    """Return the data of a line, copied once: it may be most of the memory there is."""
-    if type(line) is bytes:
-        return line[_DATA_PREFIX_LENGTH:]
-    return bytes(memoryview(line)[_DATA_PREFIX_LENGTH:])
-
-
-def _parse_retry(digits: bytes | bytearray) -> int:
-    significant = digits.lstrip(b"0")
-    if len(significant) > len(str(_RETRY_MAX_MS)):
-        return _RETRY_MAX_MS
-    return min(int(significant or b"0"), _RETRY_MAX_MS)
 
 
 def encode_event(

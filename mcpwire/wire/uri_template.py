@@ -90,28 +90,17 @@ class Variable:
     """One variable within an expression."""
 
     name: str
-
-    prefix: int | None = None
-    """How many characters of its value are taken; ``None``: all."""
-
-    explode: bool = False
-    """Whether each member of a list or mapping stands by itself."""
+    prefix: int | None = None  # how many characters of its value are taken
+    explode: bool = False  # each member of a list or mapping stands by itself
 
 
 @attrs.frozen
 class Expression:
-    """An expression between braces."""
+    """An expression between braces; `operator` is one of ``+#./;?&`` or empty."""
 
     operator: str
-    """``+``, ``#``, ``.``, ``/``, ``;``, ``?``, ``&``, or nothing."""
-
     variables: tuple[Variable, ...]
-
-    position: int = attrs.field(eq=False)
-    """Where its brace opens."""
-
-
-_OPERATORS: Final = frozenset("+#./;?&")
+    position: int = attrs.field(eq=False)  # where its brace opens
 
 
 class UriTemplate:
@@ -127,14 +116,13 @@ class UriTemplate:
         named = (v.name for e in self.expressions for v in e.variables)
         self.names: tuple[str, ...] = tuple(dict.fromkeys(named))
 
-    def __repr__(self) -> str:
-        """Return one readable line."""
-        return f"UriTemplate({self.text!r})"
-
     @property
     def expressions(self) -> list[Expression]:
         """Its expressions in their order."""
         return [part for part in self.parts if isinstance(part, Expression)]
+
+    def __repr__(self) -> str:
+        return f"UriTemplate({self.text!r})"
 
 
 def _parse(text: str) -> Iterator[str | Expression]:
@@ -153,19 +141,15 @@ def _parse(text: str) -> Iterator[str | Expression]:
         closed = text.find("}", opened)
         if closed < 0:
             raise TemplateError("the brace is never closed", text, opened)
-        yield _expression(text, opened, closed)
+        at = opened + 1
+        operator = text[at] if text[at] in "+#./;?&" else ""
+        at += len(operator)
+        variables = []
+        for each in text[at:closed].split(","):
+            variables.append(_variable(text, at, each))
+            at += len(each) + 1
+        yield Expression(operator, tuple(variables), opened)
         at = closed + 1
-
-
-def _expression(text: str, opened: int, closed: int) -> Expression:
-    at = opened + 1
-    operator = text[at] if text[at] in _OPERATORS else ""
-    at += len(operator)
-    variables = []
-    for each in text[at:closed].split(","):
-        variables.append(_variable(text, at, each))
-        at += len(each) + 1
-    return Expression(operator, tuple(variables), opened)
 
 
 def _variable(text: str, at: int, spelled: str) -> Variable:
@@ -173,10 +157,8 @@ def _variable(text: str, at: int, spelled: str) -> Variable:
     if found is None:
         raise TemplateError("a variable needs a name", text, at)
     name, modifier = found[0], spelled[found.end() :]
-    if not modifier:
-        return Variable(name)
-    if modifier == "*":
-        return Variable(name, explode=True)
+    if modifier in {"", "*"}:
+        return Variable(name, explode=modifier == "*")
     if modifier[0] == ":" and _PREFIX.fullmatch(modifier, 1):
         return Variable(name, prefix=int(modifier[1:]))
     problem = f"{modifier[:20]!r} may not follow a variable's name"
@@ -192,6 +174,7 @@ def encode_literal(text: str) -> str:
 
 # Matching...
 
+_BEHIND_QUERY: Final = "nothing may follow a query"
 _BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -200,12 +183,8 @@ class _PathVariable:
     """A variable before the query."""
 
     name: str
-
-    stop: re.Pattern[str] | None
-    """Matches the characters that end its value."""
-
-    is_wide: bool
-    """Whether it may hold slashes."""
+    stop: re.Pattern[str] | None  # matches the characters that end its value
+    is_wide: bool  # it may hold slashes
 
 
 _SEGMENT: Final = re.compile(r"[/?#]")
@@ -235,11 +214,17 @@ class UriMatcher:
             if isinstance(part, str):
                 self._add_literal(part)
                 continue
+            problem: str | None = None
             for variable in part.variables:
                 if variable.name in seen:
-                    raise self._refused(f"{variable.name!r} comes twice", part)
+                    problem = f"{variable.name!r} comes twice"
                 seen.add(variable.name)
-            self._add(part)
+            if problem is None and part.operator in {"?", "&"}:
+                problem = self._add_parameters(part)
+            elif problem is None:
+                problem = self._add_variable(part)
+            if problem is not None:
+                raise TemplateError(problem, template.text, part.position)
         unknown = self._unchecked - seen
         if unknown:
             raise TemplateError(
@@ -248,64 +233,57 @@ class UriMatcher:
         wide = [at for at, each in enumerate(self._variables) if each.is_wide]
         self._pivot = wide[0] if wide else len(self._variables) - 1
 
-    def _refused(self, problem: str, part: Expression) -> TemplateError:
-        return TemplateError(problem, self.template.text, part.position)
-
     def _add_literal(self, literal: str) -> None:
         if self._parameters is not None:
-            at = self.template.text.rfind(literal)
-            raise TemplateError("nothing may follow a query", self.template.text, at)
+            text = self.template.text
+            raise TemplateError(_BEHIND_QUERY, text, text.rfind(literal))
         self._literals[-1] += encode_literal(literal)
 
-    def _add(self, part: Expression) -> None:
-        if part.operator in {"?", "&"}:
-            self._add_parameters(part)
-            return
-        if self._parameters is not None:
-            raise self._refused("nothing may follow a query", part)
-        if part.operator not in _LEADING:
-            raise self._refused("parameters of a path cannot be matched", part)
-        if len(part.variables) > 1:
-            raise self._refused("write each of these variables by itself", part)
-        (variable,) = part.variables
-        if variable.prefix is not None:
-            raise self._refused("a prefix cannot be matched", part)
-        self._add_variable(part, variable)
-
-    def _add_variable(self, part: Expression, variable: Variable) -> None:
-        self._literals[-1] += _LEADING[part.operator]
-        if self._variables and not self._literals[-1]:
-            raise self._refused("a sign must stand between two variables", part)
+    def _add_variable(self, part: Expression) -> str | None:
+        """Add the variable of a path, or say why it cannot be matched."""
+        variable = part.variables[0]
         is_open = part.operator in {"+", "#"}
         is_wide = is_open or variable.explode
-        if is_wide and any(each.is_wide for each in self._variables):
-            raise self._refused("only one variable may take slashes", part)
-        stop = None if is_open else _SEGMENTS if is_wide else _SEGMENT
-        self._variables.append(_PathVariable(variable.name, stop, is_wide))
-        self._literals.append("")
+        literal = self._literals[-1] + _LEADING.get(part.operator, "")
+        problem = None
+        if self._parameters is not None:
+            problem = _BEHIND_QUERY
+        elif part.operator not in _LEADING:
+            problem = "parameters of a path cannot be matched"
+        elif len(part.variables) > 1:
+            problem = "write each of these variables by itself"
+        elif variable.prefix is not None:
+            problem = "a prefix cannot be matched"
+        elif self._variables and not literal:
+            problem = "a sign must stand between two variables"
+        elif is_wide and any(each.is_wide for each in self._variables):
+            problem = "only one variable may take slashes"
+        else:
+            stop = None if is_open else _SEGMENTS if is_wide else _SEGMENT
+            self._variables.append(_PathVariable(variable.name, stop, is_wide))
+            self._literals[-1:] = [literal, ""]
+        return problem
 
-    def _add_parameters(self, part: Expression) -> None:
+    def _add_parameters(self, part: Expression) -> str | None:
+        """Add the parameters of a query, or say why they cannot be matched."""
         if any(variable.explode or variable.prefix for variable in part.variables):
-            raise self._refused("a parameter of a query is matched as a whole", part)
+            return "a parameter of a query is matched as a whole"
+        has_begun = self._parameters is not None or any(
+            "?" in x for x in self._literals
+        )
+        if part.operator == "?" and has_begun:
+            return "the query has begun: write {&…}"
+        if self._parameters is None and part.operator == "&":
+            # The template spells out the beginning of the query.
+            path, mark, query = self._literals[-1].partition("?")
+            if not mark:
+                return "a query that is plain text must stand before it"
+            self._literals[-1] = path
+            pairs = [pair.partition("=") for pair in query.split("&") if pair]
+            self._fixed = [(name, value) for name, _, value in pairs]
         names = {variable.name for variable in part.variables}
-        if self._parameters is None:
-            self._parameters = frozenset()
-            if part.operator == "&":
-                self._begin_query(part)
-            elif any("?" in literal for literal in self._literals):
-                raise self._refused("the query has begun: write {&…}", part)
-        elif part.operator == "?":
-            raise self._refused("the query has begun: write {&…}", part)
-        self._parameters |= names
-
-    def _begin_query(self, part: Expression) -> None:
-        """Read the part of the query that the template spells out."""
-        path, mark, query = self._literals[-1].partition("?")
-        if not mark:
-            raise self._refused("a query that is plain text must stand before it", part)
-        self._literals[-1] = path
-        pairs = [pair.partition("=") for pair in query.split("&") if pair]
-        self._fixed = [(name, value) for name, _, value in pairs]
+        self._parameters = (self._parameters or frozenset()) | names
+        return None
 
     def match(self, uri: str) -> dict[str, str] | None:
         """Return the values by name, or ``None`` where the URI does not match."""

@@ -44,7 +44,9 @@ AddressClass: TypeAlias = Literal[
     "name",
     "invalid",
 ]
-"""The kind of a host; ``name`` is for DNS, ``invalid`` is no host."""
+"""The kind of a host; ``name`` is for DNS, ``invalid`` is not a host."""
+
+_Entry = TypeVar("_Entry")
 
 _DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 _HIDDEN: Final = "***"
@@ -78,34 +80,20 @@ _OCTAL: Final = re.compile(r"[0-7]+")
 class Url:
     """An http or https URL in parts; shows no secrets as text."""
 
-    scheme: str
-    """``http`` or ``https``."""
-
-    userinfo: str | None
-    """The part before the ``@``, undecoded."""
-
-    host: str
-    """In lower case and in its one spelling; IPv6 without brackets."""
-
-    port: int
-    """The port to connect to, also where the URL names none."""
-
-    path: str
-    """As given; at least ``/``."""
-
+    scheme: str  # http or https
+    userinfo: str | None  # the part before the @, undecoded
+    host: str  # in lower case and in its one spelling; IPv6 without brackets
+    port: int  # the port to connect to, also where the URL names none
+    path: str  # as given; at least "/"
     query: str | None
-    """Without its question mark."""
-
     fragment: str | None
-    """Without its number sign."""
 
     @property
     def authority(self) -> str:
         """Host and port as a Host header has them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return (
-            host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
-        )
+        is_default = self.port == _DEFAULT_PORTS[self.scheme]
+        return host if is_default else f"{host}:{self.port}"
 
     @property
     def origin(self) -> str:
@@ -126,11 +114,10 @@ class Url:
 
     @property
     def is_secure(self) -> bool:
-        """Whether nobody between can read along: https, or this machine itself."""
+        """Whether it is encrypted or stays on this machine."""
         return self.scheme == "https" or is_loopback(self.host)
 
     def __str__(self) -> str:
-        """Return the URL without its secrets."""
         return mask_url(self.unmasked)
 
     def __repr__(self) -> str:
@@ -141,7 +128,7 @@ def parse_url(text: str, *, allow_userinfo: bool = False) -> Url:
     """Return the parts of an absolute http or https URL.
 
     Raises:
-        ValueError: It is none, or one that not everybody reads alike; says why without
+        ValueError: It is not a URL, or programs read it differently; says why without
             showing its secrets.
     """
     foreign = _FOREIGN.search(text)
@@ -238,7 +225,7 @@ def mask_url(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether the host is this machine, in whatever spelling."""
+    """Tell whether the host is this machine, in any spelling."""
     return address_class(host) == "loopback"
 
 
@@ -253,7 +240,7 @@ def network_of(address: str) -> str:
 
 
 def address_class(host: str) -> AddressClass:
-    """Return what kind of host this is, whatever its spelling.
+    """Return what kind of host this is, in any spelling.
 
     Reads what connecting would read: decimal, octal, hexadecimal and shortened IPv4,
     brackets, zones, a trailing dot, IPv4 inside IPv6. Never raises.
@@ -315,24 +302,23 @@ def _parse_ipv6(text: str) -> IPv6Address | None:
 
 
 def _classify_ipv4(address: int) -> AddressClass:
-    for network, mask, kind in _IPV4:
-        if address & mask == network:
-            return kind
-    return "public"
+    return _look_up(_IPV4, address) or "public"
 
 
 def _classify_ipv6(address: int) -> AddressClass:
-    for network, mask, kind in _IPV6:
-        if address & mask == network:
-            return kind
-    for network, mask, shift in _IPV4_IN_IPV6:
-        if address & mask == network:
-            return _classify_ipv4(address >> shift & 0xFFFF_FFFF)
+    kind = _look_up(_IPV6, address)
+    if kind is not None:
+        return kind
+    shift = _look_up(_IPV4_IN_IPV6, address)
+    if shift is not None:
+        return _classify_ipv4(address >> shift & 0xFFFF_FFFF)
     # IANA has given out nothing else for use between networks.
     return "public" if address >> 125 == 0b001 else "reserved"
 
 
-_Entry = TypeVar("_Entry")
+def _look_up(table: list[tuple[int, int, _Entry]], address: int) -> _Entry | None:
+    found = (entry for network, mask, entry in table if address & mask == network)
+    return next(found, None)
 
 
 def _compile(table: dict[str, _Entry]) -> list[tuple[int, int, _Entry]]:

@@ -92,6 +92,15 @@ def test_a_login_can_be_finished_by_somebody_else():
     assert world.run(obtain(ALONE, wanted())).how == "stored"
 
 
+def test_a_user_who_comes_back_to_another_place_is_not_waited_for():
+    grant = OAuth(redirect_uri="https://app.example/callback")
+    world = World()
+    error = begin(world, grant)
+    assert not world.of(Ask)
+    record = world.run(finish(grant, wanted(), back(error)))
+    assert world.record == record
+
+
 def test_tokens_of_before_are_replaced_when_it_is_finished_and_not_before():
     world = World(LIVE)
     error = begin(world, denial=wants_more("b"), used="access-1")

@@ -71,8 +71,3 @@ def test_what_is_known_is_not_changed_in_place(value):
     name = attrs.fields(type(value))[0].name
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         setattr(value, name, "other")
-
-
-@pytest.mark.parametrize("value", ALL, ids=kind_of)
-def test_it_is_equal_to_what_has_the_same_members(value):
-    assert attrs.evolve(value) == value

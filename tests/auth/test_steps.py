@@ -56,8 +56,3 @@ def test_every_step_is_exported():
 )
 def test_what_is_sent_beside_the_url_makes_a_post(sent, is_post):
     assert steps.Fetch("it", "https://a.example", **sent).is_post is is_post
-
-
-def test_steps_with_the_same_members_are_the_same_step():
-    assert steps.Lease(30.0) == steps.Lease(30.0) != steps.Lease(1.0)
-    assert steps.Load() == steps.Load()

@@ -13,7 +13,6 @@ from joserfc.jwk import ECKey
 
 from mcpwire.auth.errors import (
     AuthTemporarilyUnavailable,
-    DiscoveryError,
     RegistrationError,
     TokenError,
     UrlRefused,
@@ -242,11 +241,6 @@ def test_a_description_that_repeats_what_was_sent_is_masked():
         request(SECRET, form=form, answers=[refusal])
     assert refused.value.description == "*** of me with *** is used up"
     assert "refresh-1234" not in str(refused.value)
-
-
-def test_a_server_without_a_token_endpoint_gives_none():
-    with pytest.raises(DiscoveryError, match="names no token endpoint"):
-        request(known=metadata(token_endpoint=None), answers=[])
 
 
 @pytest.mark.parametrize(

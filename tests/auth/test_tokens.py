@@ -2,12 +2,13 @@
 
 import json
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
-from mcpwire.auth.records import Tokens
+from mcpwire.auth.records import Identity, Record, ServerMetadata, Tokens
 from mcpwire.auth.steps import Answer
 from mcpwire.auth.tokens import ID_JAG, read_exchange, read_tokens
 
@@ -28,10 +29,13 @@ def answer(document, status=200, **fields):
     return Answer(status, fields, body)
 
 
-def read(changes=(), **options):
+RECORD = Record("https://h/mcp", ServerMetadata("https://as"), Identity("me"))
+
+
+def read(changes=(), **members):
     document = {**WHOLE, **dict(changes)}
     document = {name: value for name, value in document.items() if value is not ...}
-    return read_tokens(answer(document), now=NOW, **options)
+    return read_tokens(answer(document), attrs.evolve(RECORD, **members), now=NOW)
 
 
 def test_a_whole_answer_is_read_member_by_member():
@@ -40,7 +44,7 @@ def test_a_whole_answer_is_read_member_by_member():
 
 @pytest.mark.parametrize("status", [200, 201, 203])
 def test_any_success_will_do(status):
-    assert read_tokens(answer(WHOLE, status), now=NOW).access_token == "tok-1"
+    assert read_tokens(answer(WHOLE, status), RECORD, now=NOW).access_token == "tok-1"
 
 
 # --- what is forgiven ------------------------------------------------------------
@@ -95,10 +99,9 @@ def test_scopes_that_are_not_said_are_what_was_asked_for_or_there_before(
 ):
     change = {"scope": value}
     assert read(change).scopes == granted
-    assert read(change, asked=["x"]).scopes == (granted or ("x",))
-    assert read(change, previous=PREVIOUS).scopes == (granted or ("a", "z"))
-    both = read(change, asked=["x"], previous=PREVIOUS)
-    assert both.scopes == (granted or ("x",))
+    assert read(change, asked_scopes=("x",)).scopes == (granted or ("x",))
+    both = read(change, asked_scopes=("x",), tokens=PREVIOUS)
+    assert both.scopes == (granted or ("a", "z"))
 
 
 @pytest.mark.fault("F38")
@@ -107,13 +110,13 @@ def test_scopes_that_are_not_said_are_what_was_asked_for_or_there_before(
 @pytest.mark.parametrize("value", [..., None, "", " ", 7, ["ref-1"]], ids=repr)
 def test_a_refresh_token_that_is_left_out_stays(value):
     change = {"refresh_token": value}
-    assert read(change, previous=PREVIOUS).refresh_token == "ref-0"
+    assert read(change, tokens=PREVIOUS).refresh_token == "ref-0"
     assert read(change).refresh_token is None
 
 
 @pytest.mark.case("G03")
 def test_a_new_refresh_token_takes_the_place_of_the_last():
-    assert read(previous=PREVIOUS).refresh_token == "ref-1"
+    assert read(tokens=PREVIOUS).refresh_token == "ref-1"
 
 
 # --- types -----------------------------------------------------------------------
@@ -123,7 +126,7 @@ def test_a_new_refresh_token_takes_the_place_of_the_last():
 def test_the_type_of_a_token_has_no_case(kind):
     assert read({"token_type": kind}).token_type == "Bearer"
     bound = kind.lower().replace("bearer", "dPoP")
-    assert read({"token_type": bound}, is_bound=True).token_type == "DPoP"
+    assert read({"token_type": bound}, dpop_key={}).token_type == "DPoP"
 
 
 TYPES = {
@@ -149,7 +152,7 @@ def test_a_token_of_a_type_that_is_not_understood_is_not_used(kind, text):
 @pytest.mark.parametrize(("kind", "is_bound"), [("Bearer", True), ("DPoP", False)])
 def test_a_token_is_bound_exactly_where_that_was_asked_for(kind, is_bound):
     with pytest.raises(TokenError, match="a proof of possession"):
-        read({"token_type": kind}, is_bound=is_bound)
+        read({"token_type": kind}, dpop_key={} if is_bound else None)
 
 
 # --- what is no token ------------------------------------------------------------
@@ -258,7 +261,7 @@ ERRORS = {
 @pytest.mark.parametrize(("given", "attributes", "text"), ERRORS.values(), ids=ERRORS)
 def test_a_refusal_is_typed_and_shows_no_token(given, attributes, text):
     with pytest.raises(TokenError) as refused:
-        read_tokens(given, now=NOW, previous=PREVIOUS)
+        read_tokens(given, RECORD, now=NOW)
     error = refused.value
     assert (error.error, error.description, error.status) == attributes
     assert str(error) == f"the token endpoint {text.format(len(given.body))}"
@@ -279,7 +282,7 @@ LATER = {
 @pytest.mark.parametrize("given", LATER.values(), ids=LATER)
 def test_a_server_that_cannot_answer_now_has_refused_nothing(given):
     with pytest.raises(AuthTemporarilyUnavailable) as unavailable:
-        read_tokens(given, now=NOW)
+        read_tokens(given, RECORD, now=NOW)
     assert unavailable.value.status == given.status
 
 
@@ -293,7 +296,7 @@ _JSON = _LEAVES | st.lists(_LEAVES) | st.dictionaries(st.text(), _LEAVES)
 def test_any_answer_is_tokens_or_a_typed_error(document):
     body = json.dumps(document).encode()
     try:
-        tokens = read_tokens(Answer(200, {}, body), now=NOW)
+        tokens = read_tokens(Answer(200, {}, body), RECORD, now=NOW)
     except (TokenError, AuthTemporarilyUnavailable):
         return
     assert tokens.access_token.isprintable()

@@ -21,7 +21,7 @@ ALLOWED = {
     "gateway/relay.py: _causing": "a context variable is the task's own",
     "gateway/upstreams.py: NOTHING": "stays empty: who gets it only reads",
     "server/context.py: _current": "a context variable is the task's own",
-    "server/auth/principal.py: client_address": "a context variable is the task's own",
+    "server/auth/resource_server.py: client_address": "a context variable",
     "sync/_facade.py: _known": "one facade of an asyncio object, held weakly",
     "sync/_runner.py: _in_background": "threads to end at the exit, held weakly",
     "sync/_runner.py: _of_parent": "loops of a parent process, which must not close",

@@ -335,7 +335,8 @@ async def test_a_deadline_holds_while_the_connection_is_opened_again(monkeypatch
         await lost(client)
         with pytest.raises(mcpwire.RequestTimeout, match="opened again"):
             await client.call_tool("x", timeout=0.05)
-        assert client._connection._reconnector._task is None
+        names = {task.get_name() for task in asyncio.all_tasks()}
+        assert "mcpwire-reconnect" not in names
 
 
 async def test_closing_ends_the_opening_again_and_who_waits_for_it(monkeypatch):
@@ -350,6 +351,36 @@ async def test_closing_ends_the_opening_again_and_who_waits_for_it(monkeypatch):
         await client.aclose()
         with pytest.raises(mcpwire.ConnectionClosed):
             await call
+
+
+@pytest.mark.fault("F41")
+@pytest.mark.parametrize("turns", range(12))
+async def test_closing_in_any_turn_of_opening_again_leaves_no_connection(
+    turns, monkeypatch
+):
+    """The opening may succeed, and be lost again, in the turn in which it is ended."""
+    monkeypatch.setattr(retry.Restarts, "delay", lambda *_: 1000.0)
+    server = Mortal()
+    client = mcpwire.Client(server)
+    async with asyncio.timeout(BOUND_S):
+        await client.connect()
+        server.die()
+        await lost(client)
+        connecting = asyncio.create_task(client.connect())
+        for _ in range(turns):
+            await asyncio.sleep(0)  # a turn of the loop
+        closing = asyncio.create_task(client.aclose())
+        calls = []
+        for turn in range(4):
+            calls.append(asyncio.create_task(client.call_tool("x")))
+            await asyncio.sleep(0)  # a turn of the loop
+            if turn and (near := server.channel._other) is not None:
+                near._hang_up()
+        await closing
+        names = {task.get_name() for task in asyncio.all_tasks()}
+        assert "mcpwire-reconnect" not in names
+        await asyncio.gather(connecting, *calls, return_exceptions=True)
+    assert not client.is_connected
 
 
 @pytest.mark.system("L-V14")

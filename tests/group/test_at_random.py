@@ -85,15 +85,15 @@ class Treader:
 async def test_answers_are_the_callers_own_and_nothing_is_left(seed, start):
     chance = Random(seed)
     servers = {name: Echo(name, chance) for name in NAMES}
-    async with asyncio.timeout(BOUND_S):
-        group = Group(
-            servers,
-            start=start,
-            idle=0.002 if seed % 2 else None,
-            restart=Backoff(first=0.001, maximum=0.002) if seed % 3 else None,
-            on_error="skip",
-            concurrency=2,
-        )
+    group = Group(
+        servers,
+        start=start,
+        idle=0.002 if seed % 2 else None,
+        restart=Backoff(first=0.001, maximum=0.002) if seed % 3 else None,
+        on_error="skip",
+        concurrency=2,
+    )
+    async with asyncio.timeout(BOUND_S), contextlib.aclosing(group):
         group.events()
         treaders = [Treader(group, servers, chance) for _ in range(8)]
         await asyncio.gather(*(each.walk() for each in treaders))

@@ -91,6 +91,23 @@ async def test_idle_connections_are_closed_by_one_timer(monkeypatch, field):
             assert engine._timer is None
 
 
+@pytest.mark.usefixtures("kept_for_long")
+async def test_the_timer_comes_sooner_for_a_connection_that_is_kept_for_less():
+    def script(conn):
+        while conn.receive() is not None:
+            gate.wait(30)
+            conn.send(json_reply(1, **({"keep_alive": "timeout=1"} if sooner else {})))
+
+    gate, sooner = threading.Barrier(1), False
+    with raw_server(script) as server:
+        async with engine_to(server) as engine:
+            await engine.ask()
+            sooner, gate = True, threading.Barrier(2)
+            await asyncio.gather(engine.ask(), engine.ask())
+            assert server.connections == 2
+            await all_closed(server)
+
+
 async def test_a_connection_that_is_idle_too_long_is_not_used_though_no_timer_came():
     with raw_server(echo) as server:
         async with engine_to(server) as engine:

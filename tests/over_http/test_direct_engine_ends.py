@@ -251,6 +251,23 @@ async def test_closing_ends_a_response_that_is_only_read_to_its_end():
             await all_closed(server)
 
 
+async def test_an_abandoned_body_without_a_length_is_not_complete():
+    def script(conn):
+        conn.receive()
+        conn.send(b"HTTP/1.1 200 OK\r\n\r\n[1")
+        conn.wait_closed()
+
+    with raw_server(script) as server:
+        async with engine_to(server) as engine:
+            answer = Answer()
+            call = asyncio.create_task(engine.ask(answer=answer))
+            await eventually(lambda: answer.body)
+            engine.abandon()
+            with pytest.raises(ConnectionClosed):
+                await call
+            assert not answer.has_ended
+
+
 async def use(engine):
     await engine.exchange(post("hi"), Answer(), None)
 
@@ -285,13 +302,13 @@ def test_an_engine_may_be_abandoned_while_its_loop_stands_still():
 
 
 def exit_code_of_a_fork(engine):
-    """Abandon an engine in a forked process; return how that went."""
+    """Tell an engine in a forked process that it is one; return how that went."""
     fd = engine.idle[0].socket.fileno()
     child = os.fork()
     if not child:
         code = 1
         try:
-            engine.abandon()
+            engine.forked()
             os.fstat(fd)
         except OSError:
             code = 0  # it is closed

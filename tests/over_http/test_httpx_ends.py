@@ -12,7 +12,7 @@ import httpx
 import pytest
 from http2_server import AUTHORITY
 from httpx_exchanges import BOUND_S, MARK, Fed, forget_proxies, request_to
-from raw_server import LAST_CHUNK, chunk, json_reply, raw_server, sse_head
+from raw_server import LAST_CHUNK, chunk, raw_server, sse_head
 
 from mcpwire import Http
 from mcpwire.errors import CallCancelled, ConnectError, ConnectionClosed
@@ -139,20 +139,6 @@ async def test_what_a_hook_raises_comes_out_as_it_is():
         with pytest.raises(ZeroDivisionError):
             await ask(engine, "http://127.0.0.1:9/")
         await engine.aclose()
-
-
-@pytest.mark.fault("F35")
-async def test_a_connection_is_used_no_longer_than_the_server_keeps_it():
-    def script(conn):
-        while conn.receive() is not None:
-            conn.send(json_reply(1, keep_alive="timeout=0"))
-
-    with raw_server(script) as server:
-        engine = engine_to(server.url)
-        for _ in range(3):
-            await ask(engine, server.url)
-        await engine.aclose()
-        assert server.connections == 3
 
 
 async def test_abandoning_closes_what_is_open_at_once():

@@ -151,31 +151,6 @@ def test_only_calls_of_tools_mirror_arguments(mirrored):
     assert b"mcp-param" not in mirrored.lines("prompts/get", params)
 
 
-@pytest.mark.rule("HDR-16", "HDR-17", "HDR-18")
-@pytest.mark.parametrize(
-    ("kind", "value", "sent"),
-    [
-        ("string", "", ""),
-        ("string", "a b", "a b"),
-        ("string", "ü", "=?base64?w7w=?="),
-        ("string", "=?base64?x?=", "=?base64?PT9iYXNlNjQ/eD89?="),
-        ("integer", 42, "42"),
-        ("boolean", True, "true"),
-        ("boolean", False, "false"),
-    ],
-)
-def test_an_argument_is_spelled_by_its_type(mirrored, kind, value, sent):
-    mirrored.learn_tools({"tools": [tool(kind=kind)]})
-    assert params(mirrored, "query", {"region": value}) == [("mcp-param-region", sent)]
-
-
-@pytest.mark.parametrize("value", [1.5, 2**53, {}, []])
-def test_an_argument_without_a_header_form_is_the_callers_error(mirrored, value):
-    mirrored.learn_tools({"tools": [tool(kind="integer")]})
-    with pytest.raises(LocalProtocolError, match="argument region is mirrored"):
-        mirrored.lines("tools/call", {"name": "query", "arguments": {"region": value}})
-
-
 @pytest.mark.attack("S19")
 @pytest.mark.rule("HDR-11", "HDR-12")
 @pytest.mark.parametrize(
@@ -274,32 +249,3 @@ def test_whatever_is_called_with_whatever_comes_back_from_its_fields(name, argum
     assert (b"mcp-param-region" in fields) == (region is not None)
     if isinstance(region, str):
         assert decode_value(fields[b"mcp-param-region"].decode()) == region
-
-
-def test_a_tool_that_is_listed_again_unchanged_keeps_its_headers():
-    mirror = MirroredHeaders(lambda *_: None)
-    listed = {
-        "tools": [
-            {
-                "name": "x",
-                "inputSchema": {
-                    "type": "object",
-                    "properties": {"a": {"type": "string", "x-mcp-header": "A"}},
-                },
-            }
-        ]
-    }
-    for _ in range(2):
-        assert mirror.learn_tools(listed) is listed
-        assert params(mirror, "x", {"a": "b"}) == [("mcp-param-a", "b")]
-
-
-@pytest.mark.rule("HDR-05")
-def test_what_a_list_says_of_a_tool_counts_for_its_very_next_call(mirrored):
-    assert params(mirrored, "query", {"region": "eu"}) == []
-    mirrored.learn_tools({"tools": [tool()]})
-    for region in ("eu", "us"):
-        sent = params(mirrored, "query", {"region": region})
-        assert sent == [("mcp-param-region", region)]
-    mirrored.learn_tools({"tools": [{**PLAIN, "name": "query"}]})
-    assert params(mirrored, "query", {"region": "eu"}) == []

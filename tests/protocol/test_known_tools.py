@@ -72,9 +72,9 @@ def test_a_schema_that_cannot_be_used_says_why(known):
 
 
 def test_when_the_tools_changed_nothing_is_known_any_more(known):
-    known.hear("notifications/resources/list_changed", None)
+    known.invalidate("notifications/resources/list_changed", None)
     assert known.get("plain") is not None
-    known.hear("notifications/tools/list_changed", None)
+    known.invalidate("notifications/tools/list_changed", None)
     assert known.get("plain") is known.get("counts") is None
 
 

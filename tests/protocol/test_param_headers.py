@@ -10,7 +10,7 @@ from mcpwire.protocol.http_headers import (
     find_param_headers,
     mirror_params,
 )
-from mcpwire.wire.headers import is_token, mirrors
+from mcpwire.wire.headers import header_matches, is_token
 
 
 def schema(**properties):
@@ -227,7 +227,7 @@ def test_an_argument_is_mirrored_as_its_text(value, header):
     assert mirror_params(headers_for(A=("a",)), {"a": value}) == [
         ("Mcp-Param-A", header)
     ]
-    assert mirrors(header, value)
+    assert header_matches(header, value)
 
 
 @pytest.mark.rule("HDR-09")
@@ -258,4 +258,4 @@ def test_a_value_is_read_at_its_exact_path_and_left_out_where_there_is_none():
 )
 def test_what_a_client_mirrors_its_server_finds_in_the_body(value):
     ((name, header),) = mirror_params(headers_for(A=("a",)), {"a": value})
-    assert mirrors(header, value, header=name)
+    assert header_matches(header, value, header=name)

@@ -199,7 +199,7 @@ def json_error(status, *, came_with=True):
 def test_a_json_rpc_error_is_turned_away_as_its_http_error_says(status):
     error = json_error(status)
     turned_away = declined(error)
-    assert turned_away.said is error
+    assert turned_away.rpc_error is error
     assert turned_away.status == status
     assert turned_away.headers == {"retry-after": "1"}
 

@@ -235,6 +235,11 @@ def test_bad_roots_are_refused_when_they_are_given():
 
 # What is answered
 
+
+def answered(question):
+    return question.finish(question.handler(question.params))
+
+
 ROOTS = [Root("file:///a", name="A", meta={"k": 1}), "file:///b", PurePosixPath("/c")]
 
 
@@ -243,8 +248,7 @@ ROOTS = [Root("file:///a", name="A", meta={"k": 1}), "file:///b", PurePosixPath(
 @pytest.mark.parametrize("make", [list, tuple, iter])
 def test_given_roots_are_answered_without_asking_anybody(make, revision, spec_dir):
     question = ask(make(ROOTS), revision)
-    assert question.handler is None
-    answers = [question.finish(None), question.finish(None)]
+    answers = [answered(question), answered(question)]
     assert answers[0] == answers[1]
     assert [root["uri"] for root in answers[0]["roots"]] == [
         "file:///a",
@@ -258,19 +262,19 @@ def test_given_roots_are_answered_without_asking_anybody(make, revision, spec_di
 
 
 def test_no_roots_are_an_answer_too():
-    assert ask([]).finish(None) == {"roots": []}
+    assert answered(ask([])) == {"roots": []}
 
 
 def test_a_list_that_changes_is_answered_as_it_is_then():
     roots = []
     question = ask(roots)
     roots.append("file:///a")
-    assert question.finish(None) == {"roots": [{"uri": "file:///a"}]}
+    assert answered(question) == {"roots": [{"uri": "file:///a"}]}
     roots.append("b")
     with pytest.raises(
         LocalProtocolError, match=r"^roots\[1\]: 'b' is a relative path"
     ):
-        question.finish(None)
+        answered(question)
 
 
 @each_revision
@@ -285,7 +289,7 @@ def test_a_function_is_asked_each_time(revision):
     assert calls == []
     for number in (1, 2):
         question = features.prepare("roots/list", {}, revision)
-        raw = question.finish(question.handler(question.params))
+        raw = answered(question)
         assert raw == {"roots": [{"uri": f"file:///{number}"}]}
 
 
@@ -309,10 +313,10 @@ def test_what_a_function_must_not_return_is_refused(value):
 
 def test_a_root_with_malformed_meta_is_refused_with_its_path():
     with pytest.raises(LocalProtocolError, match=r"roots\[0\]\._meta: expected object"):
-        ask([Root("file:///a", meta=3)]).finish(None)
+        answered(ask([Root("file:///a", meta=3)]))
 
 
 @each_revision
 def test_params_may_be_absent_or_hold_meta_only(revision):
     for params in (None, {}, {"_meta": {"k": 1}}):
-        assert ask([], revision, params).finish(None) == {"roots": []}
+        assert answered(ask([], revision, params)) == {"roots": []}

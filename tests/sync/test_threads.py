@@ -119,6 +119,12 @@ def test_closing_during_connect_ends_it_with_a_typed_error(threads, delay):
     until(lambda: "connecting" in str(client))
     threading.Event().wait(delay)
     client.close()
+
+    def close_again():  # for a thread that had yet to begin
+        client.close()
+        return all(each.done() for each in connecting)
+
+    until(close_again)
     for done in connecting:
         error = done.exception(BOUND_S)
         assert type(error) is mcpwire.ConnectionClosed

@@ -366,3 +366,15 @@ async def test_a_call_that_is_asked_too_much_ends_alone():
     [refused] = replies
     assert "too many questions" in refused.message
     await channel.aclose()
+
+
+async def test_after_a_fork_it_refuses_use_and_is_not_closed():
+    own = Own()
+    channel = opened(own)
+    channel.forked()  # as the fork's hook does in the child
+    with pytest.raises(mcpwire.LocalProtocolError, match="forked from"):
+        await channel.call("x", None, deadline=None)
+    with pytest.raises(mcpwire.LocalProtocolError, match="forked from"):
+        await channel.notify("x")
+    await channel.aclose()
+    assert own.closed == 0

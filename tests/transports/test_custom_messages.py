@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from mcpwire.transports import Messages
 pytestmark = pytest.mark.anyio
 
 BOUND_S = 30.0
+PAGE = Path(__file__).parents[2] / "docs" / "transports.md"
 
 
 @pytest.fixture(autouse=True)
@@ -343,3 +345,10 @@ async def test_a_server_ends_with_what_it_receives_and_closes(server):
     assert closed == [1, 1]
     with pytest.raises(ValueError, match="form must be"):
         await server.serve_messages(back.put, there.get, form="xml")
+
+
+@pytest.mark.rule("TR-CUST-03")
+@pytest.mark.parametrize("part", ["Establishment", "Framing", "Cancellation"])
+async def test_the_page_says_how_connections_begin_are_framed_and_calls_given_up(part):
+    _, _, text = PAGE.read_text(encoding="utf-8").partition(f"**{part}.**")
+    assert len(text.partition("**")[0].split()) > 40

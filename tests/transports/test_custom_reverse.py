@@ -203,11 +203,11 @@ async def test_what_comes_as_nobody_wants_it_any_more_is_for_the_next():
         await until(lambda: target._wanted)
         if after:
             taken.append(asyncio.create_task(target.open_link()))
-            await until(lambda: len(target._wanted) == 2)
+            await until(lambda: target._wanted == 2)
         ends = Ends()
         accepting = ends.accepted(target)
-        await until(lambda: target.connected)
-        opening.cancel()  # in the very turn in which it was given one
+        await until(lambda: target.waiting)
+        opening.cancel()  # in the very turn in which one came
         with pytest.raises(asyncio.CancelledError):
             await opening
         link = await (taken[0] if after else target.open_link())

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from clocks import on_a_virtual_clock
 
+import mcpwire
 from mcpwire.errors import (
     CallCancelled,
     ConnectionClosed,
@@ -309,3 +310,17 @@ async def test_a_deadline_that_several_requests_hold_runs_again_with_the_calls_e
     timeouts.resume("second")
     assert call.holds == 0
     timeouts.stop()
+
+
+async def test_what_the_server_will_not_read_ends_the_clients_call_at_once():
+    server = mcpwire.Server("small", "1.0")
+
+    @server.tool
+    async def echo(message: str) -> str:
+        return message
+
+    client = mcpwire.Client(server, limits=Limits(message=4_096))
+    async with asyncio.timeout(BOUND_S), client:
+        with pytest.raises(mcpwire.ConnectionClosed, match="the peer closed it"):
+            await client.call_tool("echo", {"message": "x" * 8_192})
+        assert (await client.call_tool("echo", {"message": "on"})).text == "on"

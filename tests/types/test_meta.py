@@ -15,7 +15,7 @@ REQUEST = {
     meta.CLIENT_CAPABILITIES: {"elicitation": {}},
     meta.CLIENT_INFO: {"name": "a", "version": "1"},
     meta.LOG_LEVEL: "info",
-    meta.PROGRESS_TOKEN: 0,
+    "progressToken": 0,
     "com.example/more": [1],
 }
 

@@ -11,11 +11,11 @@ from mcpwire.wire import headers
 from mcpwire.wire.headers import (
     decode_value,
     encode_value,
+    header_matches,
     is_field_value,
     is_session_id,
     is_token,
     media_type,
-    mirrors,
 )
 
 UNICODE = st.text(st.characters(exclude_categories=["Cs"]))
@@ -235,9 +235,9 @@ def test_the_media_type_is_told_without_its_parameters(content_type, kind):
 def test_a_header_says_what_the_body_says_or_not(value, body, same):
     if value is not None and not value.isascii():
         value = sentinel(value)
-    assert mirrors(value, body) is same
+    assert header_matches(value, body) is same
 
 
 def test_a_header_that_cannot_be_read_says_nothing():
     with pytest.raises(InvalidMessage, match="Mcp-Param-A: expected Base64"):
-        mirrors("=?base64?x?=", "x", header="Mcp-Param-A")
+        header_matches("=?base64?x?=", "x", header="Mcp-Param-A")

@@ -1,20 +1,6 @@
-"""Who a request comes from, once its token has been believed.
+"""A server that answers only clients with a token (RFC 6750, RFC 9728, RFC 9449).
 
-It is made by a verifier and handed to handlers. It never holds the token: what a
-handler can see of it can be logged, compared and kept.
-
-The credentials of a request: tokens and keys (RFC 6750 section 2).
-
-How a server says that it wants a token, another one, or one that allows more.
-
-RFC 6750 section 3 and RFC 9728 section 5.1. What is said is the same for everybody: why
-a token was refused helps nobody but who forges one.
-
-What a `ResourceServer` is made of: whatever would let in the wrong ones is refused.
-
-It is refused when the server is made, and not when somebody asks.
-
-A server that only answers who shows a token for it (RFC 6750, RFC 9728, RFC 9449).
+::
 
     fields ──► credentials ──► a verifier believes them ──► for this server? bound to a
       │ 400       │ 401            │ 401, 503                key? good now? ──► scopes
@@ -22,7 +8,7 @@ A server that only answers who shows a token for it (RFC 6750, RFC 9728, RFC 944
 
 Every request goes this way: a session, a task or a cursor is no proof of anything
 (2026-07-28 security best practices, "State Handle Hijacking"). Whatever is not sure is
-no.
+refused. Each client is told the same: why a token was refused helps only forgers.
 """
 
 from __future__ import annotations
@@ -61,13 +47,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-
 __all__ = [
+    "CREDENTIALS",
     "LONGEST_LEEWAY_S",
     "LONGEST_TOKEN",
     "AuthenticationRefused",
     "Credentials",
-    "HeaderFields",
     "HttpRefusal",
     "InvalidToken",
     "MalformedCredentials",
@@ -79,25 +64,27 @@ __all__ = [
     "ScopeRequired",
     "TokenOwner",
     "Verifier",
-    "by_field",
-    "check_audience",
-    "check_dpop",
-    "check_required",
     "check_scopes",
-    "check_servers",
-    "check_verifiers",
     "client_address",
     "has_query_token",
-    "is_bearer_token",
-    "is_key",
     "read_credentials",
     "read_key",
     "safe_headers",
 ]
 
+logger = LimitedLogger("mcpwire.server.auth")
 
 client_address: Final[ContextVar[str]] = ContextVar("client_address", default="")
 """The IP address of the client while its credentials are checked, if it is known."""
+
+RETRY_AFTER_S: Final = 5
+"""When to come back where no verifier can tell, or says when."""
+
+LONGEST_LEEWAY_S: Final = 300.0
+"""By how much clocks may differ. Past it a token is over, whatever a verifier says."""
+
+
+# Principals
 
 PrincipalKey: TypeAlias = tuple[str | None, str | None, str | None]
 """Issuer, client id and subject: what tells one principal from another."""
@@ -120,7 +107,11 @@ def _read_only(claims: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @attrs.frozen(kw_only=True)
 class Principal:
-    """Who asks, and what they may; shows no claims as text."""
+    """The authenticated client of a request, and what it may; shows no claims as text.
+
+    A verifier makes it. It never holds the token: handlers may log, compare and keep
+    what they see of it.
+    """
 
     issuer: str | None = None
     """Who gave the token."""
@@ -138,7 +129,7 @@ class Principal:
     """Whom the token is for; a `ResourceServer` takes only what is for itself."""
 
     expires_at: float | None = None
-    """Seconds since 1970; ``None``: nobody said."""
+    """Seconds since 1970; ``None``: not known."""
 
     claims: Mapping[str, Any] = attrs.field(
         factory=dict, converter=_read_only, repr=False, eq=False
@@ -148,30 +139,18 @@ class Principal:
     realm: Realm | None = attrs.field(default=None, repr=False, eq=False)
     """The server that believed it: knows how more is asked for."""
 
-    def known_to(self, realm: Realm, scopes: frozenset[str]) -> Principal:
-        """Return it as a server knows it, with what its scopes include."""
-        # `attrs.evolve` takes as long as all else that a request is asked.
-        return Principal(
-            issuer=self.issuer,
-            client_id=self.client_id,
-            subject=self.subject,
-            scopes=scopes,
-            audience=self.audience,
-            expires_at=self.expires_at,
-            claims=self.claims,
-            realm=realm,
-        )
-
     @property
     def key(self) -> PrincipalKey:
         """What tells it from all others, whatever its token allows.
 
-        State that belongs to somebody is bound to this (2026-07-28 security best
+        State that belongs to a client is bound to this (2026-07-28 security best
         practices, "State Handle Hijacking"): an issuer's subjects are its own, and so
         are what its clients do for one subject.
         """
         return self.issuer, self.client_id, self.subject
 
+
+# Credentials (RFC 6750 section 2)
 
 LONGEST_TOKEN: Final = 16_384
 """Twice what usual servers take of one header field: tokens with hundreds of groups are
@@ -194,10 +173,6 @@ class MalformedCredentials(ValueError):
     """The credentials are malformed, or more than one; never quotes them."""
 
 
-def _masked(_: object) -> str:
-    return "'***'"
-
-
 @attrs.frozen
 class Credentials:
     """A token, and how it was sent; its `repr` does not show it."""
@@ -205,21 +180,18 @@ class Credentials:
     scheme: str
     """``bearer`` or ``dpop``; of a key in a field of its own that field's name."""
 
-    token: str = attrs.field(repr=_masked)
+    token: str = attrs.field(repr=lambda _: "'***'")
 
 
-def is_bearer_token(text: str) -> bool:
-    """Tell whether the text can be sent as a bearer token."""
-    return len(text) <= LONGEST_TOKEN and _TOKEN.fullmatch(text) is not None
-
-
-def is_key(text: str) -> bool:
-    """Tell whether the text can be sent in a field of its own."""
-    return len(text) <= LONGEST_TOKEN and _KEY.fullmatch(text) is not None
+def _fits(pattern: re.Pattern[str], text: str) -> bool:
+    return len(text) <= LONGEST_TOKEN and pattern.fullmatch(text) is not None
 
 
 def read_credentials(values: Sequence[str]) -> Credentials | None:
-    """Return the token of ``Authorization``; ``None``: none, or another scheme."""
+    """Return the token of ``Authorization``; ``None``: none, or another scheme.
+
+    `values` are each of these fields. Raises `MalformedCredentials`.
+    """
     if not values:
         return None
     if len(values) > 1:
@@ -232,19 +204,19 @@ def read_credentials(values: Sequence[str]) -> Credentials | None:
     if scheme not in _SCHEMES:
         return None
     token = match[2] or ""
-    if not is_bearer_token(token):
+    if not _fits(_TOKEN, token):
         raise MalformedCredentials("the Authorization field holds no token")
     return Credentials(scheme, token)
 
 
 def read_key(name: str, values: Sequence[str]) -> Credentials | None:
-    """Return the key in a field of its own, or ``None``."""
+    """Return the key in a field of its own. Raises `MalformedCredentials`."""
     if not values:
         return None
     if len(values) > 1:
         raise MalformedCredentials(f"there is more than one field {name!r}")
     key = values[0].strip(" \t")
-    if not is_key(key):
+    if not _fits(_KEY, key):
         raise MalformedCredentials(f"the field {name!r} holds no key")
     return Credentials(name, key)
 
@@ -281,6 +253,8 @@ def safe_headers(
     }
 
 
+# Refusals (RFC 6750 section 3, RFC 9728 section 5.1)
+
 _DESCRIPTIONS: Final = {
     "invalid_request": "The credentials are malformed",
     "invalid_token": "The access token is not valid here",
@@ -295,7 +269,7 @@ class Realm:
     """What each challenge of one server says."""
 
     metadata_url: str | None = None
-    """Where the server describes itself; ``None``: nobody else gives out its tokens."""
+    """Where the server describes itself; ``None``: it alone gives out its tokens."""
 
     required: tuple[str, ...] = ()
     """The scopes that every request needs."""
@@ -318,27 +292,29 @@ class Realm:
         return tuple(scopes)
 
     def challenge(self, error: str | None = None, needed: Iterable[str] = ()) -> str:
-        """Return the value of a ``WWW-Authenticate`` field."""
+        """Return the value of a ``WWW-Authenticate`` field.
+
+        `error` is a code of RFC 6750 section 3.1 or RFC 9449 section 7.1; a request
+        without credentials gets none (RFC 6750).
+        """
         params = {
             "error": error,
             "error_description": _DESCRIPTIONS.get(error or ""),
             "scope": " ".join(self.scopes_for(needed)),
             "resource_metadata": self.metadata_url,
         }
+        algorithms = {"algs": " ".join(self.proof_algorithms)}
         return ", ".join(
-            format_challenge(scheme, params | self._extras(scheme))
+            format_challenge(scheme, params | (algorithms if scheme == "DPoP" else {}))
             for scheme in self.schemes
         )
-
-    def _extras(self, scheme: str) -> dict[str, str | None]:
-        return {"algs": " ".join(self.proof_algorithms)} if scheme == "DPoP" else {}
 
 
 class AuthenticationRefused(AuthError, HttpRefusal):
     """A request shows no credentials, or none that are believed.
 
     Attributes:
-        error: The code that the client is told; ``None``: nothing was shown.
+        error: The code that the client is told; ``None``: it showed nothing.
     """
 
     def __init__(
@@ -373,10 +349,10 @@ class ScopeRequired(InvalidRequest, HttpRefusal):
 
 
 def check_scopes(principal: Principal | None, needed: AbstractSet[str]) -> None:
-    """Check that somebody may do what needs these scopes.
+    """Check that a client may do what needs these scopes.
 
     Args:
-        principal: Who asks; nobody may do only what needs nothing.
+        principal: The client; ``None`` may do only what needs nothing.
         needed: What it needs.
 
     Raises:
@@ -389,27 +365,27 @@ def check_scopes(principal: Principal | None, needed: AbstractSet[str]) -> None:
 
 # Verifiers
 
-LONGEST_LEEWAY_S: Final = 300.0
-"""By how much clocks may differ where somebody looks after them at all. Past it a token
-is over, whatever its verifier says."""
-
 
 class InvalidToken(AuthError):
     """A verifier does not believe a token. The reason is for the log alone."""
 
 
 class Verifier(Protocol):
-    """Tells who a token is of."""
+    """Tells who a token is of.
+
+    What a token must be for, and which scopes it needs, is not for it to judge: a
+    `ResourceServer` does.
+    """
 
     async def verify(self, token: str) -> Principal:
         """Return who the token is of.
 
         It must be good now. `Principal.audience` must say whom it is for: without the
-        server's own name in it nobody is let in.
+        server's own name in it the request is refused.
 
         Raises:
             InvalidToken: It is not believed; the next verifier is asked.
-            AuthError: Nobody can tell now.
+            AuthError: It cannot be told now.
         """
         ...
 
@@ -419,20 +395,25 @@ TokenOwner: TypeAlias = "Principal | Mapping[str, Any] | str"
 
 
 class OwnTokens:
-    """Tokens that are given out by whoever runs the server, for it and nobody else.
+    """Tokens that the operator of the server gives out, for it alone.
 
     So they need no audience. None of them is kept: only what tells it again, with a key
-    that is new in each process, which also makes how long a look takes say nothing.
+    that is new in each process, which also makes the time of a look-up say nothing.
+
+    Args:
+        owners: Whom each token is given to.
+
+    Raises:
+        ValueError: A token could never be sent, or has no owner.
     """
 
     header: str | None = None
     """The field of its own in which a token stands; ``None``: ``Authorization``."""
 
     def __init__(self, owners: Mapping[str, TokenOwner]) -> None:
-        """Take the tokens."""
         self._key = secrets.token_bytes(32)
-        is_sendable = is_bearer_token if self.header is None else is_key
-        if not all(map(is_sendable, owners)):
+        pattern = _TOKEN if self.header is None else _KEY
+        if not all(_fits(pattern, token) for token in owners):
             raise ValueError("a token must be short visible ASCII as RFC 6750 has it")
         self._owners = {
             self._digest(token): _principal(owner) for token, owner in owners.items()
@@ -442,7 +423,11 @@ class OwnTokens:
         return f"<{type(self).__name__}: {len(self._owners)}>"
 
     async def verify(self, token: str) -> Principal:
-        """Return who the token was given to."""
+        """Return who the token was given to.
+
+        Raises:
+            InvalidToken: It was not given out.
+        """
         owner = self._owners.get(self._digest(token))
         if owner is None:
             raise InvalidToken("it is not in the list")
@@ -464,85 +449,7 @@ def _principal(owner: TokenOwner) -> Principal:
     return found
 
 
-def check_verifiers(
-    verifiers: Sequence[Verifier], servers: Sequence[str]
-) -> tuple[Verifier, ...]:
-    """Return who believes tokens."""
-    found = tuple(verifiers)
-    if not found:
-        raise ValueError("somebody must believe tokens: give at least one verifier")
-    is_alone = all(isinstance(verifier, OwnTokens) for verifier in found)
-    # 2026-07-28 basic/authorization, "Authorization Server Location".
-    if not (servers or is_alone):
-        raise ValueError(
-            "clients must learn who gives them tokens: name at least one "
-            "of authorization_servers"
-        )
-    return found
-
-
-def by_field(
-    verifiers: Iterable[Verifier],
-) -> tuple[dict[str, list[Verifier]], list[Verifier]]:
-    """Return who believes what stands in a field of its own, and who all else."""
-    keys: dict[str, list[Verifier]] = {}
-    bearers: list[Verifier] = []
-    for verifier in verifiers:
-        if isinstance(verifier, OwnTokens) and verifier.header is not None:
-            keys.setdefault(verifier.header, []).append(verifier)
-        else:
-            bearers.append(verifier)
-    return keys, bearers
-
-
-def check_servers(
-    servers: Sequence[str],
-    allow_insecure: bool,  # noqa: FBT001 - passed on
-) -> tuple[str, ...]:
-    """Return the issuers of tokens."""
-    if isinstance(servers, str):
-        raise ValueError(f"authorization_servers is a list, got {servers!r}")
-    for server in servers:
-        parse_identifier(server, "issuer", allow_insecure=allow_insecure)
-    return tuple(servers)
-
-
-def check_audience(
-    resource: str, audience: str | Collection[str] | None
-) -> frozenset[str]:
-    """Return whom tokens may be for."""
-    if audience is None:
-        # With the slash of a bare host or without: two spellings of one.
-        return frozenset({resource, resource.removesuffix("/")})
-    found = frozenset([audience] if isinstance(audience, str) else audience)
-    if not found:
-        raise ValueError("tokens must be for this server: audience must not be empty")
-    return found
-
-
-def check_required(scopes: Iterable[str]) -> list[str]:
-    """Return the scopes that each request needs."""
-    found = [check_scope(scope) for scope in scopes]
-    if OFFLINE_ACCESS in found:
-        raise ValueError(f"no request needs {OFFLINE_ACCESS!r}: it is for clients")
-    return found
-
-
-def check_dpop(dpop: bool | Literal["required"]) -> bool | Literal["required"]:  # noqa: FBT001 - it is the option's own value
-    """Return whether tokens may be bound to a key."""
-    if dpop not in {True, False, "required"}:
-        raise ValueError(f"dpop must be True, False or 'required', got {dpop!r}")
-    if dpop:
-        from mcpwire.auth.jwt import check_crypto
-
-        check_crypto()
-    return dpop
-
-
-logger = LimitedLogger("mcpwire.server.auth")
-
-RETRY_AFTER_S: Final = 5
-"""When to come back where nobody can be asked and nobody said when."""
+# The server
 
 
 class HeaderFields(Protocol):
@@ -554,14 +461,14 @@ class HeaderFields(Protocol):
 
 
 class ResourceServer:
-    """Says who may ask an MCP server, over HTTP.
+    """Decides which clients may use an MCP server, over HTTP.
 
     Args:
         resource: The URL of the MCP server, as its clients know it. Tokens must be for
             it.
         authorization_servers: The issuers of its tokens; none only where the server
             gives out all of them itself.
-        verifiers: Who believes tokens, in the order in which they are asked.
+        verifiers: What believes tokens, in the order in which they are asked.
         scopes_supported: The scopes that clients may ask for; by default those that are
             required.
         required_scopes: The scopes that each request needs. What a tool needs beside
@@ -575,6 +482,10 @@ class ResourceServer:
             ``"required"``.
         allow_insecure: Whether http will do elsewhere than on this machine.
         clock: Gives the seconds since 1970.
+
+    Attributes:
+        realm: What its challenges say.
+        credential_headers: The fields that hold credentials; no handler sees one.
 
     Raises:
         ValueError: Tokens could not be for it, or nobody could give them out.
@@ -602,10 +513,17 @@ class ResourceServer:
             resource, "resource", allow_insecure=allow_insecure
         )
         self.resource = resource
-        self._verifiers = check_verifiers(verifiers, authorization_servers)
-        self._servers = check_servers(authorization_servers, allow_insecure)
-        self._audience = check_audience(resource, audience)
-        required = tuple(dict.fromkeys(check_required(required_scopes)))
+        self._servers = _check_servers(
+            authorization_servers, allow_insecure=allow_insecure
+        )
+        # By the field in which keys stand, and the others.
+        self._keys: dict[str, list[Verifier]] = {}
+        self._bearers: list[Verifier] = []
+        self._add_verifiers(verifiers)
+        self._audience = _check_audience(resource, audience)
+        required = tuple(dict.fromkeys(map(check_scope, required_scopes)))
+        if OFFLINE_ACCESS in required:
+            raise ValueError(f"no request needs {OFFLINE_ACCESS!r}: it is for clients")
         self._required = frozenset(required)
         self._supported = tuple(map(check_scope, scopes_supported))
         self._includes = close_scopes(includes or {})
@@ -614,19 +532,40 @@ class ResourceServer:
             "resource_documentation": documentation,
             "jwks_uri": jwks_uri,
         }
-        self._dpop = check_dpop(dpop)
+        self._dpop = dpop
         self._replays = Replays()
         self._clock = clock
-        self._keys, self._bearers = by_field(self._verifiers)
         self.realm = self._make_realm(required)
         self.credential_headers: frozenset[str] = CREDENTIALS | self._keys.keys()
-        """The fields that hold credentials; no handler sees one."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.resource!r}>"
 
+    def _add_verifiers(self, verifiers: Sequence[Verifier]) -> None:
+        for verifier in verifiers:
+            if isinstance(verifier, OwnTokens) and verifier.header is not None:
+                self._keys.setdefault(verifier.header, []).append(verifier)
+            else:
+                self._bearers.append(verifier)
+        if not (self._keys or self._bearers):
+            raise ValueError("somebody must believe tokens: give at least one verifier")
+        # 2026-07-28 basic/authorization, "Authorization Server Location".
+        if not (self._servers or all(isinstance(v, OwnTokens) for v in verifiers)):
+            raise ValueError(
+                "clients must learn who gives them tokens: name at least one "
+                "of authorization_servers"
+            )
+
     def _make_realm(self, required: tuple[str, ...]) -> Realm:
         schemes = {False: ("Bearer",), True: ("Bearer", "DPoP"), "required": ("DPoP",)}
+        if self._dpop not in schemes:
+            raise ValueError(
+                f"dpop must be True, False or 'required', got {self._dpop!r}"
+            )
+        if self._dpop:
+            from mcpwire.auth.jwt import check_crypto
+
+            check_crypto()
         paths = self.metadata_paths()
         return Realm(
             metadata_url=self._url.origin + paths[0] if paths else None,
@@ -651,17 +590,17 @@ class ResourceServer:
     def metadata_paths(self) -> tuple[str, ...]:
         """Return the paths at which the document stands, from the root of the host.
 
-        There are none where the server gives out all of its tokens itself: then nobody
-        can be sent anywhere.
+        There are none where the server gives out all of its tokens itself: then there
+        is nowhere to send a client.
         """
         return well_known_paths(self._url) if self._servers else ()
 
-    # ... and of those who ask.
+    # ... and of its clients.
 
     async def authenticate(
         self, headers: HeaderFields, verb: str, url: str
     ) -> Principal:
-        """Return who a request comes from.
+        """Return the client of a request.
 
         Args:
             headers: Its header fields.
@@ -712,22 +651,34 @@ class ResourceServer:
                 reason = str(error).replace(token, "***")
             except UnsoundToken as error:
                 reason = str(error)
-                # Real, and wrong here: who runs the server wants to know.
+                # Real, and wrong here: the operator wants to know.
                 logger.info("a token that %r believes is refused: %s", verifier, error)
             except AuthError as error:
                 unsure = unsure or error
                 logger.warning("%r cannot tell now: %s", verifier, error)
-            # A user's function: whatever fails there lets nobody in. What it says may
-            # quote the token.
+            # A user's function: a failure there lets nobody in. Its text may quote the
+            # token.
             except Exception as error:  # noqa: BLE001 - as said
                 unsure = unsure or error
                 logger.error("%r failed: %s", verifier, type(error).__name__)  # noqa: TRY400 - the text may hold a token
-        if unsure is not None:
-            raise self._unavailable(unsure)
-        raise self._refused(reason, "invalid_token")
+        if unsure is None:
+            raise self._refused(reason, "invalid_token")
+        # No reason to log in anew.
+        wait = None
+        if isinstance(unsure, AuthTemporarilyUnavailable):
+            wait = unsure.retry_after
+        seconds = RETRY_AFTER_S if wait is None else max(1, round(wait))
+        raise AuthenticationRefused(
+            "nobody can tell now whose token it is",
+            status=503,
+            headers=(("retry-after", str(seconds)),),
+        )
 
     def _check(self, verifier: Verifier, principal: Principal) -> Principal:
-        """Check what makes a token good here, whoever believes it."""
+        """Check what makes a token good here, whatever believes it.
+
+        Raises `UnsoundToken`: it is for another server, of nobody, or good no more.
+        """
         # 2026-07-28 basic/authorization, "Token Handling": a token that does not say
         # that it is for this server is for another one.
         is_own = isinstance(verifier, OwnTokens)
@@ -742,12 +693,11 @@ class ResourceServer:
         return principal
 
     def _check_binding(self, principal: Principal, credentials: Credentials) -> None:
-        thumbprint = binding_of(principal.claims)
+        is_bound = binding_of(principal.claims) is not None
         # RFC 9449, 7.2: what is bound to a key is nothing without a proof.
-        if (credentials.scheme == "dpop") != (thumbprint is not None):
+        if (credentials.scheme == "dpop") != is_bound:
             raise UnsoundToken("it is sent in another way than it was given out")
-        allowed = {False: (False,), True: (False, True), "required": (True,)}
-        if (thumbprint is not None) not in allowed[self._dpop]:
+        if self._dpop == "required" if not is_bound else not self._dpop:
             raise UnsoundToken("tokens of its kind are not taken")
 
     def _check_proof(
@@ -779,11 +729,18 @@ class ResourceServer:
 
         2026-07-28 basic/authorization, "Step-Up Authorization Flow": hierarchies count.
         """
-        scopes = principal.scopes
-        if self._includes:
-            more = [self._includes[s] for s in scopes if s in self._includes]
-            scopes = scopes.union(*more)
-        return principal.known_to(self.realm, scopes)
+        more = [self._includes[s] for s in principal.scopes if s in self._includes]
+        # `attrs.evolve` takes as long as all else that a request is asked.
+        return Principal(
+            issuer=principal.issuer,
+            client_id=principal.client_id,
+            subject=principal.subject,
+            scopes=principal.scopes.union(*more),
+            audience=principal.audience,
+            expires_at=principal.expires_at,
+            claims=principal.claims,
+            realm=self.realm,
+        )
 
     def _refused(
         self, reason: str, error: str | None, status: int = 401
@@ -797,15 +754,22 @@ class ResourceServer:
             headers=(("www-authenticate", challenge),),
         )
 
-    @staticmethod
-    def _unavailable(error: Exception) -> AuthenticationRefused:
-        """Build what is said where nobody can tell: no reason to log in anew."""
-        wait: float | None = None
-        if isinstance(error, AuthTemporarilyUnavailable):
-            wait = error.retry_after
-        seconds = RETRY_AFTER_S if wait is None else max(1, round(wait))
-        return AuthenticationRefused(
-            "nobody can tell now whose token it is",
-            status=503,
-            headers=(("retry-after", str(seconds)),),
-        )
+
+def _check_servers(servers: Sequence[str], *, allow_insecure: bool) -> tuple[str, ...]:
+    if isinstance(servers, str):
+        raise ValueError(f"authorization_servers is a list, got {servers!r}")
+    for server in servers:
+        parse_identifier(server, "issuer", allow_insecure=allow_insecure)
+    return tuple(servers)
+
+
+def _check_audience(
+    resource: str, audience: str | Collection[str] | None
+) -> frozenset[str]:
+    if audience is None:
+        # With the slash of a bare host or without: two spellings of one.
+        return frozenset({resource, resource.removesuffix("/")})
+    found = frozenset([audience] if isinstance(audience, str) else audience)
+    if not found:
+        raise ValueError("tokens must be for this server: audience must not be empty")
+    return found

@@ -1,28 +1,18 @@
-"""Believing a token: what a verifier is, and the one that just has a list of them.
+"""Verifiers of tokens: lists of them, JWTs of an issuer, and what an issuer answers.
 
-A verifier is asked who a token is of. It answers with a `Principal`, says that it does
-not believe it, or that it cannot tell now; what a token must be for, and which scopes
-it needs, is not for it to judge: a `ResourceServer` does.
+- `StaticTokens`, `ApiKeys`: tokens that the operator of the server gives out.
+- `JwtVerifier`: tokens that say themselves who they are of, signed by their issuer
+  (RFC 9068). Which algorithms are taken is decided here and never by the token (RFC
+  8725): none that signs nothing, and none by which everybody who can check can sign,
+  unless that is what was asked for with a secret.
+- `IntrospectionVerifier`: tokens that say nothing themselves: their issuer is asked
+  (RFC 7662). Its answer is remembered for a moment, a yes longer than a no; a token
+  that is taken back is good for at most so long. Bad tokens hold up no good ones: both
+  are remembered apart, and open questions are divided by client address.
 
-Remembers what was found out of tokens a moment ago, and none of the tokens.
-
-The keys of an issuer: given, or fetched from it and kept (RFC 7517, RFC 8414).
-
-An issuer changes its keys, and signs with a new one before it says so to anybody. So a
-key that is not known is a reason to ask again, and since anybody can name one that
-nobody knows, not often.
-
-Tokens that say themselves who they are of: JWTs, signed by their issuer (RFC 9068).
-
-Which algorithms are taken is decided here and never by the token (RFC 8725): none that
-signs nothing, and none by which everybody who can check can sign, unless that is what
-was asked for with a secret.
-
-Tokens that say nothing themselves: their issuer is asked (RFC 7662).
-
-What it said is remembered for a moment, a yes longer than a no; a token that is taken
-back is good for at most so long. Bad tokens hold up no good ones: both are remembered
-apart, and the questions that are open at once are divided by client address.
+An issuer changes its keys (RFC 7517, RFC 8414), and signs with a new one before it says
+so to anybody. So a key that is not known is a reason to ask again, and since anybody
+can name one that does not exist, not often.
 """
 
 from __future__ import annotations
@@ -32,7 +22,7 @@ import logging
 import time
 from hashlib import sha256
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from mcpwire.auth.discovery import server_metadata_urls
@@ -76,10 +66,8 @@ if TYPE_CHECKING:
 
     from mcpwire.auth.jwt import CheckingKey
     from mcpwire.auth.records import ClientAuth
-    from mcpwire.auth.resource_server import SignedToken
+    from mcpwire.auth.resource_server import SignedToken, TokenFacts
     from mcpwire.transports.http.target import Http
-    from mcpwire.transports.oauth.fetch import Fetcher
-
 
 __all__ = [
     "MOST",
@@ -88,7 +76,6 @@ __all__ = [
     "IntrospectionVerifier",
     "IssuerKeys",
     "JwtVerifier",
-    "Keys",
     "StaticTokens",
     "TtlCache",
     "check_leeway",
@@ -109,6 +96,13 @@ def check_place(place: str | Http, what: str) -> Http:
             "your own give Http(..., allow_insecure=True)"
         )
     return found
+
+
+def _fetch_from(place: str | Http, limits: Limits) -> Callable[[Fetch], Any]:
+    from mcpwire.transports.http.target import Http
+    from mcpwire.transports.oauth.fetch import Fetcher
+
+    return Fetcher(Http(place) if isinstance(place, str) else place, limits).fetch
 
 
 def check_leeway(leeway: float) -> float:
@@ -136,21 +130,33 @@ class ApiKeys(OwnTokens):
     Args:
         owners: Whom each key is given to.
         header: The field in which they stand, such as ``X-API-Key``.
+
+    Raises:
+        ValueError: A key could never be sent, or has no owner.
     """
 
     def __init__(
         self, owners: Mapping[str, TokenOwner], *, header: str | None = None
     ) -> None:
-        """Take the keys.
-
-        Raises:
-            ValueError: A key could never be sent, or nobody is named.
-        """
         if header is not None:
             if not is_token(header) or header.lower() == "authorization":
                 raise ValueError(f"no key can stand in a field named {header!r}")
             self.header = header.lower()
         super().__init__(owners)
+
+
+def _principal(
+    facts: TokenFacts, claims: Mapping[str, Any], issuer: str | None = None
+) -> Principal:
+    return Principal(
+        issuer=issuer or facts.issuer,
+        client_id=facts.client_id,
+        subject=facts.subject,
+        scopes=facts.scopes,
+        audience=facts.audience,
+        expires_at=facts.expires_at,
+        claims=claims,
+    )
 
 
 T = TypeVar("T")
@@ -246,23 +252,6 @@ def choose(
     return found[:_TRIED_MAX]
 
 
-class Keys(Protocol):
-    """Where the keys of an issuer come from."""
-
-    generation: int
-    """Counts how often the keys have changed."""
-
-    async def find(
-        self, kid: str | None, algorithm: str, now: float
-    ) -> list[CheckingKey]:
-        """Return the keys that a token may be signed with."""
-        ...
-
-    async def renew(self, now: float) -> bool:
-        """Look for newer keys; tell whether there are."""
-        ...
-
-
 class GivenKeys:
     """Keys that never change."""
 
@@ -298,7 +287,6 @@ class IssuerKeys:
         self._url = None if place is None else place.parsed.unmasked
         self._limits = limits
         self._fetch = fetch
-        self._fetcher: Fetcher | None = None
         self._keys: tuple[CheckingKey, ...] = ()
         self._published: Any = None
         self._fetched_at = self._asked_at = -inf
@@ -389,7 +377,9 @@ class IssuerKeys:
         raise refused
 
     async def _document(self, url: str, what: str, now: float) -> Mapping[str, Any]:
-        fetch = self._fetch or self._get_fetcher().fetch
+        fetch = self._fetch
+        if fetch is None:
+            fetch = self._fetch = _fetch_from(self._place or self._issuer, self._limits)
         answer = await fetch(Fetch(what, url))
         check_available(answer, what, now)
         if answer.status != 200:
@@ -398,14 +388,6 @@ class IssuerKeys:
         if document is None:
             raise DiscoveryError(f"{what}: no JSON object")
         return document
-
-    def _get_fetcher(self) -> Fetcher:
-        if self._fetcher is None:
-            from mcpwire.transports.http.target import Http
-            from mcpwire.transports.oauth.fetch import Fetcher
-
-            self._fetcher = Fetcher(self._place or Http(self._issuer), self._limits)
-        return self._fetcher
 
 
 # RFC 9068, 2.1, and what most issuers say instead; RFC 7515, 4.1.9: with or without the
@@ -459,7 +441,7 @@ class JwtVerifier:
             raise ValueError("keys come from one of jwks_uri, jwks and key")
         self.issuer = issuer
         self._algorithms = _check_algorithms(algorithms, is_secret=type(key) is bytes)
-        self._keys: Keys = (
+        self._keys: IssuerKeys | GivenKeys = (
             IssuerKeys(issuer, _check_place(jwks_uri, issuer), limits=limits)
             if jwks is None and key is None
             else GivenKeys(read_keys(jwks) if jwks is not None else [_read_key(key)])
@@ -531,15 +513,7 @@ class JwtVerifier:
         if self._audience is not None and not facts.audience & self._audience:
             raise ClaimsError("it is for somebody else")
         check_times(claims, now=now, leeway=self._leeway)
-        return Principal(
-            issuer=facts.issuer,
-            client_id=facts.client_id,
-            subject=facts.subject,
-            scopes=facts.scopes,
-            audience=facts.audience,
-            expires_at=facts.expires_at,
-            claims=claims,
-        )
+        return _principal(facts, claims)
 
 
 def _check_algorithms(
@@ -644,8 +618,7 @@ class IntrospectionVerifier:
         self._leeway = check_leeway(leeway)
         self._clock = clock
         self._limits = limits
-        self._fetch = fetch
-        self._fetcher: Fetcher | None = None
+        self._fetch = fetch or _fetch_from(self._place, limits)
         self._open: WeakKeyDictionary[
             asyncio.AbstractEventLoop, FairPool[asyncio.Timeout]
         ] = WeakKeyDictionary()
@@ -696,7 +669,7 @@ class IntrospectionVerifier:
         pool.add(evicted, owner)
         try:
             async with evicted:
-                answer = await self._send(self._question(token))
+                answer = await self._fetch(self._question(token))
         except TimeoutError as error:
             if not evicted.expired():
                 raise
@@ -723,15 +696,6 @@ class IntrospectionVerifier:
         url = self._place.parsed.unmasked
         return Fetch(_WHAT, url, form=tuple(form), headers=tuple(headers))
 
-    async def _send(self, question: Fetch) -> Any:
-        if self._fetch is not None:
-            return await self._fetch(question)
-        if self._fetcher is None:
-            from mcpwire.transports.oauth.fetch import Fetcher
-
-            self._fetcher = Fetcher(self._place, self._limits)
-        return await self._fetcher.fetch(question)
-
     def _believe(self, said: Mapping[str, Any], now: float) -> Principal:
         # RFC 7662, 2.2: true, and nothing that is merely like it.
         if said.get("active") is not True:
@@ -740,12 +704,4 @@ class IntrospectionVerifier:
         if facts.issuer not in {None, self.issuer}:
             raise ClaimsError("it is of another issuer")
         check_times(said, now=now, leeway=self._leeway)
-        return Principal(
-            issuer=self.issuer,
-            client_id=facts.client_id,
-            subject=facts.subject,
-            scopes=facts.scopes,
-            audience=facts.audience,
-            expires_at=facts.expires_at,
-            claims=said,
-        )
+        return _principal(facts, said, self.issuer)

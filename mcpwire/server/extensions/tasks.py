@@ -68,22 +68,13 @@ if TYPE_CHECKING:
 
     Body = Callable[[RequestContext], Awaitable[dict[str, Any]]]
     """Runs a handler to the result of its call; may raise what handlers raise."""
-    FindFn = Callable[
-        [Mapping[str, Any], RequestContext],
-        Awaitable[tuple[TaskRecord, "RunningTask | None"]],
-    ]
-    ListFn = Callable[[str, tuple[float, str] | None, int], Awaitable[list[TaskRecord]]]
 
 __all__ = [
-    "Answering",
     "MemoryTaskStore",
-    "Question",
-    "RunningTask",
     "SqliteTaskStore",
     "StoreFullError",
     "TaskStore",
     "Tasks",
-    "Watching",
     "is_reachable",
     "owner_of",
 ]
@@ -339,53 +330,47 @@ class SqliteTaskStore:
         """
         await self._do(lambda database: _create(database, record, limits))
 
+    async def _execute(self, statement: str, *values: Any) -> list[Any]:
+        return await self._do(
+            lambda database: database.execute(statement, values).fetchall()
+        )
+
     async def get(self, task_id: str) -> TaskRecord | None:
         """Return a task; see `TaskStore`."""
-        found = await self._do(
-            lambda database: database.execute(
-                "select record from task where id = ?", (task_id,)
-            ).fetchone()
-        )
-        return None if found is None else _read(found[0])
+        rows = await self._execute("select record from task where id = ?", task_id)
+        return _read(rows[0][0]) if rows else None
 
     async def update(self, record: TaskRecord) -> None:
         """Keep how a task stands now, if it is still there."""
-        row = (record.is_final, _written(record), record.id)
-        await self._do(
-            lambda database: database.execute(
-                "update task set is_final = ?, record = ? where id = ?", row
-            )
+        await self._execute(
+            "update task set is_final = ?, record = ? where id = ?",
+            record.is_final,
+            _written(record),
+            record.id,
         )
 
     async def list(
         self, owner: str, *, after: tuple[float, str] | None, limit: int
     ) -> list[TaskRecord]:
         """Return tasks of one owner; see `TaskStore`."""
-        place = (float("-inf"), "") if after is None else after
-        rows = await self._do(
-            lambda database: database.execute(
-                "select record from task where owner = ? and (created_at, id) > (?, ?)"
-                " order by created_at, id limit ?",
-                (owner, *place, limit),
-            ).fetchall()
+        created_at, id = (-inf, "") if after is None else after
+        rows = await self._execute(
+            "select record from task where owner = ? and (created_at, id) > (?, ?)"
+            " order by created_at, id limit ?",
+            owner,
+            created_at,
+            id,
+            limit,
         )
         return [_read(row[0]) for row in rows]
 
     async def delete(self, task_id: str) -> None:
         """Forget a task, if it is there."""
-        await self._do(
-            lambda database: database.execute(
-                "delete from task where id = ?", (task_id,)
-            )
-        )
+        await self._execute("delete from task where id = ?", task_id)
 
     async def expire(self, now: float) -> None:
         """Forget the tasks whose time is over."""
-        await self._do(
-            lambda database: database.execute(
-                "delete from task where expires_at <= ?", (now,)
-            )
-        )
+        await self._execute("delete from task where expires_at <= ?", now)
 
     async def aclose(self) -> None:
         """Close the file; what it keeps stays."""
@@ -475,44 +460,6 @@ def is_reachable(owner: str, request: RequestContext) -> bool:
 
 
 CHANGED: Final = "notifications/tasks"
-
-
-class Watching:
-    """Keeps who listens, and tells them."""
-
-    def __init__(self) -> None:
-        # Two who listen may do it with equal functions, so each has its own key.
-        self._listeners: dict[str, dict[object, NotifyFn]] = {}
-
-    def add(self, ids: Iterable[str], send: NotifyFn) -> Callable[[], None]:
-        """Tell of these tasks from now on; return what ends that."""
-        key = object()
-        watched = tuple(ids)
-        for task_id in watched:
-            self._listeners.setdefault(task_id, {})[key] = send
-        return partial(self._remove, watched, key)
-
-    def _remove(self, ids: Iterable[str], key: object) -> None:
-        for task_id in ids:
-            listeners = self._listeners.get(task_id)
-            if listeners is None:
-                continue
-            listeners.pop(key, None)
-            if not listeners:
-                del self._listeners[task_id]
-
-    def tell(self, record: TaskRecord) -> None:
-        """Tell how a task stands, as `tasks/get` would."""
-        listeners = self._listeners.get(record.id)
-        if listeners is None:
-            return
-        if record.is_final:
-            # There is nothing more to come.
-            del self._listeners[record.id]
-        for send in tuple(listeners.values()):
-            send(CHANGED, write_detailed(record))
-
-
 PROGRESS: Final = "notifications/progress"
 STATUS: Final = "notifications/tasks/status"
 
@@ -651,13 +598,9 @@ class RunningTask:
         """Stop it because its client wants that; nothing where it has ended."""
         self._end(self.record.cancel(now=self._clock()))
 
-    def interrupt(self) -> None:
-        """Stop it because its server stops; nothing where it has ended."""
-        self._end(self.record.stop(INTERRUPTED, now=self._clock()))
-
-    def evict(self) -> None:
-        """Stop it for a task of another client; nothing where it has ended."""
-        self._end(self.record.stop(EVICTED, now=self._clock()))
+    def stop(self, reason: str) -> None:
+        """Stop it as failed, for that reason; nothing where it has ended."""
+        self._end(self.record.stop(reason, now=self._clock()))
 
     def _end(self, record: TaskRecord) -> None:
         if record is self.record:
@@ -764,100 +707,6 @@ class RunningTask:
 PAGE: Final = 100
 """How many tasks one page has at most."""
 
-
-class Answering:
-    """Answers for the tasks of one server."""
-
-    def __init__(self, find: FindFn, list_page: ListFn) -> None:
-        self._find = find
-        self._list_page = list_page
-
-    async def get(
-        self, params: dict[str, Any], request: RequestContext
-    ) -> dict[str, Any]:
-        """Answer ``tasks/get``."""
-        record, _ = await self._find(params, request)
-        if request.revision.era is Era.STATELESS:
-            return tasks.write_detailed(record)
-        return tasks.write_legacy_task(record)
-
-    async def update(
-        self, params: dict[str, Any], request: RequestContext
-    ) -> dict[str, Any]:
-        """Answer ``tasks/update``: with nothing but that it arrived."""
-        record, running = await self._find(params, request)
-        answers = tasks.read_answers(record, params)
-        if running is not None and answers:
-            running.answer(answers)
-            await running.save()
-        return {}
-
-    async def cancel(
-        self, params: dict[str, Any], request: RequestContext
-    ) -> dict[str, Any]:
-        """Answer ``tasks/cancel``; the handler ends in its own time."""
-        record, running = await self._find(params, request)
-        is_stateless = request.revision.era is Era.STATELESS
-        if record.is_final and not is_stateless:
-            raise InvalidParams(f"the task has ended: {record.status}")
-        if running is not None:
-            running.cancel()
-            await running.save()
-            record = running.record
-        return {} if is_stateless else tasks.write_legacy_task(record)
-
-    # 2025-11-25 only...
-
-    async def result(
-        self, params: dict[str, Any], request: RequestContext
-    ) -> dict[str, Any]:
-        """Answer ``tasks/result`` when the task has ended; until then ask what it asks.
-
-        2025-11-25 basic/utilities/tasks, "Input Required Status": this is the request
-        to whose stream they belong.
-        """
-        record, running = await self._find(params, request)
-        while not record.is_final:
-            if running is None:
-                # Another process runs it, and only the store tells how it stands.
-                await asyncio.sleep(record.poll_interval)
-                record, running = await self._find(params, request)
-                continue
-            if not (request.can_ask and await running.put_question(request)):
-                await running.wait_for_change()
-            record = running.record
-        return _outcome(record)
-
-    async def list(
-        self, params: dict[str, Any], request: RequestContext
-    ) -> dict[str, Any]:
-        """Answer ``tasks/list``, to who is told apart from others."""
-        if request.info.principal is None:
-            raise MethodNotFound("tasks are listed only to who is known")
-        after = tasks.read_cursor(params)
-        page = await self._list_page(owner_of(request), after, PAGE + 1)
-        result: dict[str, Any] = {
-            "tasks": [tasks.write_legacy_task(record) for record in page[:PAGE]]
-        }
-        if len(page) > PAGE:
-            result["nextCursor"] = tasks.cursor_after(page[PAGE - 1])
-        return result
-
-
-def _outcome(record: TaskRecord) -> dict[str, Any]:
-    """Return or raise exactly what the call would have, and which task it was."""
-    if record.error is not None:
-        raise rpc_error(
-            record.error["code"],
-            record.error["message"],
-            data=record.error.get("data"),
-        )
-    if record.status == CANCELLED:
-        raise InvalidParams("the task was cancelled and has no result")
-    assert record.result is not None
-    return tasks.relate_to_task(record.result, record.id)
-
-
 CLOSE_GRACE_S: Final = 0.25
 """How long handlers may take to end when their server stops."""
 
@@ -918,7 +767,7 @@ class Tasks:
         # Those that have ended, which the store could not be told.
         self._late: dict[str, RunningTask] = {}
         self._jobs: set[asyncio.Task[None]] = set()
-        self._watching = Watching()
+        self._watchers: dict[str, dict[object, NotifyFn]] = {}
         self._opening: asyncio.Task[None] | None = None
         self._revisions: Sequence[Any] = REVISIONS
         self._tells_apart = False
@@ -958,17 +807,16 @@ class Tasks:
 
     def methods(self) -> dict[str, Handler]:
         """Return the handlers of all methods that some revision of the server has."""
-        answering = Answering(self._find, self._list_page)
         methods: dict[str, Handler] = {
-            "tasks/get": answering.get,
-            "tasks/cancel": answering.cancel,
+            "tasks/get": self._get,
+            "tasks/cancel": self._cancel,
         }
         if any(revision.era is Era.STATELESS for revision in self._revisions):
-            methods["tasks/update"] = answering.update
+            methods["tasks/update"] = self._update
         if LATEST_SESSION in self._revisions:
-            methods["tasks/result"] = answering.result
+            methods["tasks/result"] = self._result
             if self._tells_apart:
-                methods["tasks/list"] = answering.list
+                methods["tasks/list"] = self._list
         return methods
 
     # Calls that become tasks...
@@ -1006,7 +854,7 @@ class Tasks:
             request,
             store=self._store,
             clock=self._clock,
-            tell=self._watching.tell,
+            tell=self._tell,
         )
         self._running[record.id] = task
         job = task.start(body, params, self._forget)
@@ -1060,7 +908,7 @@ class Tasks:
                 task = self._running.get(error.to_end or "")
                 if task is None or (task.record.is_final and task.is_saved):
                     raise
-                task.evict()
+                task.stop(EVICTED)
                 await task.save()
                 if not task.is_saved:
                     raise
@@ -1119,18 +967,83 @@ class Tasks:
             raise tasks.unknown_task()
         return record, running
 
-    async def _list_page(
-        self, owner: str, after: tuple[float, str] | None, limit: int
-    ) -> list[TaskRecord]:
+    async def _get(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``tasks/get``."""
+        record, _ = await self._find(params, request)
+        if request.revision.era is Era.STATELESS:
+            return tasks.write_detailed(record)
+        return tasks.write_legacy_task(record)
+
+    async def _update(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``tasks/update``: with nothing but that it arrived."""
+        record, running = await self._find(params, request)
+        answers = tasks.read_answers(record, params)
+        if running is not None and answers:
+            running.answer(answers)
+            await running.save()
+        return {}
+
+    async def _cancel(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``tasks/cancel``; the handler ends in its own time."""
+        record, running = await self._find(params, request)
+        is_stateless = request.revision.era is Era.STATELESS
+        if record.is_final and not is_stateless:
+            raise InvalidParams(f"the task has ended: {record.status}")
+        if running is not None:
+            running.cancel()
+            await running.save()
+            record = running.record
+        return {} if is_stateless else tasks.write_legacy_task(record)
+
+    # 2025-11-25 only...
+
+    async def _result(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``tasks/result`` when the task has ended; until then ask what it asks.
+
+        2025-11-25 basic/utilities/tasks, "Input Required Status": this is the request
+        to whose stream they belong.
+        """
+        record, running = await self._find(params, request)
+        while not record.is_final:
+            if running is None:
+                # Another process runs it, and only the store tells how it stands.
+                await asyncio.sleep(record.poll_interval)
+                record, running = await self._find(params, request)
+                continue
+            if not (request.can_ask and await running.put_question(request)):
+                await running.wait_for_change()
+            record = running.record
+        return _outcome(record)
+
+    async def _list(
+        self, params: dict[str, Any], request: RequestContext
+    ) -> dict[str, Any]:
+        """Answer ``tasks/list`` to an authenticated client."""
+        if request.info.principal is None:
+            raise MethodNotFound("tasks are listed only to who is known")
+        after = tasks.read_cursor(params)
         await self._open()
         await self._store.expire(self._clock())
-        page = await self._store.list(owner, after=after, limit=limit)
-        return [
+        owner = owner_of(request)
+        page = await self._store.list(owner, after=after, limit=PAGE + 1)
+        current = [
             self._running[record.id].record if record.id in self._running else record
             for record in page
         ]
-
-    # Who listens...
+        result: dict[str, Any] = {
+            "tasks": [tasks.write_legacy_task(record) for record in current[:PAGE]]
+        }
+        if len(current) > PAGE:
+            result["nextCursor"] = tasks.cursor_after(current[PAGE - 1])
+        return result
 
     def watchable(self, ids: Sequence[str], request: RequestContext) -> list[str]:
         """Return the tasks that there will be more to tell of, out of those named.
@@ -1149,7 +1062,30 @@ class Tasks:
         self, ids: Sequence[str], request: RequestContext, send: NotifyFn
     ) -> Callable[[], None]:
         """Tell of each step of these tasks until the function returned is called."""
-        return self._watching.add(self.watchable(ids, request), send)
+        watched = self.watchable(ids, request)
+        # Two may listen with equal functions, so each has its own key.
+        key = object()
+        for task_id in watched:
+            self._watchers.setdefault(task_id, {})[key] = send
+        return partial(self._unwatch, watched, key)
+
+    def _unwatch(self, ids: Iterable[str], key: object) -> None:
+        for task_id in ids:
+            watchers = self._watchers.get(task_id)
+            if watchers is not None:
+                watchers.pop(key, None)
+                if not watchers:
+                    del self._watchers[task_id]
+
+    def _tell(self, record: TaskRecord) -> None:
+        """Tell how a task stands, as `tasks/get` would."""
+        watchers = self._watchers.get(record.id)
+        if watchers is None:
+            return
+        if record.is_final:  # there is nothing more to come
+            del self._watchers[record.id]
+        for send in tuple(watchers.values()):
+            send(CHANGED, write_detailed(record))
 
     # The life of the store...
 
@@ -1175,7 +1111,7 @@ class Tasks:
         A task that is under way fails, and says that its server stopped.
         """
         for task in list(self._running.values()):
-            task.interrupt()
+            task.stop(INTERRUPTED)
         if self._jobs:
             _, hanging = await asyncio.wait(set(self._jobs), timeout=CLOSE_GRACE_S)
             if hanging:
@@ -1195,3 +1131,17 @@ def _positive(value: int, name: str) -> int:
     if type(value) is not int or value < 1:
         raise ValueError(f"{name} must be an integer above 0, got {value!r}")
     return value
+
+
+def _outcome(record: TaskRecord) -> dict[str, Any]:
+    """Return or raise exactly what the call would have, and which task it was."""
+    if record.error is not None:
+        raise rpc_error(
+            record.error["code"],
+            record.error["message"],
+            data=record.error.get("data"),
+        )
+    if record.status == CANCELLED:
+        raise InvalidParams("the task was cancelled and has no result")
+    assert record.result is not None
+    return tasks.relate_to_task(record.result, record.id)

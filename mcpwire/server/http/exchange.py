@@ -113,33 +113,28 @@ class Timeouts:
     """One write to an event stream; then its client counts as gone."""
 
 
-class Headers:
+class Headers(dict[str, str]):
     """The header fields of a request, by their names in lower case.
 
-    `joined` has the values; repeated fields are joined by ``", "`` (RFC 9110, 5.3).
+    The values of a repeated field are joined by ``", "`` (RFC 9110, 5.3).
     """
 
-    __slots__ = ("_repeated", "joined")
+    __slots__ = ("_repeated",)
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        self.joined: dict[str, str] = {}
+        super().__init__()
         self._repeated: dict[str, list[str]] = {}
-        joined = self.joined
         for raw_name, raw_value in raw:
             name = raw_name.decode("latin-1").lower()
             value = raw_value.decode("latin-1").strip(" \t")
-            if name in joined:
-                self._repeated.setdefault(name, [joined[name]]).append(value)
-                value = f"{joined[name]}, {value}"
-            joined[name] = value
-
-    def get(self, name: str) -> str | None:
-        """Return a field's value, or ``None`` if it did not come."""
-        return self.joined.get(name)
+            if name in self:
+                self._repeated.setdefault(name, [self[name]]).append(value)
+                value = f"{self[name]}, {value}"
+            self[name] = value
 
     def all(self, name: str) -> list[str]:
         """Return each value of a field."""
-        value = self.joined.get(name)
+        value = self.get(name)
         return [] if value is None else list(self._repeated.get(name, (value,)))
 
     def repeats(self, name: str) -> bool:
@@ -159,8 +154,8 @@ class ShownFields(Mapping[str, str]):
 
     def _shown(self) -> dict[str, str]:
         if self._fields is None:
-            fields, hidden = self._headers.joined, self._hidden
-            self._fields = {k: v for k, v in fields.items() if k not in hidden}
+            hidden = self._hidden
+            self._fields = {k: v for k, v in self._headers.items() if k not in hidden}
         return self._fields
 
     def __getitem__(self, name: str) -> str:
@@ -260,7 +255,7 @@ class Exchange:
         Raises `HttpProblem`, which closes the connection: what follows could be taken
         for another request.
         """
-        named = self.headers.joined
+        named = self.headers
         encoding = named.get("transfer-encoding")
         # RFC 9112, 6.1 and 6.3: some parsers pass both lengths on, others pass over
         # codings that they do not know.
@@ -369,7 +364,7 @@ class Exchange:
         headers: Fields = (),
     ) -> None:
         """Answer with these bytes."""
-        fields = _encoded(headers)
+        fields = _encoded(headers) if headers else []
         if content_type is not None:
             fields.append((b"content-type", content_type.encode("latin-1")))
         # RFC 9110, 8.6: with neither of these statuses goes a length.

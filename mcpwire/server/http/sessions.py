@@ -270,6 +270,7 @@ class HttpSession:
     __slots__ = (
         "__weakref__",
         "_ask_timeout",
+        "_can_pause",
         "_dispatcher",
         "_ended_streams",
         "_last_stream",
@@ -321,6 +322,7 @@ class HttpSession:
         self._streams: dict[int, Stream] = {}
         self._ended_streams: dict[int, int] = {}  # and how far they went
         self._last_stream = STANDALONE
+        self._can_pause = store is not None and session.revision >= PAUSES_SINCE
         self.is_alone = is_alone
         self.is_closed = False
         self.mark = secrets.token_hex(8)
@@ -345,10 +347,6 @@ class HttpSession:
         if owner is None or principal is None:
             return owner is principal
         return owner.key == principal.key
-
-    @property
-    def _can_pause(self) -> bool:
-        return self._store is not None and self.session.revision >= PAUSES_SINCE
 
     @property
     def _journal(self) -> Journal | None:

@@ -193,7 +193,6 @@ class _Call:
         )
         try:
             answer = await self._run(dispatcher, request, params)
-            timer.cancel()
             if self._is_gone:
                 if self._writer is not None and self._task is not None:
                     self._task.result()  # raises what the web server did

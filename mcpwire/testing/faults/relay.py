@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.testing.faults.base import END, Chain, Fault, Pause
 from mcpwire.transports.duplex import forget_descriptor
-from mcpwire.transports.process import ChildProcess, spawn
 from mcpwire.transports.stdio import StdioChannel
 from mcpwire.transports.targets import Stdio, resolve
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from mcpwire.testing.faults.base import Item
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.http.target import Http
+    from mcpwire.transports.process import ChildProcess
 
 __all__ = ["FaultyChannel", "FaultyStdio", "Relay"]
 
@@ -174,25 +174,29 @@ class FaultyChannel(StdioChannel):
     def __init__(
         self,
         inbound: Inbound,
-        child: ChildProcess,
-        target: str,
+        target: Stdio,
         limits: Limits,
         *,
         faults: Sequence[Fault],
         seed: int,
     ) -> None:
+        self._faults = faults
+        self._seed = seed
+        super().__init__(inbound, target, limits)
+
+    def _take_pipes(self, child: ChildProcess) -> tuple[int, int]:
+        from_child, to_child = super()._take_pipes(child)
         client_reads, to_client = os.pipe()
         from_client, client_writes = os.pipe()
         self._relay = Relay(
             from_client=from_client,
-            to_child=child.stdin,
-            from_child=child.stdout,
+            to_child=to_child,
+            from_child=from_child,
             to_client=to_client,
-            faults=faults,
-            seed=seed,
+            faults=self._faults,
+            seed=self._seed,
         )
-        child.stdin, child.stdout = client_writes, client_reads
-        super().__init__(inbound, child, target, limits)
+        return client_reads, client_writes
 
     def _stop_writing(self) -> None:
         super()._stop_writing()
@@ -252,23 +256,8 @@ class FaultyStdio:
         Raises:
             ConnectError: It could not be started.
         """
-        target = self.target
-        stderr = target.stderr
-        child = spawn(
-            (target.command, *target.args),
-            target.environment(),
-            target.cwd,
-            limits.stderr_tail,
-            inherit_stderr=stderr == "inherit",
-            on_stderr=None if isinstance(stderr, str) else stderr,
-        )
         return FaultyChannel(
-            client,
-            child,
-            str(target),
-            limits,
-            faults=self.faults,
-            seed=self.seed,
+            client, self.target, limits, faults=self.faults, seed=self.seed
         )
 
 

@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 from collections import deque
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import ConnectError
@@ -84,12 +85,8 @@ def interleave(addresses: Iterable[Address]) -> list[Address]:
     families: dict[int, list[Address]] = {}
     for address in addresses:
         families.setdefault(address[0], []).append(address)
-    ordered = [
-        (rank, index, address)
-        for index, family in enumerate(families.values())
-        for rank, address in enumerate(family)
-    ]
-    return [address for _, _, address in sorted(ordered, key=lambda item: item[:2])]
+    rounds = zip_longest(*families.values())
+    return [address for one in rounds for address in one if address is not None]
 
 
 async def _race(addresses: Sequence[Address]) -> socket.socket:
@@ -145,7 +142,7 @@ def _close_late(attempt: asyncio.Task[socket.socket]) -> None:
         attempt.result().close()
 
 
-def is_certificate_refusal(error: BaseException) -> bool:
+def is_certificate_refusal(error: BaseException | None) -> bool:
     """Tell whether the server's TLS refuses us for our certificate, or its absence.
 
     With TLS 1.3 it says so only after our side of the handshake is done.

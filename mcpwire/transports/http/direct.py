@@ -16,8 +16,9 @@ timer serves all connections that no exchange waits for.
 from __future__ import annotations
 
 import asyncio
-import os
+import contextlib
 import select
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -77,17 +78,17 @@ class DirectEngine:
         self.written = 0
         self.view = memoryview(bytearray(READ_BYTES))
         """The buffer of all connections: each read is consumed before the next."""
+        self.open: set[Connection] = set()
+        self.idle: list[Connection] = []
         self.clogged: set[Connection] = set()
         """Those of which the system has not taken all that was written."""
-        self._context: ssl.SSLContext | None = None
-        self._process = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.idle: list[Connection] = []
-        self.open: set[Connection] = set()
-        self.lingering: set[Connection] = set()
-        self._opening: dict[int, asyncio.Future[MCPError]] = {}
+        self._context: ssl.SSLContext | None = None
+        self._opening: dict[ResponseSink, asyncio.Timeout] = {}
+        self._aborted: dict[ResponseSink, MCPError] = {}
         self._held_back = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = inf
         self._is_closed = False
         self._emptied: asyncio.Future[None] | None = None
 
@@ -134,10 +135,12 @@ class DirectEngine:
                     return False
                 connection.fail(error)
                 return True
-        aborted = self._opening.get(id(reply))
-        if aborted is None or aborted.done():
+        opening = self._opening.get(reply)
+        if opening is None or opening.expired() or reply in self._aborted:
             return False
-        aborted.set_result(error)
+        self._aborted[reply] = error
+        with contextlib.suppress(RuntimeError):  # from elsewhere: it ends when open
+            opening.reschedule(0)
         return True
 
     # Connections...
@@ -158,31 +161,31 @@ class DirectEngine:
         """Return a new connection; an abort ends the wait for it."""
         if self._is_closed:
             raise self.closed_error("closed by this side", sent=False)
-        loop = self._loop = asyncio.get_running_loop()
+        http = self.http
         size = _size(request)
-        task = loop.create_task(self._open_connection(), name="mcpwire-http-connect")
-        aborted = self._opening[id(reply)] = loop.create_future()
         self._held_back += size
-        is_wanted = False
         try:
-            await asyncio.wait({task, aborted}, return_when=asyncio.FIRST_COMPLETED)
-            is_wanted = not aborted.done()
+            async with asyncio.timeout(http.connect_timeout) as self._opening[reply]:
+                connection = await self._open_connection()
+        except TimeoutError as error:
+            if reply in self._aborted:
+                raise self._aborted[reply] from None
+            if error.errno is None:
+                raise timeout_error(http) from error
+            raise connect_error(http, error) from error  # the system's own
+        except (OSError, UnicodeError) as error:
+            raise connect_error(http, error) from error
         finally:
-            del self._opening[id(reply)]
             self._held_back -= size
-            if not is_wanted:
-                task.cancel()
-                task.add_done_callback(self._keep)
-        if is_wanted:
-            return task.result()
-        raise aborted.result()
-
-    def _keep(self, task: asyncio.Task[Connection]) -> None:
-        """Keep a connection if its request was given up meanwhile."""
-        if not task.cancelled() and task.exception() is None:
-            self.completed(task.result())
+            del self._opening[reply]
+            aborted = self._aborted.pop(reply, None)
+        if aborted is not None:  # in the turn of the loop in which it opened
+            self.completed(connection)
+            raise aborted
+        return connection
 
     async def _open_connection(self) -> Connection:
+        loop = self._loop = asyncio.get_running_loop()
         http = self.http
         options: dict[str, Any] = {}
         if http.parsed.scheme == "https":
@@ -196,18 +199,10 @@ class DirectEngine:
                 "server_hostname": http.parsed.host.removesuffix("."),
                 "ssl_shutdown_timeout": GOODBYE_S,
             }
-        try:
-            async with asyncio.timeout(http.connect_timeout):
-                sock = await connect(http)
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: Connection(self, sock), sock=sock, **options
-                )
-        except TimeoutError as error:
-            if error.errno is None:
-                raise timeout_error(http) from error
-            raise connect_error(http, error) from error  # the system's own
-        except (OSError, UnicodeError) as error:
-            raise connect_error(http, error) from error
+        sock = await connect(http)
+        _, connection = await loop.create_connection(
+            lambda: Connection(self, sock), sock=sock, **options
+        )
         return connection
 
     def _check_unwritten(self, request: Request) -> None:
@@ -233,92 +228,93 @@ class DirectEngine:
 
     def completed(self, connection: Connection) -> None:
         """Take back a connection after its response: it is idle, or closed."""
-        self.lingering.discard(connection)
-        if self._is_closed or not connection.reader.may_reuse or connection.is_spent:
+        reader = connection.reader
+        if self._is_closed or not reader.may_reuse or connection.is_spent:
             connection.abort()
             return
         self.idle.append(connection)
-        seconds = min(IDLE_S, connection.reader.keep_alive_s)
-        connection.until = monotonic() + seconds
-        if self._timer is None:
-            self.watch(seconds)
+        self.watch(connection, min(IDLE_S, reader.keep_alive_s))
 
     def lost(self, connection: Connection) -> None:
         """Forget a connection that has ended."""
         if connection in self.idle:
             self.idle.remove(connection)
         self.open.discard(connection)
-        self.lingering.discard(connection)
         self.clogged.discard(connection)
         if self._emptied is not None and not self.open and not self._emptied.done():
             self._emptied.set_result(None)
 
     # Time...
 
-    def watch(self, seconds: float) -> None:
-        """Look at the connections then, unless that happens before."""
-        if self._timer is None:
+    def watch(self, connection: Connection, seconds: float) -> None:
+        """Close a connection that no exchange waits for after that time."""
+        connection.until = at = monotonic() + seconds
+        if at < self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
             assert self._loop is not None, "a connection without a loop"
             self._timer = self._loop.call_later(seconds, self._sweep)
+            self._timer_at = at
 
     def _sweep(self) -> None:
         """Close what was idle, or not at its end, for too long."""
-        self._timer = None
+        self._timer, self._timer_at = None, inf
         now = monotonic()
-        for connection in [each for each in self.idle if each.until <= now]:
-            self.idle.remove(connection)
-            connection.transport.close()
-        for connection in [each for each in self.lingering if each.until <= now]:
-            self.lingering.discard(connection)
-            connection.fail()
-        left = [each.until for each in (*self.idle, *self.lingering)]
-        if left:
-            self.watch(min(left) - now)
+        for connection in [each for each in self.open if each.waiter is None]:
+            if connection.until > now:
+                self.watch(connection, connection.until - now)
+            elif connection.reply is not None:
+                connection.fail()
+            else:
+                connection.transport.close()
 
     # The end.
 
     async def aclose(self) -> None:
         """Close every connection; bounded in time."""
         self._stop()
-        for connection in self.idle:
-            connection.transport.close()
-        self.idle.clear()
         for connection in list(self.open):
             if connection.reply is not None:
                 connection.fail(self.closed_error("closed by this side", sent=True))
-        if self.open:
-            if self._emptied is None:
-                self._emptied = asyncio.get_running_loop().create_future()
-            await asyncio.wait([self._emptied], timeout=CLOSE_S)
-        for connection in list(self.open):
-            connection.abort()
+            else:
+                connection.transport.close()
+        try:
+            if self.open:
+                if self._emptied is None:
+                    self._emptied = asyncio.get_running_loop().create_future()
+                await asyncio.wait([self._emptied], timeout=CLOSE_S)
+        finally:
+            for connection in list(self.open):
+                connection.abort()
 
     def _stop(self) -> None:
         """Begin nothing any more, and end what waits for a connection."""
         self._is_closed = True
+        self.idle.clear()
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        for aborted in self._opening.values():
-            if not aborted.done():
-                aborted.set_result(self.closed_error("closed by this side", sent=False))
+            self._timer, self._timer_at = None, inf
+        for reply in list(self._opening):
+            self.abort(reply, self.closed_error("closed by this side", sent=False))
 
     def abandon(self) -> None:
-        """Close the sockets now, from anywhere; in a forked process only our copies."""
-        loop = self._loop
-        if os.getpid() != self._process or (loop is not None and loop.is_closed()):
-            self._is_closed = True
-            self._timer = None
-            for connection in self.open:
-                connection.socket.close()
-            self.open.clear()
-            self.idle.clear()
+        """Close the sockets now, from anywhere."""
+        if self._loop is None or self._loop.is_closed():
+            self.forked()
             return
         self._stop()
         for connection in list(self.open):
-            connection.transport.abort()
-            if loop is not None and not loop.is_running():
+            connection.fail(self.closed_error("closed by this side", sent=True))
+            if not self._loop.is_running():
                 connection.socket.close()
+
+    def forked(self) -> None:
+        """Close our copies of the sockets; the parent keeps its own."""
+        self._is_closed = True
+        self._timer = None
+        for connection in self.open:
+            connection.socket.close()
+        self.open.clear()
         self.idle.clear()
 
 
@@ -448,9 +444,7 @@ class Connection(asyncio.BufferedProtocol):
         elif reply.is_over:
             waiter, self.waiter = self.waiter, None
             self._tail_left = TAIL_BYTES
-            self.until = monotonic() + TAIL_S
-            self._engine.lingering.add(self)
-            self._engine.watch(TAIL_S)
+            self._engine.watch(self, TAIL_S)
             if not waiter.done():
                 waiter.set_result(True)
 

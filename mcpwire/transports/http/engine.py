@@ -81,6 +81,9 @@ class Engine(Protocol):
     def abandon(self) -> None:
         """Let go of the sockets at once and wait for nothing, from anywhere."""
 
+    def forked(self) -> None:
+        """Close the copies of the sockets in a forked process."""
+
 
 def open_engine(
     target: Http, limits: Limits, authorizer: Authorizer | None = None

@@ -76,14 +76,11 @@ def encode(request: Request) -> tuple[bytes, memoryview | None]:
     return head, memoryview(body)
 
 
-class _Leftover(Exception):
-    """Bytes follow a complete response; never leaves this module."""
-
-
 class ResponseReader:
     """Reads the responses of one connection, one at a time.
 
-    `Limits.head` bounds the heads of one response, 1xx included, and its chunk
+    What `httptools` calls only collects; the sink is called when it has read all that
+    came. `Limits.head` bounds the heads of one response, 1xx included, and its chunk
     extensions and trailers.
     """
 
@@ -97,13 +94,15 @@ class ResponseReader:
         self.keep_alive_s = inf
         """How long the server keeps an idle connection, as far as it says so."""
         self._head_max = limits.head
-        self._parser = HttpResponseParser(self)
         self._sink: ResponseSink | None = None
         self._raised: BaseException | None = None
         self._fields: dict[bytes, bytes] = {}
+        self._status = 0  # of a head that the sink has yet to take
+        self._chunks: list[bytes] = []
         self._overhead = 0  # bytes of heads, then of chunk framing since the last data
-        self._is_head_done = self._until_close = False
-        self._has_data = self._is_muted = False
+        self._is_head_done = self._until_close = self._is_muted = False
+        self.on_body = self._chunks.append
+        self._parser = HttpResponseParser(self)
 
     def expect(self, sink: ResponseSink) -> None:
         """Pass the next response to that sink."""
@@ -131,15 +130,7 @@ class ResponseReader:
             self.may_reuse = False
             return
         if not self.has_begun:
-            self.has_begun = True
-            self._overhead = 0
-            if data[0] != 0x48:  # "H": llhttp also takes RTSP/, ICE/ and empty lines
-                self.may_reuse = False
-                raise RemoteProtocolError(
-                    "expected an HTTP/1.1 status line, got "
-                    f"{bytes(data[:_SHOWN_BYTES])!r}",
-                    hint=_HINTS.get(data[0]),
-                )
+            self._begin(data)
         was_body = self._is_head_done
         if not was_body:
             room = self._head_max - self._overhead
@@ -147,57 +138,75 @@ class ResponseReader:
                 self._feed_over_limit(data, room)
                 return
             self._overhead += len(data)
-        self._has_data = False
+        refusal = None
         try:
             self._parser.feed_data(data)
         except HttpParserError as found:
-            self._refuse(found)
-        if was_body:
-            self._count_framing(len(data))
+            refusal = self._refusal(found)
+        sink = self._sink
+        assert sink is not None, "a response without a sink"
+        try:
+            self._pass_on(sink, refusal, len(data) if was_body else 0)
+        except BaseException as error:
+            self.may_reuse = False
+            if not (sink.is_over and isinstance(error, MCPError)):
+                raise
+            self._sink = None
+            self.is_complete = True
+
+    def _begin(self, data: bytes | memoryview) -> None:
+        self.has_begun = True
+        self._overhead = 0
+        if data[0] != 0x48:  # "H": llhttp also takes RTSP/, ICE/ and empty lines
+            self.may_reuse = False
+            raise RemoteProtocolError(
+                f"expected an HTTP/1.1 status line, got {bytes(data[:_SHOWN_BYTES])!r}",
+                hint=_HINTS.get(data[0]),
+            )
 
     def _feed_over_limit(self, data: bytes | memoryview, room: int) -> None:
         if room:
             self.feed(data[:room])
         if not self._is_head_done:
+            self.may_reuse = False
             raise self._too_large("the head of the response is")
         self.feed(data[room:])
 
-    def _refuse(self, found: HttpParserError) -> None:
-        """Raise what a callback raised, or what llhttp found; it reads no more now."""
+    def _refusal(self, found: HttpParserError) -> BaseException | None:
+        """Return what a callback raised, or what llhttp found; it reads no more now."""
         self.may_reuse = False
-        error: BaseException
+        if self.is_complete:  # it is about what follows
+            return None
         if isinstance(found, HttpParserCallbackError):
-            # `__context__` is the caller's where it handles an exception; an interrupt
-            # is found nowhere else.
-            error = self._raised or found.__context__ or found
-            self._raised = None
-            if isinstance(error, _Leftover):
-                return
-        elif self.is_complete:
-            return
-        else:
-            error = RemoteProtocolError(f"the response is not acceptable HTTP: {found}")
-        self._give_up(error)
+            # An interrupt is found in the context only.
+            return self._raised or found.__context__ or found
+        return RemoteProtocolError(f"the response is not acceptable HTTP: {found}")
 
-    def _give_up(self, error: BaseException) -> None:
-        """Raise that, or only read no more where the sink has its answer."""
-        sink = self._sink
-        if sink is None or not sink.is_over or not isinstance(error, MCPError):
-            raise error from None
-        self._sink = None
-        self.is_complete = True
-
-    def _count_framing(self, size: int) -> None:
-        """Bound chunk sizes, extensions and trailers that bring no data."""
-        if self.is_complete or self._has_data or self._until_close:
-            self._overhead = 0
-            return
-        self._overhead += size
-        if self._overhead > self._head_max:
-            self._give_up(self._too_large("chunk extensions or trailers are"))
+    def _pass_on(
+        self, sink: ResponseSink, refusal: BaseException | None, size: int
+    ) -> None:
+        """Pass on what came of `size` bytes of the body, then raise `refusal`."""
+        if self._status:
+            status, self._status = self._status, 0
+            sink.head(status, self._fields)
+        chunks = self._chunks
+        if chunks:
+            size = self._overhead = 0
+            data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            chunks.clear()
+            if not self._is_muted:
+                sink.data(data)
+        if self.is_complete:
+            self._sink = None
+            sink.end()
+        elif refusal is not None:
+            raise refusal from None
+        elif not self._until_close:  # chunk sizes, extensions or trailers
+            self._overhead += size
+            if self._overhead > self._head_max:
+                raise self._too_large("chunk extensions or trailers are")
 
     def _too_large(self, what: str) -> MessageTooLarge:
-        self.may_reuse = False
         limit = self._head_max
         return MessageTooLarge(f"{what} over the limit of {limit} bytes", limit=limit)
 
@@ -209,22 +218,18 @@ class ResponseReader:
         self.may_reuse = False
         if self.is_complete or not (self._is_head_done and self._until_close):
             return False
-        self._end()
-        return True
-
-    def _end(self) -> None:
         sink, self._sink = self._sink, None
         self.is_complete = True
         assert sink is not None, "complete without a sink"
         sink.end()
+        return True
 
     # What llhttp calls.
 
     def on_message_begin(self) -> None:
         """Begin a message: the response, or a 1xx before it."""
         if self.is_complete:
-            self._raised = _Leftover()
-            raise self._raised
+            raise EOFError("no response is expected")
         self._fields = {}
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -237,10 +242,10 @@ class ResponseReader:
         fields[name] = fields[name] + b", " + value if name in fields else value
 
     def on_headers_complete(self) -> None:
-        """Check the head, and pass on a final one."""
+        """Check the head, and keep a final one for the sink."""
         try:
             self._take_head(self._fields)
-        except BaseException as error:
+        except RemoteProtocolError as error:
             self._raised = error
             raise
 
@@ -265,31 +270,13 @@ class ResponseReader:
             self.keep_alive_s = inf if found is None else float(found[1])
         self._is_head_done = True
         self._overhead = 0
-        assert self._sink is not None, "a head without a sink"
-        self._sink.head(status, fields)
-
-    def on_body(self, chunk: bytes) -> None:
-        """Take bytes of the body, chunk framing removed."""
-        self._has_data = True
-        if self._is_muted:
-            return
-        assert self._sink is not None, "a body without a sink"
-        try:
-            self._sink.data(chunk)
-        except BaseException as error:
-            self._raised = error
-            raise
+        self._status = status
 
     def on_message_complete(self) -> None:
-        """End the message; only the final response ends the sink."""
-        if not self._is_head_done:
-            return
-        self.may_reuse = self._parser.should_keep_alive() and self.keep_alive_s > 0
-        try:
-            self._end()
-        except BaseException as error:
-            self._raised = error
-            raise
+        """End the message; only the final response is complete with it."""
+        if self._is_head_done:
+            self.may_reuse = self._parser.should_keep_alive() and self.keep_alive_s > 0
+            self.is_complete = True
 
 
 def _check_interim(status: int) -> None:

@@ -1,16 +1,16 @@
 """The engine over httpx: proxies, HTTP/2, and clients that the user brings along.
 
-One task per exchange talks to httpx, and reads on for a while when the reply is over,
-so that the connection can be used again. ::
+One task per exchange talks to httpx. It reads on for a while when the reply is over, so
+that the connection can be used again. ::
 
     exchange() ─► task: send ─► head ─► data … ─┬─► data … ─► end
          ▲                                      │    (for some seconds)
          └──────── over, failed, aborted ◄──────┘
 
-httpx is used as a library; docs/client.md says what it does differently. Without a
-client of the user's the engine talks to a transport of httpx: a client around it would
-keep cookies, add headers, and write each URL with its query into the log. `httpx2` has
-the same interface, so names are looked up in the module that a client comes from.
+httpx is used as a library; docs/http.md says what it does differently. Without a client
+of the user's the engine talks to a transport of httpx: a client around it would keep
+cookies, add headers, and write each URL with its query into the log. `httpx2` has the
+same interface, so names are looked up in the module that a client comes from.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import asyncio
 import contextlib
 import os
 import socket
+import ssl
 import sys
 import threading
 import weakref
 from contextvars import ContextVar, copy_context
-from importlib.util import find_spec
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,16 +41,16 @@ from mcpwire.transports.handlers import for_thread, is_blocking
 from mcpwire.transports.http.credentials import Destination
 from mcpwire.transports.http.engine import IDLE_S, TAIL_BYTES, TAIL_S, proxy_of
 from mcpwire.transports.http.httpx_errors import head_too_large, translate
+from mcpwire.transports.http.tls import ssl_context
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import AsyncIterator, Callable, Iterator
     from types import ModuleType
 
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http_reply import Request
-    from mcpwire.transports.http.h1 import ResponseReader, ResponseSink
+    from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.http.target import Http
 
 __all__ = ["HttpxEngine"]
@@ -98,8 +98,8 @@ class HttpxEngine:
         self.client = target.http_client
         self.proxy = proxy_of(target)
         self.streams: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.reading: dict[ResponseSink, _Exchange] = {}
-        """The exchanges that read the rest of a response."""
+        self.exchanges: set[_Exchange] = set()
+        self._is_closed = False
         self._transport: Any = None
         if self.client is None:
             import httpx
@@ -108,11 +108,10 @@ class HttpxEngine:
             self._transport = _transport(target, self.proxy, httpx)
         else:
             self.library = _library_of(self.client)
-            if not (hasattr(self.client, "aclose") or is_blocking()):
-                kind = _kind(self.client)
-                raise ValueError(
-                    f"http_client must be an httpx.AsyncClient, got {kind}"
-                )
+        self.is_async = self.client is None or hasattr(self.client, "aclose")
+        if not (self.is_async or is_blocking()):
+            kind = _kind(self.client)
+            raise ValueError(f"http_client must be an httpx.AsyncClient, got {kind}")
         self._origin = target.parsed.origin
         self._extensions: dict[str, Any] = {
             "timeout": dict.fromkeys(("read", "write", "pool"))
@@ -122,9 +121,6 @@ class HttpxEngine:
             name = target.parsed.host.removesuffix(".")
             self._extensions["sni_hostname"] = name
             self._origin = attrs.evolve(target.parsed, host=address).origin
-        self._running: dict[ResponseSink, _Exchange] = {}
-        self._exchanges: dict[asyncio.Task[None], _Exchange] = {}
-        self._is_closed = False
         let_go_after_fork(self)
 
     async def exchange(
@@ -138,19 +134,15 @@ class HttpxEngine:
             raise aborted
         if getattr(self.client, "is_closed", False):
             raise LocalProtocolError("http_client is closed")
-        if reply in self.reading:  # it is given another response now
-            self.reading.pop(reply).end()
+        for earlier in self.exchanges:
+            if earlier.reply is reply:  # it gets another response now
+                earlier.end()
         exchange = _Exchange(self, request, reply)
-        self._exchanges[exchange.task] = exchange
-        exchange.task.add_done_callback(self._exchanges.pop)
-        self._running[reply] = exchange
         try:
             await exchange.over
         except asyncio.CancelledError:
-            exchange.give_up()
+            exchange.end()
             raise
-        finally:
-            del self._running[reply]
 
     def build(self, request: Request, trace: Callable[..., Any]) -> Any:
         """Return a request of httpx; limits of time other than connecting are ours."""
@@ -167,28 +159,25 @@ class HttpxEngine:
         """Send a request of httpx; return the response, unread."""
         if self.client is None:
             return await self._transport.handle_async_request(request)
-        is_async = hasattr(self.client, "aclose")
-        hooks = self.client.event_hooks["request"]
-        check = _check_async if is_async else _check
-        if check not in hooks[-1:]:
-            # One that stands further ahead stays: a request may be on its way there.
-            hooks.append(check)
         options = {"stream": True, "follow_redirects": False}
-        if is_async:
+        if self.is_async:
             return await self.client.send(request, **options)
-        thread = _Thread()
-        return await thread.send(lambda: self.client.send(request, **options))
+        return await _Thread().send(lambda: self.client.send(request, **options))
 
     def abort(self, reply: ResponseSink, error: MCPError) -> bool:
         """End the exchange of that reply with an error; return whether one ran."""
-        exchange = self._running.get(reply)
-        return exchange is not None and exchange.fail(error)
+        return any(
+            exchange.fail(error)
+            for exchange in list(self.exchanges)
+            if exchange.reply is reply
+        )
 
     async def aclose(self) -> None:
         """Close every connection that is ours; bounded in time."""
         self._stop()
-        if self._exchanges:
-            await asyncio.wait(self._exchanges, timeout=CLOSE_S)
+        if self.exchanges:
+            tasks = [exchange.task for exchange in self.exchanges]
+            await asyncio.wait(tasks, timeout=CLOSE_S)
         if self._transport is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_S):
@@ -196,11 +185,10 @@ class HttpxEngine:
 
     def _stop(self) -> None:
         self._is_closed = True
-        for exchange in list(self._running.values()):
+        for exchange in list(self.exchanges):
             exchange.fail(self.closed(sent=exchange.may_be_sent))
-        for task, exchange in self._exchanges.items():
             if self.client is None:
-                task.cancel()
+                exchange.task.cancel()
             else:  # others may use the connection
                 exchange.end()
 
@@ -237,7 +225,6 @@ class _Exchange:
     Attributes:
         over: Done as soon as the caller of `exchange` may go on.
         stream: The connection, once it has written to it.
-        opening: A connection that it opened, and has not written a request to.
         is_traced: Whether the transport tells what it does.
         shares: Whether others use the connection, too: it is HTTP/2.
         has_begun: Whether the request has begun to be sent, as far as it tells.
@@ -248,19 +235,20 @@ class _Exchange:
         self, engine: HttpxEngine, request: Request, reply: ResponseSink
     ) -> None:
         loop = asyncio.get_running_loop()
+        self.engine = engine
+        self.reply = reply
         self.over: asyncio.Future[None] = loop.create_future()
         self.stream: Any = None
-        self.opening: Any = None
         self.is_traced = self.shares = self.has_begun = self.has_head = False
-        self.destination: Destination | None = None
-        self.reader: ResponseReader | None = None
-        self._engine = engine
         self._request = request
-        self._reply = reply
+        self._destination: Destination | None = None
+        self._opening: Any = None  # a connection that no request was written to yet
         self._is_ending = self._is_writing = False
         self._end: asyncio.TimerHandle | None = None
-        self.task = loop.create_task(self._run(), name="mcpwire-httpx")
+        # Not `create_task`, which may begin at once.
+        self.task = asyncio.Task(self._run(), loop=loop, name="mcpwire-httpx")
         self.task.add_done_callback(self._ended)
+        engine.exchanges.add(self)
 
     @property
     def may_be_sent(self) -> bool:
@@ -274,34 +262,28 @@ class _Exchange:
         if self.over.done():
             return False
         self.over.set_exception(error)
-        self.give_up()
-        return True
-
-    def give_up(self) -> None:
-        """End the task: no caller waits any more."""
-        if self.over.done() and not self.over.cancelled():
-            self.over.exception()  # nothing else asks for it
+        self.over.exception()  # perhaps nobody else asks for it
         self.end()
+        return True
 
     def end(self) -> None:
         """End the task as soon as that breaks no connection that others use."""
         self._is_ending = True
         # httpcore forgets a new connection of HTTP/2, for all that wait for it, when
         # one of them is cancelled.
-        waits = not self.has_begun and (self.shares or self._engine.http.http2)
+        waits = not self.has_begun and (self.shares or self.engine.http.http2)
         if not (waits or self._is_writing):
             self.task.cancel()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
+        self.engine.exchanges.discard(self)
         if self._end is not None:
             self._end.cancel()
-        if self._engine.reading.get(self._reply) is self:
-            del self._engine.reading[self._reply]
         error = None if task.cancelled() else task.exception()
         if self.over.done():
             return
         if task.cancelled():  # from inside: by a hook of the user's client
-            error = self._engine.closed(sent=self.may_be_sent)
+            error = self.engine.closed(sent=self.may_be_sent)
         if error is not None:
             self.over.set_exception(error)
         else:
@@ -311,16 +293,15 @@ class _Exchange:
 
     async def _run(self) -> None:
         _current.set(self)
-        engine = self._engine
+        engine = self.engine
         response = None
         try:
-            request = engine.build(self._request, self._trace())
+            trace = self._note_async if engine.is_async else self._note
+            request = engine.build(self._request, trace)
             if engine.client is not None:
-                self.destination = Destination(engine.http, self._request, request.url)
+                self._destination = Destination(engine.http, self._request, request.url)
             response = await engine.send(request)
             await self._pass_on(response)
-            if self.reader is not None and not self.reader.is_complete:
-                _shut_down(self.stream)
         except _failures_of(engine.library) as error:
             ours = translate(engine, self, error)
             # The error of httpx quotes a header of ours, or the whole URL.
@@ -329,18 +310,19 @@ class _Exchange:
         finally:
             if response is not None:
                 await response.aclose()
-            elif hasattr(self.opening, "aclose"):
+            elif hasattr(self._opening, "aclose"):
                 # Cancelled in the handshake of TLS, httpcore would leave it open.
-                await self.opening.aclose()
+                await self._opening.aclose()
 
     async def _pass_on(self, response: Any) -> None:
-        reply = self._reply
-        status, fields, is_encoded, is_muted = _read_head(
-            response, self._engine.limits, decodes=self._engine.client is not None
-        )
+        reply = self.reply
+        fields, is_encoded = _read_fields(response, self.engine)
+        status = response.status_code
         self.has_head = True
         reply.head(status, fields)
         self._note_over()
+        # The status of an error says enough.
+        is_dropped = is_encoded and self.engine.client is None
         # A hook of the user's client may have read it already.
         is_decoded = is_encoded or response.is_stream_consumed
         chunks = response.aiter_bytes() if is_decoded else response.aiter_raw()
@@ -350,25 +332,18 @@ class _Exchange:
                 tail -= len(chunk)
                 if tail < 0:  # another connection costs less
                     return
-            if not is_muted:
+            if not is_dropped:
                 reply.data(chunk)
                 self._note_over()
         reply.end()
 
     def _note_over(self) -> None:
         """Let the caller go on if the reply is over, and read on for a while."""
-        if self._reply.is_over and not self.over.done():
+        if self.reply.is_over and not self.over.done():
             self.over.set_result(None)
             self._end = self.task.get_loop().call_later(TAIL_S, self.end)
-            self._engine.reading[self._reply] = self
 
     # ... and what httpcore tells (its documented extension "trace").
-
-    def _trace(self) -> Callable[..., Any]:
-        client = self._engine.client
-        if client is None or hasattr(client, "aclose"):
-            return self._note_async
-        return self._note
 
     async def _note_async(self, event: str, info: dict[str, Any]) -> None:
         self._note(event, info)
@@ -378,22 +353,20 @@ class _Exchange:
         part, _, step = event.partition(".")
         self.shares = self.shares or part == "http2"
         if step in _OPENED:
-            self.opening = info["return_value"]
-            _Watch(self._engine, self.opening)
+            self._opening = info["return_value"]
+            _watch(self.engine, self._opening)
         elif step == "send_connection_init.started":
-            self.opening = None
+            self._opening = None
         elif step == "send_request_headers.started":
             request = info["request"]
             if request.method == b"CONNECT":  # for a proxy
                 return
-            if self.destination is not None:
-                self.destination.check_written(request)
-            self.opening = None
+            if self._destination is not None:
+                self._destination.check(request)
+            self._opening = None
             if self._is_ending:
                 raise _GivenUpError
             self.has_begun = True
-            if not self.shares:
-                self.reader = _new_reader(self._engine.limits)
 
     async def write(self, write: Callable[..., Any], buffer: bytes, *args: Any) -> None:
         """Write to a connection of HTTP/2; the exchange ends before or behind it.
@@ -409,112 +382,41 @@ class _Exchange:
         if self._is_ending and self.has_begun:
             raise asyncio.CancelledError
 
-    def note_read(self, data: bytes) -> None:
-        """Read along, to find what httpcore overlooks."""
-        reader = self.reader
-        if reader is None:
-            return
-        try:
-            reader.feed(data)
-        except MCPError:
-            # A user's client may read more than we do.
-            if self._engine.client is None:
-                raise
-        if reader.is_complete and not reader.may_reuse:
-            _shut_down(self.stream)  # now: the next request may take it at once
 
+def _watch(engine: HttpxEngine, stream: Any) -> None:
+    """Note what is written on a new connection, and for which exchange."""
+    write = stream.write
+    is_async = hasattr(stream, "aclose")
 
-class _Watch:
-    """Notes what is written and read on one connection, and for which exchange.
-
-    httpcore takes what is left over behind one response for the beginning of the next,
-    and is lenient. So `ResponseReader` reads along: what it refuses is refused, and a
-    connection that brings anything but one response is closed (RFC 9112 section 11).
-    """
-
-    def __init__(self, engine: HttpxEngine, stream: Any) -> None:
-        self._engine = engine
-        self._stream = stream
-        self._read, self._write = stream.read, stream.write
-        is_async = hasattr(stream, "aclose")
-        stream.read = self._read_async if is_async else self._read_blocking
-        stream.write = self._write_noted
-        engine.streams.add(stream)
-
-    def _write_noted(self, buffer: bytes, timeout: float | None = None) -> Any:
+    def note_and_write(buffer: bytes, timeout: float | None = None) -> Any:
         exchange = _current.get(None)
         if exchange is not None:
-            exchange.stream = self._stream
-            self._engine.bytes_sent += len(buffer)
-            if exchange.shares and hasattr(self._stream, "aclose"):
-                return exchange.write(self._write, buffer, timeout)
-        return self._write(buffer, timeout)
+            exchange.stream = stream
+            exchange.engine.bytes_sent += len(buffer)
+            if exchange.shares and is_async:
+                return exchange.write(write, buffer, timeout)
+        return write(buffer, timeout)
 
-    async def _read_async(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        data: bytes = await self._read(max_bytes, timeout)
-        return self._noted(data)
-
-    def _read_blocking(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._noted(self._read(max_bytes, timeout))
-
-    def _noted(self, data: bytes) -> bytes:
-        exchange = _current.get(None)
-        if exchange is not None and data:
-            exchange.note_read(data)
-        return data
-
-
-class _Ignoring:
-    """Ignores a response that httpx reads; behind the first data no error matters."""
-
-    is_over = False
-
-    def head(self, status: int, fields: dict[bytes, bytes]) -> None: ...
-
-    def data(self, chunk: bytes) -> None:
-        self.is_over = True
-
-    def end(self) -> None: ...
-
-
-def _new_reader(limits: Limits) -> ResponseReader | None:
-    if find_spec("httptools") is None:
-        return None
-    from mcpwire.transports.http.h1 import ResponseReader
-
-    reader = ResponseReader(limits)
-    reader.expect(_Ignoring())
-    return reader
+    stream.write = note_and_write
+    engine.streams.add(stream)
 
 
 class _GivenUpError(Exception):
     """The exchange was given up before it was sent."""
 
 
-def _check(request: Any) -> None:
-    exchange = _current.get(None)
-    if exchange is not None and exchange.destination is not None:
-        exchange.destination.check(request)
+def _read_fields(response: Any, engine: HttpxEngine) -> tuple[dict[bytes, bytes], bool]:
+    """Return the fields of a response, and whether its body is encoded.
 
-
-async def _check_async(request: Any) -> None:
-    _check(request)
-
-
-def _read_head(
-    response: Any, limits: Limits, *, decodes: bool
-) -> tuple[int, dict[bytes, bytes], bool, bool]:
-    """Return status and fields, whether the body is decoded, whether it is dropped.
-
-    A user's client may ask for encoded bodies; we never do.
+    A user's client may ask for encoded bodies, which are decoded; we never do.
 
     Raises:
         RemoteProtocolError: It is not acceptable HTTP.
         MessageTooLarge: It is over its limit.
     """
     raw = response.headers.raw
-    if sum(len(name) + len(value) + 4 for name, value in raw) > limits.head:
-        raise head_too_large(limits)
+    if sum(len(name) + len(value) + 4 for name, value in raw) > engine.limits.head:
+        raise head_too_large(engine.limits)
     fields: dict[bytes, bytes] = {}
     for given, value in raw:
         name = given.lower()
@@ -527,8 +429,8 @@ def _read_head(
         raise RemoteProtocolError("the response has two lengths")
     encoding = fields.get(b"content-encoding", b"identity")
     if encoding.lower() == b"identity":
-        return status, fields, False, False
-    if decodes:
+        return fields, False
+    if engine.client is not None:
         # They describe the bytes that came, not those that are passed on.
         del fields[b"content-encoding"]
         fields.pop(b"content-length", None)
@@ -536,8 +438,7 @@ def _read_head(
         raise RemoteProtocolError(
             f"content-encoding {encoding[:40]!r} although only identity is accepted"
         )
-    # The status of an error says enough.
-    return status, fields, decodes, not decodes
+    return fields, True
 
 
 class _Thread:
@@ -649,18 +550,16 @@ def _kind(client: Any) -> str:
 
 def _failures_of(library: ModuleType) -> tuple[type[Exception], ...]:
     """Return what a library raises on purpose; httpcore lets some others through."""
-    import ssl
-
     h2 = sys.modules.get("h2.exceptions")
     found: tuple[type[Exception], ...] = (library.HTTPError, ssl.SSLError)
     return found if h2 is None else (*found, h2.H2Error)
 
 
 def _transport(target: Http, proxy: str | None, library: ModuleType) -> Any:
-    context = _context(target, proxy)
-    through: Any = proxy
-    if proxy is not None and proxy[:6].lower() == "https:":
-        through = library.Proxy(proxy, ssl_context=context)
+    is_secure_proxy = (proxy or "")[:6].lower() == "https:"
+    context: ssl.SSLContext | bool = False  # never used, and quick to make
+    if target.parsed.scheme == "https" or is_secure_proxy:
+        context = ssl_context(target)
     try:
         return library.AsyncHTTPTransport(
             verify=context,
@@ -670,21 +569,12 @@ def _transport(target: Http, proxy: str | None, library: ModuleType) -> Any:
                 max_keepalive_connections=_KEPT_IDLE,
                 keepalive_expiry=IDLE_S,
             ),
-            proxy=through,
+            proxy=library.Proxy(proxy, ssl_context=context)
+            if is_secure_proxy
+            else proxy,
             trust_env=False,
         )
     except ImportError as error:  # of h2 the target knows that it is there
         raise ValueError(
             "a SOCKS proxy needs the package socksio: install 'httpx[socks]'"
         ) from error
-
-
-def _context(target: Http, proxy: str | None) -> ssl.SSLContext:
-    if target.parsed.scheme == "https" or (proxy or "")[:6].lower() == "https:":
-        from mcpwire.transports.http.tls import ssl_context
-
-        return ssl_context(target)
-    import ssl
-
-    # Never used, and quick to make: it trusts nobody.
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -18,7 +18,6 @@ from mcpwire.errors import (
     LocalProtocolError,
     MCPError,
     MessageTooLarge,
-    ProtocolError,
     RemoteProtocolError,
 )
 from mcpwire.transports.http.connecting import (
@@ -45,16 +44,6 @@ _NOT_CONNECTED: Final = frozenset(
         "UnsupportedProtocol",
     }
 )
-_PLAIN: Final[dict[str, tuple[type[ProtocolError], str]]] = {
-    "LocalProtocolError": (
-        LocalProtocolError,
-        "the request cannot be sent: its head is no HTTP",
-    ),
-    "DecodingError": (
-        RemoteProtocolError,
-        "the body of the response cannot be decoded",
-    ),
-}
 _REFUSED_STREAM: Final = 7
 """RFC 9113 section 7: the peer did nothing of the request."""
 
@@ -72,27 +61,52 @@ def translate(engine: HttpxEngine, exchange: Any, error: Exception) -> MCPError:
     """
     # By name, for `httpx2` has the same.
     names = {cls.__name__ for cls in type(error).__mro__}
+    chain = list(_chain(error))
     if names & _NOT_CONNECTED or not exchange.may_be_sent:
         return _not_connected(engine, error, names)
-    if any(type(one).__module__.partition(".")[0] == "h2" for one in _chain(error)):
+    frame = _http2_frame(chain)
+    refusal = _refusal(engine, error, names, chain)
+    if refusal is not None:
+        return refusal
+    cause = _root(chain)
+    if frame is None and not exchange.has_head and is_certificate_refusal(cause):
+        return _not_connected(engine, error, names)
+    # Not where the whole connection ends: httpcore sends those again itself.
+    is_refused = (
+        getattr(frame, "error_code", None) == _REFUSED_STREAM
+        and type(frame).__name__ == "StreamReset"
+    )
+    place = "within the body" if exchange.has_head else "before the response"
+    if not (exchange.has_head or is_refused):
+        place += ": the request may have run"
+    return ConnectionClosed(
+        f"{engine.target}: {_describe_end(frame, cause)} {place}",
+        target=engine.target,
+        sent=not is_refused,
+    )
+
+
+def _refusal(
+    engine: HttpxEngine, error: Exception, names: set[str], chain: list[BaseException]
+) -> MCPError | None:
+    """Return the error for what is not the end of a connection."""
+    if any(type(one).__module__.partition(".")[0] == "h2" for one in chain):
         return RemoteProtocolError("the response is not acceptable HTTP/2")
-    for name, (kind, text) in _PLAIN.items():
-        if name in names:
-            return kind(text)
+    if "LocalProtocolError" in names:
+        return LocalProtocolError("the request cannot be sent: its head is not HTTP")
     if "HTTPStatusError" in names:
         return _refused_by_hook(engine, error)
-    bad = _bad_response(engine, error) if "RemoteProtocolError" in names else None
-    return bad or _gone(engine, exchange, error)
-
-
-def _bad_response(engine: HttpxEngine, error: Exception) -> MCPError | None:
-    if _TOO_LARGE in {getattr(one, "error_status_hint", None) for one in _chain(error)}:
-        return head_too_large(engine.limits)
-    if _http2_frame(error) is not None or _CLOSED.match(str(error)):
-        return None
-    # Behind the colon stands what came.
-    text = str(error).partition(":")[0][:_SHOWN]
-    return RemoteProtocolError(f"the response is not acceptable HTTP: {text}")
+    text = None
+    if "DecodingError" in names:
+        text = "the body of the response cannot be decoded"
+    elif "RemoteProtocolError" in names:
+        if any(getattr(one, "error_status_hint", 0) == _TOO_LARGE for one in chain):
+            return head_too_large(engine.limits)
+        if _http2_frame(chain) is None and not _CLOSED.match(str(error)):
+            # Behind the colon stands what came.
+            said = str(error).partition(":")[0][:_SHOWN]
+            text = f"the response is not acceptable HTTP: {said}"
+    return None if text is None else RemoteProtocolError(text)
 
 
 def head_too_large(limits: Limits) -> MessageTooLarge:
@@ -129,7 +143,7 @@ def _connect_failure(
     elif "ProxyError" in names:
         text = str(error)[:_SHOWN].encode("unicode_escape").decode("ascii")
         what = f"the proxy refuses: {text or type(error).__name__}"
-    elif (cause := _root(error)) is not None:
+    elif (cause := _root(list(_chain(error)))) is not None:
         return connect_error(engine.http, cause)
     else:
         what = (
@@ -150,32 +164,17 @@ def _refused_by_hook(engine: HttpxEngine, error: Any) -> HTTPError:
     )
 
 
-def _gone(engine: HttpxEngine, exchange: Any, error: Exception) -> MCPError:
-    frame = _http2_frame(error)
-    cause = _root(error)
-    is_refused = False
+def _describe_end(frame: Any, cause: Exception | None) -> str:
     if frame is not None:
-        code = int(frame.error_code)
-        what = f"the server ended the stream with code {code}"
-        # Not so where the whole connection ends: httpcore sends those again itself.
-        is_refused = code == _REFUSED_STREAM and type(frame).__name__ == "StreamReset"
-    elif cause is None:
-        what = "the connection ended"
-    elif not exchange.has_head and is_certificate_refusal(cause):
-        return _not_connected(engine, error, set())
-    elif isinstance(cause, ssl.SSLError):
+        return f"the server ended the stream with code {int(frame.error_code)}"
+    if cause is None:
+        return "the connection ended"
+    if isinstance(cause, ssl.SSLError):
         said = (cause.reason or "unknown").lower().replace("_", " ")
-        what = f"the connection broke (TLS: {said})"
-    else:
-        number = getattr(cause, "errno", None)
-        said = os.strerror(number) if number else type(cause).__name__
-        what = f"the connection broke ({said})"
-    place = "within the body" if exchange.has_head else "before the response"
-    if not (exchange.has_head or is_refused):
-        place += ": the request may have run"
-    return ConnectionClosed(
-        f"{engine.target}: {what} {place}", target=engine.target, sent=not is_refused
-    )
+        return f"the connection broke (TLS: {said})"
+    number = getattr(cause, "errno", None)
+    said = os.strerror(number) if number else type(cause).__name__
+    return f"the connection broke ({said})"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -194,23 +193,23 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         waiting += [each for each in related if isinstance(each, BaseException)]
 
 
-def _root(error: BaseException) -> OSError | UnicodeError | None:
+def _root(chain: list[BaseException]) -> OSError | UnicodeError | None:
     """Return the error of the system, TLS or the resolver, if there is one."""
     for kinds in ((socket.gaierror, UnicodeError), ssl.SSLError):
-        for one in _chain(error):
+        for one in chain:
             if isinstance(one, kinds):
                 assert isinstance(one, OSError | UnicodeError)
                 return one
-    for one in _chain(error):
+    for one in chain:
         if isinstance(one, OSError) and one.errno is not None:
             # asyncio has words of its own for some.
             return OSError(one.errno, os.strerror(one.errno))
     return None
 
 
-def _http2_frame(error: Exception) -> Any:
+def _http2_frame(chain: list[BaseException]) -> Any:
     """Return the event by which the peer ended a stream, or all of them."""
-    for one in _chain(error):
+    for one in chain:
         for argument in one.args:
             if getattr(argument, "error_code", None) is not None:
                 return argument

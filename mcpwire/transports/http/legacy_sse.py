@@ -26,25 +26,22 @@ from mcpwire.errors import (
     ConnectError,
     ConnectionClosed,
     MCPError,
-    MessageTooLarge,
-    RemoteProtocolError,
     TransportError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol import http_reply
 from mcpwire.protocol.http_headers import (
     RequestHeaders,
     resolve_endpoint,
 )
-from mcpwire.protocol.http_reply import MAX_REDIRECTS, Request, resolve_redirect
+from mcpwire.protocol.http_reply import MAX_ERROR_BODY, Reply, Request
 from mcpwire.transports.duplex import Duplex
 from mcpwire.transports.handlers import stay_for
-from mcpwire.transports.http.credentials import describe_request, describe_response
+from mcpwire.transports.http.credentials import describe_request, missing_scope
+from mcpwire.transports.http.sender import Sender
 from mcpwire.wire.json import loads
-from mcpwire.wire.sse import SSEDecoder
 
 if TYPE_CHECKING:
-    from asyncio import Future, TimerHandle
+    from asyncio import TimerHandle
     from collections.abc import Mapping
 
     from mcpwire.protocol.deadline import Deadline
@@ -52,8 +49,8 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.authorizer import DeadlinePauser
+    from mcpwire.wire.jsonrpc import Line
     from mcpwire.wire.sse import SSEEvent
-    from mcpwire.wire.urls import Url
 
     Fields = tuple[tuple[str, str], ...]
 
@@ -70,9 +67,6 @@ ORDER_S: Final = 5.0
 ACCEPT_S: Final = 30.0
 """How long a server may take to accept what nobody waits for an answer to."""
 
-BODY_S: Final = 0.2
-"""How long the rest of an answer that is an error may take: it only tells more."""
-
 CLOSE_S: Final = 2.0
 """How long closing waits for exchanges that were cancelled."""
 
@@ -83,13 +77,11 @@ INITIALIZED: Final = "notifications/initialized"
 
 CANCELLED: Final = "notifications/cancelled"
 
-MAX_ERROR_BODY: Final = 64 * 1024
-
 OWN_FIELDS_KEPT: Final = 1_024
 """Calls with own fields that are remembered, in case they are cancelled."""
 
 
-class LegacyChannel(Duplex):
+class LegacyChannel(Sender, Duplex):
     """A connection to a server that speaks HTTP+SSE.
 
     Calls may be made at once; `ready` waits for the connection. A message is handed to
@@ -107,9 +99,9 @@ class LegacyChannel(Duplex):
         *,
         owns_engine: bool = False,
     ) -> None:
-        super().__init__(inbound, limits=limits, target=str(target))
-        self._http = target
-        self._engine = engine
+        Duplex.__init__(self, inbound, limits=limits, target=str(target))
+        Sender.__init__(self, target, engine, asyncio.get_running_loop())
+        self.limits = limits
         self._owns_engine = owns_engine
         self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
@@ -118,13 +110,13 @@ class LegacyChannel(Duplex):
         # cancelling too; of notifications by their line.
         self._call_fields: dict[int, Fields] = {}
         self._line_fields: dict[bytes, Fields] = {}
-        self._stream = Stream(self, target.parsed)
+        self._stream = Stream(self)
         self._endpoint = target.parsed
         self._is_known = asyncio.Event()
         self._is_settled = asyncio.Event()
         self._is_over = False
         self._room = asyncio.Semaphore(REQUESTS_AT_ONCE)
-        self._posts: dict[Post, asyncio.Task[None]] = {}
+        self._posts: set[Post] = set()
         self._requests: dict[int, Post] = {}
         self._gate: Post | None = None
         self._refused: Exception | None = None
@@ -212,7 +204,7 @@ class LegacyChannel(Duplex):
         self._taken += len(data)
         for line in data.split(b"\n"):
             if line and not self._is_over:
-                self._post(Post(self, self._endpoint, line, self._loop.create_future()))
+                self._post(Post(self, line))
 
     def _left(self, size: int) -> None:
         """Count bytes that do not wait any more."""
@@ -234,78 +226,11 @@ class LegacyChannel(Duplex):
     def watch(self, trace: Trace) -> None:
         """Tell a hook from now on, and of the heads that came before it."""
         super().watch(trace)
+        self.is_traced = True
         if self._asked is not None:
             trace("request", describe_request(self._asked))
         if self._stream.status:
-            self.head_came(self._stream)
-
-    def head_came(self, answer: Answer) -> None:
-        """Tell of the head of an answer."""
-        if self._trace is not None:
-            fields = answer.fields_came
-            self._trace("response", describe_response(answer.status, fields))
-
-    # HTTP...
-
-    async def _own_fields(self) -> Fields:
-        """Return the user's fields for one request beside those that never change."""
-        given = self._http.headers
-        if not callable(given):
-            return ()
-        headers: Any = given()
-        if hasattr(headers, "__await__"):
-            headers = await headers
-        return self._http.check(headers)
-
-    async def _exchange(self, request: Request, answer: Answer) -> None:
-        """Send a request; follow redirects where the target allows that."""
-        for _ in range(MAX_REDIRECTS + 1):
-            if self._trace is not None:
-                self._trace("request", describe_request(request))
-            elif answer is self._stream:
-                self._asked = request
-            await self._engine.exchange(request, answer, None)
-            there = answer.there
-            if there is None:
-                return
-            from mcpwire.transports.http.credentials import redirected
-
-            request = redirected(self._http, request, there.target)
-            answer.ask(there)
-        raise RemoteProtocolError(f"{answer.what}: more than {MAX_REDIRECTS} redirects")
-
-    @property
-    def message_limit(self) -> int:
-        """How long a message may be, in bytes."""
-        return self._limits.message
-
-    def leads_to(self, answer: Answer) -> Url | None:
-        """Return where else to ask, if a redirect says so and may be followed."""
-        there = self._redirect(answer)
-        return None if isinstance(there, str) else there
-
-    def _redirect(self, answer: Answer) -> Url | str:
-        return resolve_redirect(
-            answer.url,
-            answer.status,
-            _location(answer),
-            allowed=self._http.follow_redirects,
-        )
-
-    def _fault(self, answer: Answer) -> MCPError:
-        """Build the error for an answer that is of no use."""
-        why = self._redirect(answer) if 300 <= answer.status < 400 else None
-        fault = http_reply.unusable_answer(
-            answer.what,
-            answer.status,
-            answer.fields_came,
-            answer.body,
-            target=str(self.target),
-            detail=f"; {why}" if isinstance(why, str) else "",
-        )
-        from mcpwire.transports.http.credentials import missing_scope
-
-        return missing_scope(self._http, fault) or fault
+            self.trace_head(self._stream)
 
     # The stream...
 
@@ -313,8 +238,10 @@ class LegacyChannel(Duplex):
         stream = self._stream
         error: Exception
         try:
-            start = self._heads.get(None, await self._own_fields())
-            await self._exchange(Request(start), stream)
+            start = self._heads.get(None, await self._own_fields(stream))
+            if self._trace is None:
+                self._asked = Request(start)
+            await self._exchange(stream, Request(start))
             error = self._verdict(stream)
         except Exception as raised:  # noqa: BLE001 - also a user's function for headers
             error = raised
@@ -329,52 +256,43 @@ class LegacyChannel(Duplex):
         )
         self._timer = self._loop.call_later(seconds, self._stream_over, error)
 
-    def stream_began(self, stream: Stream) -> None:
-        """Judge the head of the stream."""
-        if stream.decoder is not None:
-            self._expect_endpoint(ENDPOINT_S)
-        else:
-            self._loop.call_later(
-                BODY_S, lambda: self._stream_over(self._verdict(stream))
-            )
+    def stream_opened(self, stream: Reply) -> None:
+        """Expect the endpoint on the stream that is open now."""
+        del stream
+        self._expect_endpoint(ENDPOINT_S)
 
     def _verdict(self, stream: Stream) -> MCPError:
         """Say what it means that the answer to the GET is over."""
         target = self.target
-        if stream.decoder is not None:
+        if stream.error is None:
             why = "the server ended its event stream"
             if self._is_known.is_set():
                 return TransportError(why, target=target)
             return ConnectError(f"{target}: {why} before it named its endpoint")
-        fault = self._fault(stream)
+        fault = missing_scope(self._http, stream.error) or stream.error
         error = ConnectError(f"{fault}: no event stream", target=target)
         error.__cause__ = fault
         return error
 
-    def take_events(self, events: list[SSEEvent]) -> None:
-        """Take what came on the stream."""
+    def take_event(self, event: str, data: bytes) -> None:
+        """Take an event of the stream."""
         if self._is_over:
             return
-        if events and not self._is_known.is_set():
-            self._take_endpoint(events.pop(0))
-        # A message may be told in several lines of data; a newline in it is a space.
-        lines = [
-            event.data.replace(b"\n", b" ") + b"\n"
-            for event in events
-            if event.event == "message"
-        ]
-        if lines and self._dead is None:
-            self.receive(b"".join(lines))
+        if not self._is_known.is_set():
+            self._take_endpoint(event, data)
+        elif event == "message" and self._dead is None:
+            # Several lines of data may hold it; a newline in it is a space.
+            self.receive(data.replace(b"\n", b" ") + b"\n")
 
-    def _take_endpoint(self, first: SSEEvent) -> None:
+    def _take_endpoint(self, event: str, data: bytes) -> None:
         # 2024-11-05 basic/transports, "HTTP with SSE": it is the first event.
-        if first.event != "endpoint":
+        if event != "endpoint":
             raise ConnectError(
                 f"{self.target}: no event stream of MCP 2024-11-05: its first event is "
-                f"{first.event[:40]!r}, not 'endpoint'",
+                f"{event[:40]!r}, not 'endpoint'",
                 target=self.target,
             )
-        endpoint = resolve_endpoint(self._stream.url, first.data)
+        endpoint = resolve_endpoint(self._stream.url or self._http.parsed, data)
         self._endpoint = endpoint
         self._heads = self._heads.with_target(endpoint.target)
         allow = getattr(self._engine, "allow", None)
@@ -388,43 +306,44 @@ class LegacyChannel(Duplex):
     # Messages of ours...
 
     def _post(self, post: Post) -> None:
-        named = self._requests.get(post.names) if post.names is not None else None
-        if named is not None and post.method == CANCELLED:
+        named = self._requests.get(post.names)
+        if named is not None and post.what == CANCELLED:
             if named.begun is None:
                 # The server need not hear of either.
-                self._posts[named].cancel()
+                named.task.cancel()
                 self._end(named)  # its task may not even have begun
                 self._left(named.size + post.size)
                 return
             post.after.append(named)
         if self._gate is not None:
             post.after.append(self._gate)
-        if post.method == INITIALIZED:
+        if post.what == INITIALIZED:
             self._gate = post
-        elif post.id is not None:
+        elif post.id:
             self._requests[post.id] = post
         fields = self._line_fields.pop(post.line, None)
-        if fields is None and post.names is not None:
+        if fields is None and post.names:
             fields = self._call_fields.get(post.names)
-        post.fields = fields or ()
-        self._posts[post] = self._loop.create_task(
-            self._deliver(post), name=f"mcpwire-sse-{post.what}"
-        )
-        if post.id is None:
-            stay_for(self._posts[post])
+        post.own_fields = fields or ()
+        self._posts.add(post)
+        # Not `create_task`, which may begin at once.
+        name = f"mcpwire-sse-{post.what}"
+        post.task = asyncio.Task(self._deliver(post), loop=self._loop, name=name)
+        if not post.id:
+            stay_for(post.task)
 
     async def _deliver(self, post: Post) -> None:
         try:
             await self._is_known.wait()
             for other in post.after:
                 await self._wait_for(other)
-            if post.id is None:
+            if not post.id:
                 await self._perform(post)
             else:
                 async with self._room:
                     await self._perform(post)
-            if not http_reply.is_success(post.status):
-                self._failed(post, self._fault(post))
+            if post.error is not None:
+                self._failed(post, missing_scope(self._http, post.error) or post.error)
         except Exception as raised:  # noqa: BLE001 - also a user's function for headers
             self._failed(post, raised)
         finally:
@@ -436,45 +355,38 @@ class LegacyChannel(Duplex):
         if other.begun is not None:
             left += other.begun - self._loop.time()
         if left > 0:
-            await asyncio.wait([other.is_through], timeout=left)
+            await asyncio.wait([other.task], timeout=left)
 
     async def _perform(self, post: Post) -> None:
-        fields = (*await self._own_fields(), *post.fields)
+        fields = (*await self._own_fields(post), *post.own_fields)
         request = Request(self._heads.post(fields), post.line)
-        post.ask(self._endpoint)
+        post.url = self._endpoint
         post.begun = self._loop.time()
-        post.timer = self._loop.call_later(ACCEPT_S, self._look_after, post)
+        post.acceptance = self._loop.call_later(ACCEPT_S, self._look_after, post)
         self._left(post.size)
-        await self._exchange(request, post)
+        await self._exchange(post, request)
 
     def _end(self, post: Post) -> None:
-        if post.timer is not None:
-            post.timer.cancel()
-        if post.id is not None:
+        for timer in (post.acceptance, post.timer):
+            if timer is not None:
+                timer.cancel()
+        if post.id:
             self._requests.pop(post.id, None)
         if self._gate is post:
             self._gate = None
-        self._posts.pop(post, None)
-        if not post.is_through.done():
-            post.is_through.set_result(None)
-
-    def post_refused(self, post: Post) -> None:
-        """Wait for the rest of an answer that is no success, but not for long."""
-        self._loop.call_later(
-            BODY_S, lambda: self._engine.abort(post, self._fault(post))
-        )
+        self._posts.discard(post)
 
     def _look_after(self, post: Post) -> None:
         """End a POST that no caller waits for: the server keeps it open for nothing."""
-        if post.id is not None and post.id in self._peer.outstanding:
+        if post.id and post.id in self._peer.outstanding:
             # It may answer its POST once the call is done.
-            post.timer = self._loop.call_later(ACCEPT_S, self._look_after, post)
+            post.acceptance = self._loop.call_later(ACCEPT_S, self._look_after, post)
             return
         why = f"{post.what}: not accepted within {ACCEPT_S:g} s"
         self._engine.abort(post, TransportError(why, target=self.target))
 
     def _failed(self, post: Post, error: Exception) -> None:
-        if post.id is not None and not self._is_over:
+        if post.id and not self._is_over:
             self._fail(post.id, error)
         else:
             logger.debug("%s: %s", post.what, error)
@@ -528,15 +440,16 @@ class LegacyChannel(Duplex):
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
-        for task in (self._listening, *self._posts.values()):
+        for task in self._tasks():
             task.cancel()
+
+    def _tasks(self) -> set[asyncio.Task[None]]:
+        return {self._listening, *(post.task for post in self._posts)}
 
     async def _close(self) -> None:
         """Wait for the end of every exchange; bounded in time."""
         try:
-            await asyncio.wait(
-                {self._listening, *self._posts.values()}, timeout=CLOSE_S
-            )
+            await asyncio.wait(self._tasks(), timeout=CLOSE_S)
             if self._owns_engine:
                 await self._engine.aclose()
         except asyncio.CancelledError:  # the loop ends
@@ -557,8 +470,7 @@ class LegacyChannel(Duplex):
         """Leave the connections to the parent."""
         super().forked()
         if self._owns_engine:
-            # An engine that abandons otherwise than in a forked process says so.
-            getattr(self._engine, "forked", self._engine.abandon)()
+            self._engine.forked()
 
     def abandon(self) -> None:
         """Let go of the connections now, from anywhere, without a loop to wait on."""
@@ -569,163 +481,63 @@ class LegacyChannel(Duplex):
             self._engine.abandon()
 
 
-def _location(answer: Answer) -> str | None:
-    given = answer.fields_came.get(b"location")
-    return None if given is None else given.decode("latin-1")
+class Stream(Reply):
+    """The answer to the GET."""
 
+    def __init__(self, channel: Any) -> None:
+        super().__init__(channel, "stream", "GET")
+        self._channel: LegacyChannel = channel
 
-class Answer:
-    """What an engine feeds; keeps the beginning of a body that tells of an error.
-
-    Attributes:
-        url: What was asked.
-        there: Where to ask next; ``None`` where this is the answer.
-        status: The status; 0 before the head.
-        fields_came: The head's fields, names in lower case.
-        body: What came of a body that is of no use.
-        is_over: Whether nothing more is waited for.
-    """
-
-    __slots__ = ("body", "channel", "fields_came", "is_over", "status", "there", "url")
-
-    what: str
-
-    def __init__(self, channel: LegacyChannel, url: Url) -> None:
-        self.channel = channel
-        self.ask(url)
-
-    def ask(self, url: Url) -> None:
-        """Wait for what comes from there."""
-        self.url = url
-        self.there: Url | None = None
-        self.status = 0
-        self.fields_came: dict[bytes, bytes] = {}
-        self.body = b""
-        self.is_over = False
-
-    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        """Take the final head."""
-        self.status = status
-        self.fields_came = fields
-        self.channel.head_came(self)
-        if 300 <= status < 400:
-            self.there = self.channel.leads_to(self)
-        # A redirect that is followed is over with its body: what is fed after this
-        # would be taken for a part of the next answer.
-        if self.there is None:
-            self.judge()
-
-    def judge(self) -> None:
-        """Say what the head means."""
-        raise NotImplementedError
-
-    def data(self, chunk: bytes) -> None:
-        """Keep as much of the body as tells what is wrong."""
-        if not self.is_over:
-            self.body += chunk
-            self.is_over = len(self.body) >= MAX_ERROR_BODY
-
-    def end(self) -> None:
-        """Take note that the body is complete."""
-        self.is_over = True
-
-    def out_of_time(self, now: float) -> MCPError:
-        """Say that it took too long; asyncio's engines do not ask."""
-        del now
-        return TransportError("no answer in time", target=self.channel.target)
-
-
-class Stream(Answer):
-    """The answer to the GET.
-
-    Attributes:
-        decoder: Reads the events, where there are some.
-    """
-
-    __slots__ = ("decoder",)
-
-    what = "GET"
-
-    def __init__(self, channel: LegacyChannel, url: Url) -> None:
-        super().__init__(channel, url)
-        self.decoder: SSEDecoder | None = None
-
-    def judge(self) -> None:
-        """See whether this is an event stream."""
-        if self.status == 200 and http_reply.body_kind(self.fields_came) == "stream":
-            self.decoder = SSEDecoder(self.channel.message_limit)
-        self.channel.stream_began(self)
-
-    def data(self, chunk: bytes) -> None:
-        """Take the next bytes of the stream."""
-        decoder = self.decoder
-        if decoder is None:
-            super().data(chunk)
+    def _judge_head(self) -> None:
+        """Wait for the body of what is not a stream: it may say why."""
+        if 300 <= self.status < 400:
+            super()._judge_head()
             return
-        self.channel.take_events(decoder.feed(chunk))
-        if decoder.overflow:
-            limit = self.channel.message_limit
-            raise MessageTooLarge(
-                f"an event is longer than {limit} bytes (Limits.message)", limit=limit
-            )
+        self._room = MAX_ERROR_BODY
+        self._channel.error_body_began(self)
+
+    def save_position(self) -> None:
+        """Keep no position: such a stream cannot be resumed."""
+
+    def _take_event(self, event: SSEEvent) -> None:
+        self._channel.take_event(event.event, event.data)
+
+    def _take_message(self, data: Line) -> None:
+        self._channel.take_event("message", bytes(data))
 
 
-class Post(Answer):
+class Post(Reply):
     """One message of ours and what the server says to its POST.
 
     Attributes:
         line: The message.
         size: How many bytes it counts for, newline included.
-        method: Its method; ``None``: it is an answer of ours.
-        id: Its id, where it is a request.
-        names: The request that it is, or cancels.
-        fields: What its head has beside what all have.
+        id: Its id, if it is a request; else 0.
+        names: The request that it is, or cancels; else 0.
+        own_fields: What its head has beside what all have.
         after: The POSTs that it must not overtake.
         begun: When it left; ``None`` while not a byte of it has.
-        timer: Ends it.
-        is_through: Done when it is over.
+        acceptance: Ends it if it is not accepted.
+        task: Done when it is over.
     """
 
-    __slots__ = (
-        "after",
-        "begun",
-        "fields",
-        "id",
-        "is_through",
-        "line",
-        "method",
-        "names",
-        "size",
-        "timer",
-        "what",
-    )
+    task: asyncio.Task[None]
 
-    def __init__(
-        self, channel: LegacyChannel, url: Url, line: bytes, is_through: Future[None]
-    ) -> None:
-        super().__init__(channel, url)
+    def __init__(self, channel: Any, line: bytes) -> None:
         message = loads(line)
         if type(message) is not dict:
             message = {}  # the answers to a batch
-        id = message.get("id")
+        method: str | None = message.get("method")
+        id = message.get("id") if method is not None else None
+        super().__init__(channel, "notification", method or "an answer")
         self.line = line
         self.size = len(line) + 1
-        self.method: str | None = message.get("method")
-        self.what = self.method or "an answer"
-        self.id = id if self.method is not None and type(id) is int else None
-        self.names: int | None = self.id
-        if self.method == CANCELLED:
+        self.id = id if type(id) is int else 0
+        self.names = self.id
+        if method == CANCELLED:
             named = (message.get("params") or {}).get("requestId")
-            self.names = named if type(named) is int else None
-        self.fields: Fields = ()
+            self.names = named if type(named) is int else 0
+        self.own_fields: Fields = ()
         self.after: list[Post] = []
         self.begun: float | None = None
-        self.timer: TimerHandle | None = None
-        self.is_through = is_through
-
-    def judge(self) -> None:
-        """See whether the message was accepted."""
-        if http_reply.is_success(self.status):
-            self.is_over = True  # whatever else it says is no message
-        else:
-            self.channel.post_refused(self)
+        self.acceptance: TimerHandle | None = None

@@ -31,7 +31,6 @@ from mcpwire.errors import (
     InternalError,
     LocalProtocolError,
     MCPError,
-    RemoteProtocolError,
     RPCError,
     SessionExpired,
     TooManyQuestions,
@@ -44,11 +43,9 @@ from mcpwire.protocol.http_headers import (
     RequestHeaders,
 )
 from mcpwire.protocol.http_reply import (
-    MAX_REDIRECTS,
     SENT_WHEN_CLOSING,
     Reply,
     Request,
-    resolve_redirect,
 )
 from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.peer import (
@@ -65,14 +62,19 @@ from mcpwire.protocol.retry import (
 )
 from mcpwire.transports.base import Timeouts, admit_request, let_go_after_fork, misuse
 from mcpwire.transports.handlers import stay_for
-from mcpwire.transports.http.credentials import describe_request, describe_response
+from mcpwire.transports.http.credentials import missing_scope
+from mcpwire.transports.http.sender import ERROR_BODY_S, Sender, field
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import parse_retry_after
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import (
+        Callable,
+        Coroutine,
+        Mapping,
+    )
 
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.retry import Resumption
@@ -81,7 +83,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.target import Http
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
-    from mcpwire.wire.urls import Url
 
     Fields = tuple[tuple[str, str], ...]
 
@@ -106,11 +107,8 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 OPENING_S: Final = 1.0
 """How long it is worth waiting whether the server has a stream of its own."""
 
-ERROR_BODY_S: Final = 0.2
-"""How long the body of an error may take: it can complete nothing."""
-
 DECIDING_S: Final = 5.0
-"""The same where it may tell of which era the server is."""
+"""How long the body of an error may take where it may tell the era of the server."""
 
 
 class _Background(asyncio.Task[Any]):
@@ -120,7 +118,7 @@ class _Background(asyncio.Task[Any]):
         """Do not complain that it is pending, as `Task` does: the client does."""
 
 
-class HttpChannel:
+class HttpChannel(Sender):
     """A `Channel` over Streamable HTTP.
 
     Attributes:
@@ -142,10 +140,8 @@ class HttpChannel:
         limits: Limits,
         recovery: Recovery,
     ) -> None:
-        self._http = target
-        self._engine = engine
+        super().__init__(target, engine, asyncio.get_running_loop())
         self._inbound = inbound
-        self._loop = asyncio.get_running_loop()
         self._time = self._loop.time
         self._is_forked = False
         self._waiting: dict[int, Any] = {}
@@ -153,9 +149,9 @@ class HttpChannel:
         if hasattr(engine, "rearm"):  # it lets a deadline run again that stood still
             engine.rearm = self._timeouts.arm
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._pauses: dict[Reply, asyncio.Future[None]] = {}
         self._quiet: asyncio.Future[None] | None = None
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
+        self._asks_for_headers = not target.has_static_headers
         self._mirror = MirroredHeaders(self._dropped_tool)
         self._notices = count(1)
         self._era: Era | None = None
@@ -163,7 +159,8 @@ class HttpChannel:
         self._closed_by_us = False
         self._is_over = False
         self._trace: Trace | None = None
-        self.is_traced = False
+        # Before the agreement the body decides what is tried next.
+        self._error_body_s = DECIDING_S
         self._asked: dict[RequestId, Reply] = {}
         self._opening: asyncio.Future[None] | None = None
         self._opening_until = 0.0
@@ -204,6 +201,7 @@ class HttpChannel:
     def revision(self, revision: Revision | None) -> None:
         self._heads.revision = revision
         self._era = revision.era if revision is not None else None
+        self._error_body_s = DECIDING_S if revision is None else ERROR_BODY_S
 
     @property
     def session_id(self) -> str | None:
@@ -243,7 +241,7 @@ class HttpChannel:
             self._timeouts.arm(deadline.at)
         try:
             own: Fields = ()
-            if headers is not None or not self._http.has_static_headers:
+            if headers is not None or self._asks_for_headers:
                 own = await self._own_fields(reply)
             request.start = self._start(method, params, own)
             broken = None
@@ -258,16 +256,16 @@ class HttpChannel:
             self._note_failure(reply, request, error)
             raise
         finally:
-            self._waiting.pop(reply.id, None)
-            self._end(reply)
+            self._end(reply.id, reply)
+            if reply.holds:
+                self._timeouts.release(reply)
         return self._learn(reply, result) if method in LEARNED_FROM else result
 
-    def _end(self, reply: Reply) -> None:
+    def _end(self, key: int, reply: Reply) -> None:
         """Let go of what may be left of an exchange that is over, however it ended."""
+        self._waiting.pop(key, None)
         if reply.timer is not None:
             reply.timer.cancel()
-        if reply.holds:
-            self._timeouts.release(reply)
         if self._quiet is not None and not self._waiting and not self._quiet.done():
             self._quiet.set_result(None)
 
@@ -283,25 +281,19 @@ class HttpChannel:
         self, method: str, params: Mapping[str, Any] | None, extra: Fields
     ) -> bytes:
         """Return request line and fields of the POST of a request."""
+        era = self._era
+        if era is Era.SESSION:
+            return self._heads.post(extra)
         # 2025-11-25: `initialize` names no version in its head.
-        version = _version_in(params) if self._era is None else None
+        version = _version_in(params) if era is None else None
         start = self._heads.post(extra, version=version)
-        if self._era is Era.STATELESS or version is not None:
+        if era is not None or version is not None:
             start += self._mirror.lines(method, params)
         return start
 
     def _dropped_tool(self, name: str, reason: str) -> None:
         # 2026-07-28 basic/transports/streamable-http, "Client Behavior".
         logger.warning("tool %r of %s is left out: %s", name, self.target, reason)
-
-    async def _own_fields(self, reply: Reply) -> Fields:
-        """Return the user's fields for one request beside those that never change."""
-        own: Fields = ()
-        given = self._http.headers
-        if callable(given):
-            own = self._http.check(await self._settled(reply, given()))
-        headers = reply.headers
-        return own if not headers else (*own, *self._http.check(headers))
 
     def _note_failure(
         self, reply: Reply, request: Request, error: BaseException
@@ -350,19 +342,6 @@ class HttpChannel:
         if reply is None or type(id) is not int or id <= 0:  # what is no call's
             return False
         return self._abort(reply, CallCancelled(reply.what, reason=reason))
-
-    def _abort(self, reply: Reply, error: MCPError) -> bool:
-        if reply.aborted is not None:
-            return False
-        reply.aborted = error
-        return self._engine.abort(reply, error) or self._end_pause(reply, error)
-
-    def _end_pause(self, reply: Reply, error: MCPError) -> bool:
-        waiting = self._pauses.get(reply)
-        if waiting is None or waiting.done() or self._loop.is_closed():
-            return False
-        waiting.set_exception(error)
-        return True
 
     def _expire(self, _: int, reply: Any, now: float) -> None:
         self._abort(reply, reply.out_of_time(now))
@@ -423,8 +402,7 @@ class HttpChannel:
                 start += self._mirror.lines(what, None)
             await self._exchange(reply, Request(start, body))
         finally:
-            self._waiting.pop(key, None)
-            self._end(reply)
+            self._end(key, reply)
         return None if reply.error is None else self._judged(reply, reply.error)
 
     def _post_later(
@@ -537,9 +515,11 @@ class HttpChannel:
             tasks = self._tasks - {asyncio.current_task()}
             for task in tasks:
                 task.cancel()
-            if tasks:
-                await asyncio.wait(tasks)
-            await self._engine.aclose()
+            try:
+                if tasks:
+                    await asyncio.wait(tasks)
+            finally:
+                await self._engine.aclose()
 
     # Work beside the calls, and waiting...
 
@@ -577,45 +557,8 @@ class HttpChannel:
 
     async def _pause(self, reply: Reply, seconds: float) -> None:
         """Let so many seconds pass between two requests of a call."""
-        waiting = self._loop.create_future()
-        timer = self._loop.call_later(seconds, _wake, waiting)
-        try:
-            await self._until(reply, waiting)
-        finally:
-            timer.cancel()
-
-    async def _until(self, reply: Reply, waiting: asyncio.Future[None]) -> None:
-        """Wait for a future, or raise what the call is aborted with."""
-        if reply.aborted is not None:
-            raise reply.aborted
-        self._pauses[reply] = waiting
-        try:
-            await waiting
-        finally:
-            del self._pauses[reply]
-        if reply.aborted is not None:  # in the same turn of the loop
-            raise reply.aborted
-
-    async def _settled(self, reply: Reply, value: Any) -> Any:
-        """Return a value of the user's that may have to be awaited first.
-
-        Raises:
-            LocalProtocolError: Somebody else has cancelled it.
-        """
-        if not hasattr(value, "__await__"):
-            return value
-        waiting = self._loop.create_future()
-        work = asyncio.ensure_future(value)
-        work.add_done_callback(partial(_seen, waiting))
-        try:
-            await self._until(reply, waiting)
-        finally:
-            work.cancel()
-        if work.cancelled():
-            raise LocalProtocolError(
-                f"{reply.what}: what gives the headers was cancelled"
-            )
-        return work.result()
+        async with self._abortable(reply):
+            await asyncio.sleep(seconds)
 
     async def _delete(self) -> None:
         """Tell the server that the session is over; whatever it says is fine.
@@ -646,58 +589,17 @@ class HttpChannel:
         error = self._closed_error(sent=True)
         for reply in (*list(self._streams), *list(self._waiting.values())):
             reply.aborted = reply.aborted or error
-            self._end_pause(reply, error)
+            self._end_pause(reply)
 
     def forked(self) -> None:
         """Refuse every use: this process was forked off the one that connected."""
         self._is_forked = True
-        # An engine that abandons otherwise than in a forked process says so.
-        getattr(self._engine, "forked", self._engine.abandon)()
+        self._engine.forked()
         self._closed_by_us = self._is_over = True
         if self._dead is None:
             self._dead = TransportError("left to the parent", target=self.target)
 
     # More than one HTTP request for one call...
-
-    async def _exchange(self, reply: Any, request: Request) -> None:
-        """Send a request; follow redirects where the target allows that."""
-        for _ in range(MAX_REDIRECTS + 1):
-            if self._trace is not None:
-                self._watch_request(request)
-            if reply.aborted is not None:
-                raise reply.aborted
-            try:
-                await self._engine.exchange(request, reply, reply.deadline)
-            except MCPError as error:
-                if error is not reply.error:
-                    raise
-            there = self._redirected(reply, request)
-            if there is None:
-                return
-            request = there
-            reply.restart()
-        raise RemoteProtocolError(f"{reply.what}: more than {MAX_REDIRECTS} redirects")
-
-    def _redirected(self, reply: Reply, request: Request) -> Request | None:
-        """Return the request to where the answer points, if that may be followed.
-
-        Raises:
-            UrlRefused: It has credentials, and they are for another path or query.
-        """
-        if reply.redirect is None:
-            return None
-        from mcpwire.transports.http.credentials import redirected
-
-        return redirected(self._http, request, reply.redirect.target)
-
-    def redirect(self, reply: Reply) -> Url | str:
-        """Return where a redirect leads, or a clause that says why not there."""
-        return resolve_redirect(
-            self._http.parsed,
-            reply.status,
-            _field(reply, b"location"),
-            allowed=self._http.follow_redirects,
-        )
 
     # Calls...
 
@@ -721,8 +623,8 @@ class HttpChannel:
                 reply.save_position()
             if self._may_resume(reply):
                 broken = await self._resume(reply, broken)
-            elif self._may_resubscribe(reply):
-                broken = await self._resubscribe(reply, params, broken)
+            elif self._may_listen_again(reply):
+                broken = await self._listen_again(reply, params, broken)
             else:
                 raise self._cut_off(reply, broken)
         return reply.result
@@ -734,12 +636,10 @@ class HttpChannel:
         try:
             await self._exchange(reply, request)
         except (AuthError, ConnectError, ConnectionClosed) as error:
-            if not _is_passing(error):
+            if isinstance(error, AuthError) and not error.is_passing:
                 raise
             # Whether this one was sent says nothing of the call.
-            failure = ConnectionClosed(str(error), target=self.target, sent=True)
-            failure.__cause__ = error
-            return failure
+            return self._closed_by(str(error), error)
         return None
 
     def _delay(self, reply: Reply, backoff: StreamBackoff) -> float | None:
@@ -754,6 +654,12 @@ class HttpChannel:
             retry_after=_retry_after(reply),
         )
 
+    def _closed_by(self, why: str, cause: BaseException | None) -> ConnectionClosed:
+        """Build the error for a call that was sent and gets no answer."""
+        error = ConnectionClosed(why, target=self.target, sent=True)
+        error.__cause__ = cause
+        return error
+
     def _cut_off(
         self, reply: Reply, broken: ConnectionClosed | None
     ) -> ConnectionClosed:
@@ -761,11 +667,7 @@ class HttpChannel:
         if broken is not None and not reply.status:
             return broken
         why = "the stream ended" if broken is None else str(broken)
-        error = ConnectionClosed(
-            f"{reply.what}: {why} without the answer", target=self.target, sent=True
-        )
-        error.__cause__ = broken
-        return error
+        return self._closed_by(f"{reply.what}: {why} without the answer", broken)
 
     # A broken stream of a session...
 
@@ -801,9 +703,16 @@ class HttpChannel:
         openings = reply.openings
         start = self._heads.get(place.cursor, await self._own_fields(reply))
         failure = await self._exchange_again(reply, Request(start))
-        if failure is not None:
+        error = reply.error
+        if failure is not None or error is None or reply.openings > openings:
+            return failure  # an error is what the stream said
+        why = f"{reply.what}: the stream broke off and cannot be resumed: {error}"
+        failure = self._closed_by(why, error)
+        if reply.status in PASSING_STATUSES:
+            reply.error = None
             return failure
-        return self._judge_resumed(reply, openings)
+        reply.error = failure
+        return None
 
     def _note_session(self, reply: Reply) -> None:
         """Take the id of a session, which came with the first head of its answer."""
@@ -811,26 +720,9 @@ class HttpChannel:
         if session_id is not None or not reply.is_resumed:
             self._heads.session_id = session_id
 
-    def _judge_resumed(self, reply: Reply, openings: int) -> ConnectionClosed | None:
-        """Say what it means that the GET of a resumption brought no stream."""
-        error = reply.error
-        if error is None or reply.openings > openings:  # what the stream said
-            return None
-        failure = ConnectionClosed(
-            f"{reply.what}: the stream broke off and cannot be resumed: {error}",
-            target=self.target,
-            sent=True,
-        )
-        failure.__cause__ = error
-        if reply.status in PASSING_STATUSES:
-            reply.error = None
-            return failure
-        reply.error = failure
-        return None
-
     # A broken listen of the stateless era...
 
-    def _may_resubscribe(self, reply: Reply) -> bool:
+    def _may_listen_again(self, reply: Reply) -> bool:
         return (
             reply.what == LISTEN
             and self._era is Era.STATELESS
@@ -846,7 +738,7 @@ class HttpChannel:
         declined = DECLINING_STATUSES if reply.backoff is None else PASSING_STATUSES
         return self._era is Era.STATELESS and error.status in declined
 
-    async def _resubscribe(
+    async def _listen_again(
         self,
         reply: Reply,
         params: Mapping[str, Any] | None,
@@ -874,18 +766,6 @@ class HttpChannel:
         start = self._start(reply.what, params, await self._own_fields(reply))
         return await self._exchange_again(reply, Request(start, body))
 
-    def error_body_began(self, reply: Reply) -> None:
-        """Give the rest of an answer that brings nothing a moment to say why."""
-        # Before the agreement the body decides what is tried next.
-        seconds = ERROR_BODY_S if self._era is not None else DECIDING_S
-        reply.timer = self._loop.call_later(seconds, self._cut_short, reply)
-
-    def _cut_short(self, reply: Reply) -> None:
-        if not reply.is_over:
-            reply.cut_short()
-            assert reply.error is not None
-            self._engine.abort(reply, reply.error)
-
     def stream_opened(self, reply: Reply) -> None:
         """Take note that a stream is open that is to last."""
         if reply.what == LISTEN and reply.openings > 1:
@@ -909,8 +789,6 @@ class HttpChannel:
             why = f"{self.target} no longer speaks {self._heads.revision}"
             self._http.memory.era = None
         elif getattr(error, "status", None) == 403:
-            from mcpwire.transports.http.credentials import missing_scope
-
             return missing_scope(self._http, error) or error
         else:
             return error
@@ -1108,21 +986,15 @@ class HttpChannel:
         self._trace = trace
         self.is_traced = True
 
-    def trace_head(self, reply: Reply) -> None:
-        """Tell of the head of an answer."""
-        assert self._trace is not None
-        self._trace("response", describe_response(reply.status, reply.fields))
+    def _tell_request(self, request: Request) -> None:
+        super()._tell_request(request)
+        if self._trace is not None and request.body is not None:
+            self._trace("send", request.body)
 
     def trace_message(self, data: bytes) -> None:
         """Tell of a message."""
-        assert self._trace is not None
-        self._trace("receive", data)
-
-    def _watch_request(self, request: Request) -> None:
-        assert self._trace is not None
-        self._trace("request", describe_request(request))
-        if request.body is not None:
-            self._trace("send", request.body)
+        if self._trace is not None:
+            self._trace("receive", data)
 
 
 def _version_in(params: Mapping[str, Any] | None) -> str | None:
@@ -1143,30 +1015,14 @@ def encode_call(reply: Reply, params: Mapping[str, Any] | None) -> bytes:
     return encode(message)
 
 
-def _field(reply: Reply, name: bytes) -> str | None:
-    value = reply.fields.get(name)
-    return None if value is None else value.decode("latin-1")
-
-
 def _retry_after(reply: Reply) -> float | None:
     if reply.status < 300:
         return None
-    return parse_retry_after(_field(reply, b"retry-after"), wall_time())
-
-
-def _is_passing(error: MCPError) -> bool:
-    """Tell whether it may go well the next time."""
-    return not isinstance(error, AuthError) or error.is_passing
+    return parse_retry_after(field(reply, b"retry-after"), wall_time())
 
 
 def _is_final(error: MCPError) -> bool:
     return not isinstance(error, HTTPError) or error.status not in PASSING_STATUSES
-
-
-def _seen(waiting: asyncio.Future[None], work: asyncio.Future[Any]) -> None:
-    if not work.cancelled():
-        work.exception()  # though nobody may wait for it any more
-    _wake(waiting)
 
 
 def _wake(waiting: asyncio.Future[None]) -> None:

@@ -190,9 +190,8 @@ class Http:
         if parsed.fragment is not None:
             raise ValueError(f"cannot use URL '{parsed}': it must not hold a fragment")
         object.__setattr__(self, "parsed", parsed)
-        _check_tls(self)
-        _check_engine(self)
-        object.__setattr__(self, "static_headers", _static(self) + _bearer(self))
+        _check_options(self)
+        object.__setattr__(self, "static_headers", _static_headers(self))
         object.__setattr__(self, "grant", _grant(self))
 
     @property
@@ -260,34 +259,26 @@ _SHOWN: Final[dict[str, Callable[[Any], str]]] = {
 """How options are shown that may hold secrets, or have no readable repr."""
 
 
-def _static(target: Http) -> tuple[tuple[str, str], ...]:
+def _static_headers(target: Http) -> tuple[tuple[str, str], ...]:
+    """Return the headers of every request; a token that is simply given is one."""
     headers: Any = target.headers
-    if headers is None or callable(headers):
-        return ()
-    if not isinstance(headers, Mapping):
+    if not (headers is None or callable(headers) or isinstance(headers, Mapping)):
         kind = type(headers).__name__
         raise ValueError(f"headers must be a mapping or a function, got {kind}")
-    try:
-        return target.check(headers)
-    except LocalProtocolError as error:
-        raise ValueError(str(error)) from error
-
-
-def _bearer(target: Http) -> tuple[tuple[str, str], ...]:
-    """Return the header of a token that is simply given."""
     auth = target.auth
-    if not isinstance(auth, str) or auth == "oauth":
-        return ()
-    if any(name == "authorization" for name, _ in _static(target)):
-        raise ValueError("auth= and an authorization header exclude each other")
-    # RFC 6750, 2.1; whatever is wrong with it, it is not shown.
-    if _TOKEN.fullmatch(auth) is None or auth.lower() == "oauth":
-        raise ValueError(
-            "auth must be 'oauth', a token (without 'Bearer') or a grant such as "
-            f"mcpwire.OAuth(), got a text of {len(auth)} characters that is none"
-        )
     try:
-        return target.check({"authorization": f"Bearer {auth}"})
+        own = () if headers is None or callable(headers) else target.check(headers)
+        if auth is not None and any(name == "authorization" for name, _ in own):
+            raise ValueError("auth= and an authorization header exclude each other")
+        if not isinstance(auth, str) or auth == "oauth":
+            return own
+        # RFC 6750, 2.1; whatever is wrong with it, it is not shown.
+        if _TOKEN.fullmatch(auth) is None or auth.lower() == "oauth":
+            raise ValueError(
+                "auth must be 'oauth', a token (without 'Bearer') or a grant such as "
+                f"mcpwire.OAuth(), got a text of {len(auth)} characters that is none"
+            )
+        return own + target.check({"authorization": f"Bearer {auth}"})
     except LocalProtocolError as error:
         raise ValueError(str(error)) from error
 
@@ -297,7 +288,7 @@ def _grant(target: Http) -> Grant | None:
     auth: Any = target.auth
     if auth is None or (isinstance(auth, str) and auth != "oauth"):
         return None
-    # OAuth is imported where somebody uses it, not with each URL.
+    # OAuth is imported where it is used, not with each URL.
     from mcpwire.auth.config import Grant, OAuth
     from mcpwire.auth.errors import UrlRefused
     from mcpwire.auth.url_policy import check_server_url
@@ -308,8 +299,6 @@ def _grant(target: Http) -> Grant | None:
             "auth must be 'oauth', a token or a grant such as mcpwire.OAuth(), got "
             f"{type(grant).__name__}"
         )
-    if any(name == "authorization" for name, _ in _static(target)):
-        raise ValueError("auth= and an authorization header exclude each other")
     try:
         check_server_url(target.parsed, allow_insecure=target.allow_insecure)
     except UrlRefused as error:
@@ -325,33 +314,54 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _TLS: Final = ("ssl", "ca_file", "client_cert")
 
 
+_EXCLUDED: Final[tuple[tuple[str, tuple[str, ...], str], ...]] = (
+    ("ssl", ("ca_file", "client_cert"), "load it into that context"),
+    ("http_client", (*_TLS, "proxy", "http2"), "configure that client"),
+)
+"""Options, what they exclude, and what to do instead."""
+
+
 def _given(target: Http, *names: str) -> list[str]:
     return [name for name in names if getattr(target, name) not in (None, False)]
 
 
-def _check_tls(target: Http) -> None:
-    """Check the options of TLS, and that their files can be used."""
+def _check_options(target: Http) -> None:
+    """Check what excludes each other, and what only one of the engines can do."""
+    _check_types(target)
     given = _given(target, *_TLS, "http2")
     if given and target.parsed.scheme == "http":
         raise ValueError(f"{given[0]} needs an https URL, got '{target}'")
-    _check_paths(target)
-    files = _given(target, "ca_file", "client_cert")
-    if target.ssl is not None:
-        import ssl
-
-        if not isinstance(target.ssl, ssl.SSLContext):
-            raise ValueError(f"ssl must be an ssl.SSLContext, got {target.ssl!r}")
-        if files:
-            raise ValueError(
-                f"ssl= and {files[0]}= exclude each other: load it into that context"
-            )
-    if files:
+    for name, others, advice in _EXCLUDED:
+        given = _given(target, *others)
+        if given and _given(target, name):
+            raise ValueError(f"{name}= and {given[0]}= exclude each other: {advice}")
+    if _given(target, "ca_file", "client_cert"):
         from mcpwire.transports.http.tls import check_files
 
         check_files(target)
+    client = target.http_client
+    if target.auth is not None and getattr(client, "auth", None) is not None:
+        raise ValueError(
+            "auth= and the http_client's own auth exclude each other: it would "
+            "write over the token"
+        )
+    given = _given(target, "http_client", "proxy", "http2")
+    if given and target.engine == "direct":
+        raise ValueError(f"engine='direct' cannot do {given[0]}=: leave engine out")
+    # What connects neither by our own exchange nor through somebody else.
+    is_by_httpx = target.engine == "httpx" or target.http2
+    if target.public_only and is_by_httpx and client is None and target.proxy is None:
+        raise ValueError(
+            "public_only is kept by our own exchange: leave engine and http2 out"
+        )
+    if target.http2:
+        from importlib.util import find_spec
+
+        if find_spec("h2") is None:
+            raise ValueError("http2 needs h2: pip install h2")
 
 
-def _check_paths(target: Any) -> None:
+def _check_types(target: Any) -> None:
     if not isinstance(target.ca_file, str | None):
         kind = type(target.ca_file).__name__
         raise ValueError(f"ca_file must be a path, got {kind}")
@@ -365,51 +375,20 @@ def _check_paths(target: Any) -> None:
             "client_cert must be a path, (certificate, key) or (certificate, key, "
             "password)"
         )
+    if target.ssl is not None:
+        import ssl
 
-
-def _check_engine(target: Http) -> None:
-    """Check what only one of the engines can do, and what excludes each other."""
+        if not isinstance(target.ssl, ssl.SSLContext):
+            raise ValueError(f"ssl must be an ssl.SSLContext, got {target.ssl!r}")
     client = target.http_client
-    if client is not None:
-        if target.auth is not None and getattr(client, "auth", None) is not None:
-            raise ValueError(
-                "auth= and the http_client's own auth exclude each other: it would "
-                "write over the token"
-            )
-        if not all(
-            callable(getattr(client, n, None)) for n in ("build_request", "send")
-        ):
-            raise ValueError(
-                f"http_client must be an httpx client, got {type(client).__name__}"
-            )
-        given = _given(target, *_TLS, "proxy", "http2")
-        if given:
-            raise ValueError(
-                f"http_client= and {given[0]}= exclude each other: "
-                "configure that client"
-            )
-    if target.engine == "direct":
-        given = _given(target, "http_client", "proxy", "http2")
-        if given:
-            raise ValueError(f"engine='direct' cannot do {given[0]}=: leave engine out")
-    _check_public_only(target)
+    if client is not None and not all(
+        callable(getattr(client, name, None)) for name in ("build_request", "send")
+    ):
+        raise ValueError(
+            f"http_client must be an httpx client, got {type(client).__name__}"
+        )
     if target.proxy is not None:
         _check_proxy(target.proxy)
-    if target.http2:
-        from importlib.util import find_spec
-
-        if find_spec("h2") is None:
-            raise ValueError("http2 needs h2: pip install h2")
-
-
-def _check_public_only(target: Http) -> None:
-    """Refuse what connects neither by our own exchange nor through somebody else."""
-    decides_elsewhere = target.http_client is not None or target.proxy is not None
-    is_ours = target.engine != "httpx" and not target.http2
-    if target.public_only and not (is_ours or decides_elsewhere):
-        raise ValueError(
-            "public_only is kept by our own exchange: leave engine and http2 out"
-        )
 
 
 def _check_proxy(proxy: Any) -> None:

@@ -167,7 +167,7 @@ class Authorizer:
         )
         # If all waiters have gone the error is not missed.
         running.task.add_done_callback(
-            lambda task: None if task.cancelled() else task.exception()
+            lambda task: task.cancelled() or task.exception()
         )
         return running
 

@@ -107,6 +107,8 @@ class AuthEngine:
         loop = asyncio.get_running_loop()
         task: asyncio.Future[Any]
         task = loop.create_task(work, name="mcpwire-oauth-wait")
+        # After an abort no caller asks for its error.
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
         aborted: asyncio.Future[Any] = loop.create_future()
         self._waiting[reply] = (task, aborted)
         try:

@@ -19,6 +19,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import re
 import socket
 import threading
 from hmac import compare_digest
@@ -30,7 +31,6 @@ from mcpwire.auth.url_policy import check_authorization_url
 from mcpwire.errors import AuthError
 from mcpwire.transports.base import let_go_after_fork
 from mcpwire.transports.handlers import invoke
-from mcpwire.wire.urls import Url, is_loopback, parse_url
 
 if TYPE_CHECKING:
     import webbrowser
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from mcpwire.auth.config import OAuth
     from mcpwire.auth.steps import Ask
+    from mcpwire.wire.urls import Url
 
 __all__ = [
     "CallbackServer",
@@ -59,6 +60,9 @@ LEAVE_S: Final = 1.0  # for a browser to read the page and close
 CONNECTIONS: Final = 16  # at once; one more replaces the oldest
 
 _MOST_PARAMETERS: Final = 64
+
+# A redirect URI of ours, and its port.
+_OURS: Final = re.compile(rf"http://(?:127\.0\.0\.1|\[::1\]):([0-9]+){PATH}")
 
 _NO_SUCH_ADDRESS: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
@@ -257,7 +261,7 @@ class CallbackServer:
                     pass
 
     def close(self) -> None:
-        """Close the port of a login that nobody waits for."""
+        """Close the port."""
         self._listener.close()
 
     forked = close  # the copy of the listener in a child; the parent keeps its own
@@ -340,12 +344,10 @@ def _query_parameters(query: str, errors: str = "replace") -> dict[str, str]:
 
 def _bind(port: int | None, preferred: str | None) -> socket.socket:
     """Return a listener that only this machine can reach."""
-    before = _port_of(preferred) if port is None else None
-    if before is not None:
-        try:
-            return _listener(before)
-        except OSError:  # any other port will do
-            pass
+    before = _OURS.fullmatch(preferred or "")
+    if port is None and before is not None:
+        with contextlib.suppress(OSError, OverflowError):  # any other port will do
+            return _listener(int(before[1]))
     try:
         return _listener(port or 0)
     except OSError as error:
@@ -365,15 +367,3 @@ def _listener(port: int) -> socket.socket:
         if error.errno not in _NO_SUCH_ADDRESS:
             raise
     return socket.create_server(("::1", port), family=socket.AF_INET6, backlog=backlog)
-
-
-def _port_of(redirect_uri: str | None) -> int | None:
-    """Return the port of an earlier redirect URI of ours."""
-    if redirect_uri is None:
-        return None
-    try:
-        url: Url = parse_url(redirect_uri)
-    except ValueError:
-        return None
-    is_ours = url.scheme == "http" and is_loopback(url.host) and url.target == PATH
-    return url.port if is_ours else None

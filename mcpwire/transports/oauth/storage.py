@@ -397,8 +397,8 @@ class FileStorage:
                         self.path.with_name(name + suffix)
                     )
         logger.warning(
-            "%r is no credential file any more (%s): it is kept as %r, and whatever "
-            "was in it has to be logged in for anew",
+            "%r is no credential file any more (%s): it is kept as %r, and its logins "
+            "are lost: log in anew",
             str(self.path),
             error,
             name,
@@ -635,7 +635,9 @@ class CredentialStore:
             case steps.Save():
                 outcome = self._save(dump(step.record))
             case steps.Forget():
-                self._load_pending()  # it holds the credentials, too
+                # The pending login holds the credentials, too.
+                _, version = self._storage.load(self._pending)
+                self._storage.save(self._pending, None, version)
                 outcome = self._save(None)
             case steps.SavePending():
                 self._save_pending(dump(step.pending))

@@ -36,7 +36,7 @@ def test_fields_that_each_came_once_are_read_one_by_one():
     assert headers.get("x-three") is None
     assert headers.all("x-two") == ["2"]
     assert headers.all("x-three") == []
-    assert headers.joined == {"x-one": "1", "x-two": "2"}
+    assert headers == {"x-one": "1", "x-two": "2"}
     assert headers.get("x-two") == "2"
     assert not headers.repeats("x-one")
 

@@ -216,7 +216,7 @@ async def test_without_a_version_the_session_says_what_is_spoken():
     async with Bench(echo) as bench:
         hand = await bench.open()
         visit = hand.visit("POST")
-        visit.exchange.headers.joined.pop("mcp-protocol-version")
+        visit.exchange.headers.pop("mcp-protocol-version")
         await visit.begin(bench.sessions.serve(visit.exchange, call(5))).done()
         assert visit.status == 200
 

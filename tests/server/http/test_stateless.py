@@ -18,7 +18,7 @@ from mcpwire.errors import (
     ToolError,
 )
 from mcpwire.protocol.http_headers import ParamHeader
-from mcpwire.server.auth.resource_server import HttpRefusal
+from mcpwire.server.dispatcher import HttpRefusal
 
 pytestmark = pytest.mark.anyio
 

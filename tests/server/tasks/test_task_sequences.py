@@ -115,6 +115,6 @@ async def test_nothing_of_a_task_is_left_but_what_is_kept_of_it():
         made = tasks.tasks
         await asyncio.gather(*made._jobs)
         assert (made._running, made._jobs) == ({}, set())
-        assert made._watching._listeners == {}
+        assert made._watchers == {}
         gc.collect()
         assert [ref() for ref in requests] == [None] * 20

@@ -1,0 +1,166 @@
+"""What the channels over HTTP share: the user's headers, redirects, aborts, tracing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.errors import LocalProtocolError, MCPError, RemoteProtocolError
+from mcpwire.protocol.http_reply import MAX_REDIRECTS, resolve_redirect
+from mcpwire.transports.http.credentials import (
+    describe_request,
+    describe_response,
+    redirected,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable
+
+    from mcpwire.protocol.http_reply import Reply, Request
+    from mcpwire.transports.base import Trace
+    from mcpwire.transports.http.engine import Engine
+    from mcpwire.transports.http.target import Http
+    from mcpwire.wire.urls import Url
+
+    Fields = tuple[tuple[str, str], ...]
+
+__all__ = ["Sender", "field"]
+
+ERROR_BODY_S: Final = 0.2
+"""How long the body of an error may take: it can complete nothing."""
+
+
+class Sender:
+    """Sends the requests of one channel through its engine."""
+
+    _error_body_s = ERROR_BODY_S
+    is_traced = False
+    _trace: Trace | None
+
+    def __init__(
+        self, target: Http, engine: Engine, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._http = target
+        self._engine = engine
+        self._loop = loop
+        self._pauses: dict[Reply, asyncio.Timeout] = {}
+
+    async def _exchange(self, reply: Reply, request: Request) -> None:
+        """Send a request; follow redirects where the target allows that."""
+        for _ in range(MAX_REDIRECTS + 1):
+            if self._trace is not None:
+                self._tell_request(request)
+            if reply.aborted is not None:
+                raise reply.aborted
+            try:
+                await self._engine.exchange(request, reply, reply.deadline)
+            except MCPError as error:
+                if error is not reply.error:
+                    raise
+            there = reply.redirect
+            if there is None:
+                return
+            request = redirected(self._http, request, there.target)
+            reply.url = there
+            reply.restart()
+        raise RemoteProtocolError(f"{reply.what}: more than {MAX_REDIRECTS} redirects")
+
+    def redirect(self, reply: Reply) -> Url | str:
+        """Return where a redirect leads, or a clause that says why not there."""
+        return resolve_redirect(
+            reply.url or self._http.parsed,
+            reply.status,
+            field(reply, b"location"),
+            allowed=self._http.follow_redirects,
+        )
+
+    async def _own_fields(self, reply: Reply) -> Fields:
+        """Return the user's fields for one request beside those that never change."""
+        own: Fields = ()
+        given: Any = self._http.headers
+        if callable(given):
+            value = given()
+            if hasattr(value, "__await__"):
+                value = await self._settled(reply, value)
+            own = self._http.check(value)
+        headers = reply.headers
+        return own if not headers else (*own, *self._http.check(headers))
+
+    # Aborts...
+
+    def _abort(self, reply: Reply, error: MCPError) -> bool:
+        if reply.aborted is not None:
+            return False
+        reply.aborted = error
+        return self._engine.abort(reply, error) or self._end_pause(reply)
+
+    def _end_pause(self, reply: Reply) -> bool:
+        """End the wait of a call that is aborted, if it waits."""
+        waiting = self._pauses.get(reply)
+        if waiting is None or waiting.expired():
+            return False
+        with contextlib.suppress(RuntimeError):  # its loop does not run
+            waiting.reschedule(0)
+        return True
+
+    @contextlib.asynccontextmanager
+    async def _abortable(self, reply: Reply) -> AsyncIterator[None]:
+        """Raise what the call is aborted with, also while it waits for this."""
+        if reply.aborted is not None:
+            raise reply.aborted
+        try:
+            async with asyncio.timeout(None) as self._pauses[reply]:
+                yield
+        except TimeoutError:
+            if reply.aborted is None:
+                raise
+        finally:
+            del self._pauses[reply]
+        if reply.aborted is not None:  # in the same turn of the loop
+            raise reply.aborted
+
+    async def _settled(self, reply: Reply, value: Awaitable[Any]) -> Any:
+        """Return what the user's function for headers gives later.
+
+        Raises:
+            LocalProtocolError: Somebody else has cancelled it.
+        """
+        async with self._abortable(reply):
+            try:
+                return await value
+            except asyncio.CancelledError:
+                ours = asyncio.current_task()
+                if ours is not None and ours.cancelling():
+                    raise
+        raise LocalProtocolError(f"{reply.what}: what gives the headers was cancelled")
+
+    # The body of an error...
+
+    def error_body_began(self, reply: Reply) -> None:
+        """Give the rest of an answer that brings nothing a moment to say why."""
+        seconds = self._error_body_s
+        reply.timer = self._loop.call_later(seconds, self._cut_short, reply)
+
+    def _cut_short(self, reply: Reply) -> None:
+        if not reply.is_over:
+            reply.cut_short()
+            assert reply.error is not None
+            self._engine.abort(reply, reply.error)
+
+    # Tracing...
+
+    def _tell_request(self, request: Request) -> None:
+        if self._trace is not None:
+            self._trace("request", describe_request(request))
+
+    def trace_head(self, reply: Reply) -> None:
+        """Tell of the head of an answer."""
+        if self._trace is not None:
+            self._trace("response", describe_response(reply.status, reply.fields))
+
+
+def field(reply: Reply, name: bytes) -> str | None:
+    """Return a field of an answer as text."""
+    value = reply.fields.get(name)
+    return None if value is None else value.decode("latin-1")
