@@ -39,7 +39,6 @@ from mcpwire.protocol.input_requests import capability_object, is_supported
 from mcpwire.server.input_rounds import InputRounds, StateSealer, begin, may_ask
 from mcpwire.server.notifications import Throttle, call_soon
 from mcpwire.transports.base import runs_here
-from mcpwire.types import SamplingMessage, TextContent, WireType, decode
 from mcpwire.versions import REVISIONS, Era
 
 if TYPE_CHECKING:
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.input_rounds import InputRounds
     from mcpwire.server.request import RequestContext
+    from mcpwire.types import SamplingMessage, WireType
     from mcpwire.types.elicitation import ElicitAction
     from mcpwire.wire.json import Json
     from mcpwire.wire.jsonrpc import RequestId
@@ -795,7 +795,7 @@ class SyncContext:
             task.cancel()
 
 
-W = TypeVar("W", bound=WireType)
+W = TypeVar("W", bound="WireType")
 
 Prompt: TypeAlias = "str | Mapping[str, Any] | WireType | Sequence[Any]"
 """A text, a `SamplingMessage`, a content block, either as a dict, or a list of them."""
@@ -810,6 +810,8 @@ def _messages(prompt: Any) -> list[SamplingMessage]:
 
 
 def _as_message(item: Any) -> SamplingMessage:
+    from mcpwire.types import SamplingMessage, TextContent, WireType
+
     if isinstance(item, SamplingMessage):
         return item
     if isinstance(item, str):
@@ -829,6 +831,8 @@ def _as_message(item: Any) -> SamplingMessage:
 
 def _as_type(cls: type[W], value: Any) -> W:
     """Return a value of a wire type, which may be given as a dict."""
+    from mcpwire.types import decode
+
     if isinstance(value, cls):
         return value
     try:

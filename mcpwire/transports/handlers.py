@@ -56,10 +56,7 @@ __all__ = [
 SETTLE_S: Final = 5.0
 """How long callbacks may take to be through when their call has no limit."""
 
-_EAGER: Final[dict[str, Any]] = (
-    {"eager_start": True} if sys.version_info >= (3, 12) else {}
-)
-"""A handler that waits for nothing takes no turn of the loop: a seventh of a call."""
+_NAME: Final = "mcpwire-request"
 
 logger = logging.getLogger("mcpwire")
 
@@ -405,13 +402,15 @@ class InboundTasks:
 
     def _run(self, run: _Run) -> None:
         self._running[run.id] = run
-        task: asyncio.Task[None] = asyncio.Task(
-            self._answer(run),
-            loop=asyncio.get_running_loop(),
-            name="mcpwire-request",
-            context=run.context,
-            **_EAGER,
-        )
+        loop, answer = asyncio.get_running_loop(), self._answer(run)
+        task: asyncio.Task[None]
+        if sys.version_info >= (3, 12):
+            # What waits for nothing takes no turn of the loop: a seventh of a call.
+            task = asyncio.Task(
+                answer, loop=loop, name=_NAME, context=run.context, eager_start=True
+            )
+        else:
+            task = loop.create_task(answer, name=_NAME, context=run.context)
         if not task.done():  # an eager one may have ended already
             run.task = task
             self._tasks.add(task)
