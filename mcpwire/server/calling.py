@@ -46,6 +46,7 @@ class Prepared:
         self._function = function
         self._arguments = arguments
         self._plans = signature.plans
+        self._context: Context | None = None
         self._made: Mapping[Callable[..., Any], Any] = {}
         self._stack: AsyncExitStack | None = None
         self._in_thread: concurrent.futures.Future[None] | None = None
@@ -55,7 +56,7 @@ class Prepared:
         if self._plans:
             self._stack = AsyncExitStack()
             run_plain = partial(self._calling.in_thread, owner=request.info.owner)
-            with self._calling.context_of(request) as context:
+            with self._context_of(request) as context:
                 self._made = await self._plans.make(context, self._stack, run_plain)
 
     async def call(
@@ -67,7 +68,7 @@ class Prepared:
     ) -> Any:
         """Call the function and return what it returns."""
         arguments = self._arguments
-        with self._calling.context_of(request) as context:
+        with self._context_of(request) as context:
             if self._plans is not None:
                 injected = self._plans.arguments(context, self._made)
                 arguments = {**arguments, **injected}
@@ -81,6 +82,12 @@ class Prepared:
                 if not clock.expired():
                     raise
                 raise ToolError(f"it took longer than {timeout:g} seconds") from None
+
+    def _context_of(self, request: RequestContext) -> Context:
+        """Return the context, which dependencies keep; a task has another request."""
+        if self._context is None or self._context.request is not request:
+            self._context = self._calling.context_of(request)
+        return self._context
 
     async def _run(self, arguments: Mapping[str, Any], _: RequestContext) -> Any:
         outcome = self._function(**arguments)
