@@ -136,6 +136,22 @@ async def test_a_call_that_is_refused_by_its_handler_is_freed_at_once():
             await until(lambda: not left())
 
 
+async def test_a_call_with_a_timeout_is_freed_before_that_would_have_been_over():
+    server = Server("x")
+
+    @server.tool(timeout=600.0)
+    async def known(text: str) -> str:
+        return text[:1]
+
+    async with served(server) as (url, _):
+        for _ in range(3):
+            async with connected(port_of(url)) as (reader, writer):
+                writer.write(a_call("known", connection="close"))
+                assert (await rest(reader)).startswith(b"HTTP/1.1 200")
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: not left())
+
+
 async def test_a_call_that_its_client_withdraws_is_freed_when_it_ends():
     work = Work()
     async with Bench(work) as bench:
