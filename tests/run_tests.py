@@ -36,21 +36,23 @@ _EAGER: Final = (
     "a handler begins at once from Python 3.12 on, and in a later turn before"
 )
 
+_HANDLERS: Final = "transports.test_handlers"
+
 ALLOWED_SKIPS: Final[dict[str, str]] = dict.fromkeys(
     (
-        "tests.server.test_running"
-        "::test_a_request_withdrawn_in_the_same_breath_never_runs",
-        *(
-            f"tests.transports.test_handlers::test_{name}"
-            for name in (
-                "a_handler_that_waits_for_nothing_is_answered_at_once",
-                "more_than_run_at_once_follow_in_turns_of_the_loop",
-                "one_that_a_stranger_cancels_before_its_turn_keeps_no_place",
-                "one_that_is_withdrawn_before_its_turn_never_runs",
-                "plain_and_async_handlers_answer_in_tasks_of_their_own",
-                "waiting_for_one_that_a_stranger_cancels_before_its_turn_ends",
-            )
-        ),
+        f"tests.{module}::test_{name}"
+        for module, name in (
+            (
+                "server.test_running",
+                "a_request_withdrawn_in_the_same_breath_never_runs",
+            ),
+            (_HANDLERS, "a_handler_that_waits_for_nothing_is_answered_at_once"),
+            (_HANDLERS, "more_than_run_at_once_follow_in_turns_of_the_loop"),
+            (_HANDLERS, "one_that_a_stranger_cancels_before_its_turn_keeps_no_place"),
+            (_HANDLERS, "one_that_is_withdrawn_before_its_turn_never_runs"),
+            (_HANDLERS, "plain_and_async_handlers_answer_in_tasks_of_their_own"),
+            (_HANDLERS, "waiting_for_one_that_a_stranger_cancels_before_its_turn_ends"),
+        )
     ),
     _EAGER,
 )
