@@ -1,4 +1,4 @@
-"""`docs/contributing/systems.md` has every line of the covered systems, each with its tests."""
+"""`docs/contributing/systems.md` has every line of the systems, each with its tests."""
 
 import re
 from collections import defaultdict
