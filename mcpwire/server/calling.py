@@ -47,6 +47,7 @@ class Prepared:
         self._function = function
         self._arguments = arguments
         self._plans = signature.plans
+        self._context: Context | None = None
         self._made: Mapping[Callable[..., Any], Any] = {}
         self._stack: AsyncExitStack | None = None
         self._in_thread: concurrent.futures.Future[None] | None = None
@@ -56,7 +57,7 @@ class Prepared:
         if self._plans:
             self._stack = AsyncExitStack()
             run_plain = partial(self._calling.in_thread, owner=request.info.owner)
-            with self._calling.context_of(request) as context:
+            with self._context_of(request) as context:
                 self._made = await self._plans.make(context, self._stack, run_plain)
 
     async def call(
@@ -67,34 +68,43 @@ class Prepared:
         timeout: float | None = None,
     ) -> Any:
         """Call the function and return what it returns."""
-        arguments = self._arguments
-        with self._calling.context_of(request) as context:
-            if self._plans is not None:
-                injected = self._plans.arguments(context, self._made)
-                arguments = {**arguments, **injected}
-            run = self._run_in_thread if runs_in_thread else self._run
-            if timeout is None:
-                return await run(arguments, request)
-            try:
-                async with asyncio.timeout(timeout) as clock:
-                    return await run(arguments, request)
-            except TimeoutError:
-                if not clock.expired():
-                    raise
-                raise ToolError(f"it took longer than {timeout:g} seconds") from None
+        run = self._run_in_thread if runs_in_thread else self._run
+        if timeout is None:
+            return await run(request)
+        # Outside of the context: a timer keeps the one that it is set in until it would
+        # ring, and that leads to the request.
+        try:
+            async with asyncio.timeout(timeout) as clock:
+                return await run(request)
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            raise ToolError(f"it took longer than {timeout:g} seconds") from None
 
-    async def _run(self, arguments: Mapping[str, Any], _: RequestContext) -> Any:
-        outcome = self._function(**arguments)
-        # An object with an async `__call__`, or a plain function around one.
-        return await outcome if asyncio.iscoroutine(outcome) else outcome
+    def _context_of(self, request: RequestContext) -> Context:
+        """Return the context, which dependencies keep; a task has another request."""
+        if self._context is None or self._context.request is not request:
+            self._context = self._calling.context_of(request)
+        return self._context
 
-    async def _run_in_thread(
-        self, arguments: Mapping[str, Any], request: RequestContext
-    ) -> Any:
+    def _all_arguments(self, context: Context) -> Mapping[str, Any]:
+        if self._plans is None:
+            return self._arguments
+        return {**self._arguments, **self._plans.arguments(context, self._made)}
+
+    async def _run(self, request: RequestContext) -> Any:
+        with self._context_of(request) as context:
+            outcome = self._function(**self._all_arguments(context))
+            # An object with an async `__call__`, or a plain function around one.
+            return await outcome if asyncio.iscoroutine(outcome) else outcome
+
+    async def _run_in_thread(self, request: RequestContext) -> Any:
         self._in_thread = concurrent.futures.Future()
-        return await self._calling.in_thread(
-            partial(self._function, **arguments), request.info.owner, self._in_thread
-        )
+        with self._context_of(request) as context:
+            function = partial(self._function, **self._all_arguments(context))
+            return await self._calling.in_thread(
+                function, request.info.owner, self._in_thread
+            )
 
     def when_over(self, action: Callable[[], object]) -> None:
         """Have something done once the function has ended, in its thread too."""

@@ -245,18 +245,21 @@ async def run_handler(
 def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]:
     """Return the result that an exception of a handler makes, or raise the answer."""
     error = deciding(raised) if isinstance(raised, BaseExceptionGroup) else raised
+    answer: RPCError | None = None
     try:
         if isinstance(error, InputNeeded):
             return finish(request)
         if isinstance(error, RPCError):
-            raise _in_era(error, request) from raised
+            answer = _in_era(error, request)
+            if answer is error:  # as its own cause it would be a circle of garbage
+                raise answer
+            raise answer from raised
         if isinstance(error, ToolError) and request.method == TOOLS_CALL:
             return tool_failure(str(error))
         if isinstance(error, asyncio.CancelledError):
             # Ours comes through the task. Any other is a failure like the rest, and its
             # request must not stay without an answer.
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if _is_cancelled():
                 raise error
         elif isinstance(error, (GeneratorExit, KeyboardInterrupt)):
             raise error  # the loop ends, and we with it
@@ -264,7 +267,12 @@ def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any
     finally:
         # What is raised here leads to this frame: with these it would keep the request
         # until the garbage collector comes.
-        del raised, error
+        del raised, error, answer
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:

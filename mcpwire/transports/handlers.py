@@ -457,8 +457,11 @@ class InboundTasks:
                 run.reply(answer)
         finally:
             self._forget(run)  # cancelled by others than us, it has no answer
-            if run.task is not None:
-                self._ended(run.task)
+            # Its cancellation leads to this frame: both would wait for the collector.
+            task, run.task = run.task, None
+            if task is not None:
+                self._ended(task)
+            del task
 
     def _forget(self, run: _Run) -> bool:
         """Take a run out of those that have yet to answer; tell whether it was one."""

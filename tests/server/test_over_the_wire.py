@@ -231,3 +231,27 @@ async def test_a_call_that_asks_for_ever_ends():
     async with peer:
         with pytest.raises(InternalError, match="asked for input 10 times"):
             await peer.call_tool("ask")
+
+
+@MODES
+@pytest.mark.parametrize("kind", ["tool", "prompt"])
+async def test_a_dependency_may_keep_the_context_for_the_function(kind, mode):
+    server = Server("keeping")
+
+    @server.resource("a://b")
+    def text() -> str:
+        return "there"
+
+    def reader(ctx: Context):
+        return lambda: ctx.sync.read_resource("a://b").contents[0].text
+
+    @getattr(server, kind)
+    def use(read: object = Depends(reader)) -> str:
+        return read()
+
+    async with Client(server, mode=mode) as client:
+        if kind == "tool":
+            content = (await client.call_tool("use", {})).content[0]
+        else:
+            content = (await client.get_prompt("use", {})).messages[0].content
+    assert content.text == "there"

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -116,8 +116,11 @@ class _Entry:
     at: float
 
 
-class _Group(dict[int, _Entry]):
-    """Entries by number, oldest first, and the bytes of their messages."""
+class _Group(OrderedDict[int, _Entry]):
+    """Entries by number, oldest first, and the bytes of their messages.
+
+    A dict would be searched from its beginning for the oldest one that is left.
+    """
 
     size = 0
 

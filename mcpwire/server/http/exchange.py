@@ -308,7 +308,8 @@ class Exchange:
         """Refuse the request, if its body is still to come."""
         if self._reading is not None and self._problem is None:
             self._problem = HttpProblem(status, error, (*headers, *self._closing()))
-            self._reading.reschedule(0.0)
+            if not self._reading.expired():
+                self._reading.reschedule(0.0)
 
     def _taken_problem(self) -> HttpProblem:
         # In a variable of the frame that raises it, or here, it would keep the body

@@ -14,6 +14,7 @@ goes away, that is its cancellation; nothing more is sent then.
 from __future__ import annotations
 
 import asyncio
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
@@ -137,8 +138,10 @@ class _Call:
         self._running: asyncio.Timeout | None = None
         self._is_gone = False
         self._writer: SseWriter | None = None
-        # Writes the stream, or watches the client.
+        # Writes the stream, or watches the client. Its timers keep their context until
+        # they would ring, so that is not the handler's, which leads to the request.
         self._task: asyncio.Task[None] | None = None
+        self._context = copy_context()
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification before the answer; never waits.
@@ -166,7 +169,8 @@ class _Call:
             self._start(self.exchange.watch(), "mcpwire-http-watch")
 
     def _start(self, work: Any, name: str) -> None:
-        self._task = asyncio.get_running_loop().create_task(work, name=name)
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(work, name=name, context=self._context)
         self._task.add_done_callback(self._lose_client)
 
     def _lose_client(self, _: object) -> None:

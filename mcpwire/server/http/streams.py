@@ -162,7 +162,7 @@ class SseWriter:
         self._size = 0
         self.stop()
         timeout, self._write_timeout = self._write_timeout, None
-        if timeout is not None:
+        if timeout is not None and not timeout.expired():
             timeout.reschedule(0.0)
 
     def unwritten(self) -> list[tuple[int, bytes]]:
@@ -192,7 +192,7 @@ class SseWriter:
                 if not self._queue:
                     await self._sleep(exchange)
             if not (self.is_complete or exchange.is_gone):
-                await exchange.write(b"", is_last=True)
+                await self._write(exchange.write(b"", is_last=True))
         except (ClientGone, _Stalled):
             pass
         finally:

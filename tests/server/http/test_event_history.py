@@ -1,5 +1,8 @@
 """Ids of events, and the bounded memory of them."""
 
+import gc
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -156,3 +159,25 @@ async def test_a_stream_and_a_session_can_be_dropped():
     await kept.drop_session("a")
     await kept.drop_session("b")
     assert (len(kept), kept.size) == (0, 0)
+
+
+def seconds_for_one_more(kept, count):
+    """Return how long an event takes where each one has the oldest forgotten."""
+    began = time.process_time()
+    for sequence in range(count):
+        fill(kept, f"{sequence % 100}.c", sequence)
+    return (time.process_time() - began) / count
+
+
+@pytest.mark.attack("X07")
+def test_a_full_store_takes_an_event_as_fast_as_a_small_one():
+    taken = []
+    for most in (100, 60_000):
+        kept = history(events=most, size=10 * most, total_size=10 * most)
+        gc.disable()
+        try:
+            seconds_for_one_more(kept, most)
+            taken.append(seconds_for_one_more(kept, 20_000))
+        finally:
+            gc.enable()
+    assert taken[1] < 2.5 * taken[0]

@@ -1,6 +1,7 @@
 """One HTTP request over ASGI: its body, its answer, its client."""
 
 import asyncio
+import time
 
 import pytest
 from asgi_driver import Visit, scope
@@ -107,6 +108,20 @@ async def test_a_body_that_comes_too_slowly_is_refused_in_time():
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
+
+
+async def test_a_body_may_be_refused_in_the_turn_in_which_its_time_is_over():
+    _, made = opened(limits=Limits(body_timeout=0.001))
+    task = asyncio.get_running_loop().create_task(made.body())
+    await asyncio.sleep(0)  # until it reads
+    time.sleep(0.002)  # noqa: ASYNC251 - the turn is to last
+    while not task.done():
+        if made._reading is not None and made._reading.expired():
+            made.stop_reading(503, "the server ends")
+        await asyncio.sleep(0)
+    with pytest.raises(HttpProblem) as caught:
+        await task
+    assert caught.value.status == 503
 
 
 async def test_a_cancelled_reader_stays_cancelled():

@@ -1,6 +1,7 @@
 """One response that carries a stream for a while."""
 
 import asyncio
+import time
 
 import pytest
 from http_hand import QUICK, Bench, Visit, call, content, turns
@@ -192,3 +193,31 @@ async def test_an_error_of_the_kind_of_a_timeout_is_the_clients_answer():
         await turns()
         assert outcome == [own]
         await visit.done()
+
+
+@pytest.mark.attack("S13")
+async def test_a_client_that_does_not_read_the_end_counts_as_gone():
+    writer, visit, _ = written(stall=QUICK)
+    await visit.until(lambda: visit.body)
+    await turns()
+    visit.exchange._send = lambda _: asyncio.get_running_loop().create_future()
+    writer.stop()
+    await visit.done()
+    assert writer.is_over
+
+
+async def test_one_may_be_aborted_in_the_turn_in_which_its_client_counts_as_gone():
+    writer = SseWriter(1_000)
+    visit = Visit("GET", {}, timeouts=Timeouts(stall=QUICK))
+    visit.exchange._send = lambda _: asyncio.get_running_loop().create_future()
+    writer.put(b"a", 1)
+    visit.begin(writer.run(visit.exchange))
+    await turns()
+    time.sleep(2 * QUICK)  # noqa: ASYNC251 - the turn is to last
+    while not visit.task.done():
+        timeout = writer._write_timeout
+        if timeout is not None and timeout.expired():
+            writer.abort()
+        await asyncio.sleep(0)
+    await visit.done()
+    assert (writer.unread, writer.unwritten()) == (0, [])

@@ -4,15 +4,18 @@ import asyncio
 import gc
 
 import pytest
+from by_hand import notice
+from http_hand import Bench, Work, call, turns
 from test_uvicorn import connected, port_of, rest
 from test_uvicorn_serving import served
 from turns import until
 from wired import PATIENCE, raw
 
-from mcpwire import Limits, Server
+from mcpwire import Context, Limits, Server
 from mcpwire.server.http.exchange import Exchange
 from mcpwire.server.http.sessions import HttpSession
 from mcpwire.server.http.uvicorn import HttpConnection, HttpRequest
+from mcpwire.server.request import RequestContext
 
 pytestmark = [pytest.mark.anyio, pytest.mark.attack("X02")]
 
@@ -81,35 +84,88 @@ async def test_what_is_refused_or_left_is_freed_at_once(data, is_answered):
             await until(lambda: not left())
 
 
-async def test_calls_that_nobody_waits_for_are_freed_when_they_end():
-    server, begun = Server("x"), asyncio.Event()
-
-    @server.tool
-    async def wait(text: str) -> str:
-        begun.set()
-        await asyncio.Event().wait()
-
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+def a_call(name, id=1, **fields):
+    """Return a call of a tool with much text, which stands alone."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
+        "progressToken": id,
     }
-    message["params"] = {
-        "name": "wait",
-        "arguments": {"text": "x" * BODY},
-        "_meta": meta,
-    }
+    params = {"name": name, "arguments": {"text": "x" * BODY}, "_meta": meta}
+    message = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+    return raw(message, mcp_name=name, **fields)
+
+
+@pytest.mark.parametrize("says_something", [False, True])
+async def test_calls_that_nobody_waits_for_are_freed_when_they_end(says_something):
+    server, begun = Server("x"), asyncio.Event()
+
+    @server.tool
+    async def wait(text: str, ctx: Context) -> str:
+        if says_something:
+            ctx.progress(1)
+        begun.set()
+        await asyncio.Event().wait()
+
     async with served(server) as (url, _):
         for _ in range(3):
             begun.clear()
             async with connected(port_of(url)) as (_reader, writer):
-                writer.write(raw(message))
+                writer.write(a_call("wait"))
                 async with asyncio.timeout(PATIENCE):
                     await begun.wait()
                 writer.transport.abort()
         async with asyncio.timeout(PATIENCE):
             # A clock that was set in a call has its context until it rings.
             await until(lambda: left().count("Exchange") <= 1)
+
+
+async def test_a_call_that_is_refused_by_its_handler_is_freed_at_once():
+    server = Server("x")
+
+    @server.tool
+    async def known(text: str) -> str:
+        return text
+
+    async with served(server) as (url, _):
+        for _ in range(3):
+            async with connected(port_of(url)) as (reader, writer):
+                writer.write(a_call("unknown", connection="close"))
+                assert b"there is no tool" in await rest(reader)
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: not left())
+
+
+async def test_a_call_with_a_timeout_is_freed_before_that_would_have_been_over():
+    server = Server("x")
+
+    @server.tool(timeout=600.0)
+    async def known(text: str) -> str:
+        return text[:1]
+
+    async with served(server) as (url, _):
+        for _ in range(3):
+            async with connected(port_of(url)) as (reader, writer):
+                writer.write(a_call("known", connection="close"))
+                assert (await rest(reader)).startswith(b"HTTP/1.1 200")
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: not left())
+
+
+async def test_a_call_that_its_client_withdraws_is_freed_when_it_ends():
+    work = Work()
+    async with Bench(work) as bench:
+        hand = await bench.open()
+        for id in range(3):
+            work.began.clear()
+            visit = hand.post(call(id, text="x" * BODY))
+            await work.began.wait()
+            await hand.tell(notice("notifications/cancelled", requestId=id))
+            await visit.done()
+            work.requests.clear()
+        await until(lambda: work.outcomes == ["cancelled"] * 3)
+        await turns()
+        assert not [o for o in gc.get_objects() if type(o) is RequestContext]
 
 
 async def test_sessions_are_freed_when_they_end():
