@@ -10,6 +10,7 @@ from raw_server import raw_server, reply
 
 import mcpwire
 from mcpwire import HTTPError, LocalProtocolError, MCPError
+from mcpwire.transports.http import streamable
 
 pytestmark = pytest.mark.anyio
 
@@ -219,6 +220,18 @@ async def test_a_redirect_at_the_origin_is_followed_only_where_allowed(status):
                     assert "/elsewhere" in str(answer)
     elsewhere = [r for r in server.requests if r.target == "/elsewhere"]
     assert len(elsewhere) == (1 if status in {307, 308} else 0)
+
+
+async def test_a_redirect_limits_no_time_of_the_answer_behind_it(monkeypatch):
+    monkeypatch.setattr(streamable, "ERROR_BODY_S", 0.0)
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
+        async with connected(target, recovery=ONCE) as client:
+            server.on["tools/call"] = lambda request, conn: (
+                request.target == "/mcp"
+                and (conn.send(reply(307, location="/elsewhere")) or True)
+            )
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.attack("S02")
