@@ -633,6 +633,7 @@ class HttpChannel(Sender):
         self, reply: Reply, request: Request
     ) -> ConnectionClosed | None:
         """Send a further request of a call; return a failure that may pass."""
+        reply.url = None  # it may have been redirected before
         try:
             await self._exchange(reply, request)
         except (AuthError, ConnectError, ConnectionClosed) as error:
