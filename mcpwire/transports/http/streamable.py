@@ -601,8 +601,6 @@ class HttpChannel(Sender):
 
     # More than one HTTP request for one call...
 
-    # Calls...
-
     async def _go_on(
         self,
         reply: Reply,
