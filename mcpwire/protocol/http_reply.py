@@ -508,6 +508,8 @@ class Reply:
 
     def restart(self) -> None:
         """Wait for the answer to another HTTP request in place of the last one."""
+        if self.timer is not None:
+            self.timer.cancel()  # it is for the body of the last one
         self.status = 0
         self.fields: Fields = {}
         self.redirect: Url | None = None

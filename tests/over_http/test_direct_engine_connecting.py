@@ -5,12 +5,12 @@ import errno
 import socket
 
 import pytest
-from engines import echo, eventually, open_engine
+from engines import Answer, echo, eventually, open_engine
 from ports import kept_port
 from raw_server import raw_server
 
-from mcpwire.errors import ConnectError
-from mcpwire.transports.http import connecting
+from mcpwire.errors import CallCancelled, ConnectError
+from mcpwire.transports.http import connecting, direct
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
 
@@ -166,3 +166,28 @@ async def test_the_system_s_own_timeout_is_told_as_its_own(monkeypatch):
         with pytest.raises(ConnectError, match="Connection timed out") as caught:
             await engine.ask()
         assert caught.value.errno == errno.ETIMEDOUT
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionRefusedError(errno.ECONNREFUSED, "no"), ConnectError("none")]
+)
+async def test_an_abort_counts_though_connecting_fails_in_the_same_moment(
+    monkeypatch, error
+):
+    """Otherwise the call would be tried again."""
+    may_fail = asyncio.Event()
+
+    async def connect(http):
+        await may_fail.wait()
+        raise error
+
+    monkeypatch.setattr(direct, "connect", connect)
+    async with open_engine("direct", "http://192.0.2.1/mcp") as engine:
+        answer, cancelled = Answer(), CallCancelled("x", reason="of the test")
+        call = asyncio.create_task(engine.ask(answer=answer))
+        await asyncio.sleep(0)
+        may_fail.set()
+        assert engine.abort(answer, cancelled)
+        with pytest.raises(CallCancelled) as caught:
+            await call
+        assert caught.value is cancelled

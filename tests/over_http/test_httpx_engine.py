@@ -180,6 +180,14 @@ def test_a_user_s_client_may_decode_and_what_comes_out_is_fed():
             it.exchange()
 
 
+@pytest.mark.parametrize("body", [gzip.compress(b"a" * 100_000), b"no gzip"])
+def test_the_encoded_body_of_an_error_is_not_decoded(body):
+    answer = reply(500, body, content_encoding="gzip")
+    with raw_server(answering(answer)) as server, exchanges(server.url) as it:
+        fed = it.exchange()
+        assert (fed.status, fed.body, fed.has_ended) == (500, b"", True)
+
+
 def test_what_the_reply_refuses_is_raised_and_the_connection_closed():
     refusal = MessageTooLarge("too long", limit=5)
     closed = threading.Event()

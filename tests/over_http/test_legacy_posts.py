@@ -4,7 +4,7 @@ import logging
 import threading
 
 import pytest
-from http_bytes import head, json_reply, reply
+from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
 from legacy_faces import BOUND_S, ENGINES, failure, opened, said, wait_until
 from legacy_server import legacy_server
 
@@ -266,6 +266,21 @@ def test_what_a_post_says_after_its_answer_harms_nothing(engine, gate):
         gate.set()
         assert face.call("ping") == {}
         assert face.channel.stats.unknown == 0
+
+
+@pytest.mark.parametrize("id", [None, "7"])
+def test_a_post_that_is_answered_with_an_event_stream_brings_no_message(engine, id):
+    message = {"jsonrpc": "2.0", "method": "notifications/x"}
+
+    def answer(request, conn):
+        conn.send(sse_head() + chunk(sse_event(message, id=id)) + LAST_CHUNK)
+        return True
+
+    with legacy_server() as server, opened(server.url, engine) as face:
+        server.on["ping"] = answer
+        assert isinstance(failure(face.begin("ping", seconds=0.1)), RequestTimeout)
+        assert said(face.tool("hi")) == "hi"
+        assert not face.inbound.notes
 
 
 def test_a_post_that_nobody_waits_for_is_let_go(engine, gate, monkeypatch):

@@ -22,7 +22,7 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import ConnectionClosed, TransportError
+from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
 from mcpwire.transports.http.connecting import (
     connect,
     connect_error,
@@ -167,13 +167,13 @@ class DirectEngine:
         try:
             async with asyncio.timeout(http.connect_timeout) as self._opening[reply]:
                 connection = await self._open_connection()
-        except TimeoutError as error:
+        except (OSError, UnicodeError, ConnectError) as error:
             if reply in self._aborted:
                 raise self._aborted[reply] from None
-            if error.errno is None:
-                raise timeout_error(http) from error
-            raise connect_error(http, error) from error  # the system's own
-        except (OSError, UnicodeError) as error:
+            if isinstance(error, ConnectError):
+                raise
+            if isinstance(error, TimeoutError) and error.errno is None:
+                raise timeout_error(http) from error  # not the system's own
             raise connect_error(http, error) from error
         finally:
             self._held_back -= size

@@ -330,7 +330,8 @@ class _Exchange:
         # The status of an error says enough.
         is_dropped = is_encoded and self.engine.client is None
         # A hook of the user's client may have read it already.
-        is_decoded = is_encoded or response.is_stream_consumed
+        is_read = response.is_stream_consumed
+        is_decoded = is_read or (is_encoded and not is_dropped)
         chunks = response.aiter_bytes() if is_decoded else response.aiter_raw()
         tail = TAIL_BYTES
         async for chunk in chunks:

@@ -541,3 +541,8 @@ class Post(Reply):
         self.after: list[Post] = []
         self.begun: float | None = None
         self.acceptance: TimerHandle | None = None
+
+    def data(self, chunk: bytes) -> None:
+        """Keep only the body of an error: messages come on the stream."""
+        if not self.is_over:
+            super().data(chunk)

@@ -604,8 +604,6 @@ class HttpChannel(Sender):
 
     # More than one HTTP request for one call...
 
-    # Calls...
-
     async def _go_on(
         self,
         reply: Reply,
@@ -636,6 +634,7 @@ class HttpChannel(Sender):
         self, reply: Reply, request: Request
     ) -> ConnectionClosed | None:
         """Send a further request of a call; return a failure that may pass."""
+        reply.url = None  # it may have been redirected before
         try:
             await self._exchange(reply, request)
         except (AuthError, ConnectError, ConnectionClosed) as error:

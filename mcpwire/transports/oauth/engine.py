@@ -153,8 +153,7 @@ class AuthEngine:
 
     def forked(self) -> None:
         """Release the parent's resources in a child process."""
-        forked = getattr(self._engine, "forked", self._engine.abandon)
-        forked()
+        self._engine.forked()
 
 
 class _FilteredReply:

@@ -6,10 +6,11 @@ import itertools
 import pytest
 from faulty import ONCE, answering, connected, outcome, until
 from mcp_server import scripted_mcp
-from raw_server import raw_server, reply
+from raw_server import LAST_CHUNK, chunk, raw_server, reply, sse_event, sse_head
 
 import mcpwire
 from mcpwire import HTTPError, LocalProtocolError, MCPError
+from mcpwire.transports.http import streamable
 
 pytestmark = pytest.mark.anyio
 
@@ -219,6 +220,45 @@ async def test_a_redirect_at_the_origin_is_followed_only_where_allowed(status):
                     assert "/elsewhere" in str(answer)
     elsewhere = [r for r in server.requests if r.target == "/elsewhere"]
     assert len(elsewhere) == (1 if status in {307, 308} else 0)
+
+
+async def test_a_redirect_limits_no_time_of_the_answer_behind_it(monkeypatch):
+    monkeypatch.setattr(streamable, "ERROR_BODY_S", 0.0)
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
+        async with connected(target, recovery=ONCE) as client:
+            server.on["tools/call"] = lambda request, conn: (
+                request.target == "/mcp"
+                and (conn.send(reply(307, location="/elsewhere")) or True)
+            )
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+async def test_a_redirect_of_a_resumed_stream_is_relative_to_what_was_asked_for():
+    def call(request, conn):
+        if request.target == "/mcp":
+            conn.send(reply(307, location="/a/b"))
+            return True
+        ids.append(request.json["id"])
+        conn.send(sse_head() + chunk(sse_event("", id="7", retry=0)) + LAST_CHUNK)
+        return True
+
+    def resume(request, conn):
+        if request.target == "/mcp":
+            conn.send(reply(307, location="c"))
+            return True
+        answer = {"jsonrpc": "2.0", "id": ids[0], "result": {"content": []}}
+        conn.send(sse_head() + chunk(sse_event(answer)) + LAST_CHUNK)
+        return True
+
+    ids = []
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
+        async with connected(target) as client:
+            server.on |= {"tools/call": call, "GET": resume}
+            assert (await client.call_tool("echo")).content == []
+    targets = [request.target for request in server.requests]
+    assert targets[3:7] == ["/mcp", "/a/b", "/mcp", "/c"]
 
 
 @pytest.mark.attack("S02")
