@@ -10,6 +10,7 @@ from raw_server import raw_server, reply
 
 import mcpwire
 from mcpwire import HTTPError, LocalProtocolError, MCPError
+from mcpwire.transports.http.sender import ERROR_BODY_S
 
 pytestmark = pytest.mark.anyio
 
@@ -219,6 +220,23 @@ async def test_a_redirect_at_the_origin_is_followed_only_where_allowed(status):
                     assert "/elsewhere" in str(answer)
     elsewhere = [r for r in server.requests if r.target == "/elsewhere"]
     assert len(elsewhere) == (1 if status in {307, 308} else 0)
+
+
+async def test_a_call_that_was_redirected_has_all_its_time():
+    """The redirect's own body is given a moment; the answer there takes longer."""
+
+    def moved(request, conn):
+        if request.target == "/mcp":
+            conn.send(reply(307, location="/elsewhere"))
+            return True
+        conn.wait(3 * ERROR_BODY_S)
+        return False
+
+    with scripted_mcp() as server:
+        target = mcpwire.Http(server.url, follow_redirects=True)
+        async with connected(target, recovery=ONCE) as client:
+            server.on["tools/call"] = moved
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.attack("S02")
