@@ -1,4 +1,4 @@
-"""Timeouts that jump, and loops that stood still for minutes."""
+"""Clocks that jump, and loops that stood still for minutes."""
 
 import asyncio
 import select
