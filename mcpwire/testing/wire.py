@@ -382,7 +382,7 @@ class HttpWire(ChannelWire):
                 self.lost(error)  # type: ignore[arg-type]  # it only says that it is over
         finally:
             streams.discard(reply)
-            channel._end(reply)  # noqa: SLF001 - as above
+            channel._end(0, reply)  # noqa: SLF001 - 0 is no id
 
     def _heard(self, reply: _RawReply, data: bytes) -> None:
         if reply.id is not None:

@@ -1,4 +1,4 @@
-"""What the five covered systems do, line by line; see `docs/systems.md`."""
+"""The five covered systems, line by line: see `docs/contributing/systems.md`."""
 
 from __future__ import annotations
 

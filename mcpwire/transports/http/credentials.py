@@ -2,8 +2,8 @@
 
 Credentials go to the very URL that they are for: scheme, host, port, path and query. A
 redirect that `protocol.http_reply` allows is checked here before the next request.
-Hooks and auth of a user's httpx client may rewrite a URL, so a `Destination` checks it
-before httpcore writes the head.
+Hooks, auth and transports of a user's httpx client may rewrite a URL, so a
+`Destination` checks there behind the hooks, and again before httpcore writes the head.
 """
 
 from __future__ import annotations
@@ -99,38 +99,50 @@ class Destination:
         self._credentials = _credentials(request)
         # A hook may move them to headers of another name.
         self._secrets = [v for _, v in self._credentials if len(v) >= SECRET_BYTES]
-        self._url = _absolute(url.raw_scheme, url.raw_host, url.port) + url.raw_path
+        self._url = _absolute(url.raw_scheme, url.raw_host, url.port, url.raw_path)
         self._hosts = [value for name, value in request.fields if name == b"host"]
 
     def check(self, request: Any) -> None:
-        """Check a request of httpcore, before its head is written.
+        """Check a request of httpx, behind all hooks.
 
         Raises:
             UrlRefused: It has our credentials, and they are for another URL.
         """
-        fields = [(name.lower(), value) for name, value in request.headers]
+        url = request.url
+        target = request.extensions.get("target", url.raw_path)
+        found = _absolute(url.raw_scheme, url.raw_host, url.port, target)
+        self._check(found, request.headers.raw)
+
+    def check_written(self, request: Any) -> None:
+        """Check a request of httpcore, before its head is written; see `check`."""
+        url = request.url
+        found = _absolute(url.scheme, url.host, url.port, url.target)
+        if not url.target.startswith(b"/"):  # a proxy is asked for a whole URL
+            scheme, _, rest = url.target.partition(b"://")
+            host, _, path = rest.partition(b"/")
+            found = _absolute(scheme, host, None, b"/" + path)
+        self._check(found, request.headers)
+
+    def _check(self, found: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        fields = [(name.lower(), value) for name, value in headers]
         if self._credentials.isdisjoint(fields) and not any(
             secret in value for _, value in fields for secret in self._secrets
         ):
             return  # a request of the client's own, such as for a token
-        url = request.url
-        place, path = _absolute(url.scheme, url.host, url.port), url.target
-        if not path.startswith(b"/"):  # a proxy is asked for a whole URL
-            scheme, _, rest = path.partition(b"://")
-            host, _, path = rest.partition(b"/")
-            place, path = _absolute(scheme, host, None), b"/" + path
         hosts = [value for name, value in fields if name == b"host"]
-        if place + path != self._url:
-            raise misdirected(self._http, (place + path).decode("latin-1"))
-        if hosts != self._hosts:
-            other = b"%b://%b%b" % (url.scheme, b",".join(hosts), path)
-            raise misdirected(self._http, other.decode("latin-1"))
+        if found == self._url:
+            if hosts == self._hosts:
+                return
+            scheme, _, rest = found.partition(b"://")
+            path = b"/" + rest.partition(b"/")[2]
+            found = scheme + b"://" + b",".join(hosts) + path
+        raise misdirected(self._http, found.decode("latin-1"))
 
 
-def _absolute(scheme: bytes, host: bytes, port: int | None) -> bytes:
+def _absolute(scheme: bytes, host: bytes, port: int | None, target: bytes) -> bytes:
     if port is not None and port != _PORTS.get(scheme):
         host = b"%b:%d" % (host, port)
-    return b"%b://%b" % (scheme, host)
+    return b"%b://%b%b" % (scheme, host, target)
 
 
 # ... answers that refuse one...

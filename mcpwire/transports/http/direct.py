@@ -402,6 +402,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if error is not None:
             waiter.set_exception(error)
+            waiter.exception()  # perhaps nobody else asks for it
         else:
             waiter.set_result(result)
 

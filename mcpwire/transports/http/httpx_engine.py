@@ -159,6 +159,11 @@ class HttpxEngine:
         """Send a request of httpx; return the response, unread."""
         if self.client is None:
             return await self._transport.handle_async_request(request)
+        hooks = self.client.event_hooks["request"]
+        check = _check_async if self.is_async else _check
+        if check not in hooks[-1:]:
+            # One that stands further ahead stays: a request may be on its way there.
+            hooks.append(check)
         options = {"stream": True, "follow_redirects": False}
         if self.is_async:
             return await self.client.send(request, **options)
@@ -223,6 +228,7 @@ class _Exchange:
     """One request, and the task that passes on its response.
 
     Attributes:
+        destination: The one URL that its credentials may go to; ``None``: our client's.
         over: Done as soon as the caller of `exchange` may go on.
         stream: The connection, once it has written to it.
         is_traced: Whether the transport tells what it does.
@@ -241,7 +247,7 @@ class _Exchange:
         self.stream: Any = None
         self.is_traced = self.shares = self.has_begun = self.has_head = False
         self._request = request
-        self._destination: Destination | None = None
+        self.destination: Destination | None = None
         self._opening: Any = None  # a connection that no request was written to yet
         self._is_ending = self._is_writing = False
         self._end: asyncio.TimerHandle | None = None
@@ -299,7 +305,7 @@ class _Exchange:
             trace = self._note_async if engine.is_async else self._note
             request = engine.build(self._request, trace)
             if engine.client is not None:
-                self._destination = Destination(engine.http, self._request, request.url)
+                self.destination = Destination(engine.http, self._request, request.url)
             response = await engine.send(request)
             await self._pass_on(response)
         except _failures_of(engine.library) as error:
@@ -361,8 +367,8 @@ class _Exchange:
             request = info["request"]
             if request.method == b"CONNECT":  # for a proxy
                 return
-            if self._destination is not None:
-                self._destination.check(request)
+            if self.destination is not None:
+                self.destination.check_written(request)
             self._opening = None
             if self._is_ending:
                 raise _GivenUpError
@@ -403,6 +409,17 @@ def _watch(engine: HttpxEngine, stream: Any) -> None:
 
 class _GivenUpError(Exception):
     """The exchange was given up before it was sent."""
+
+
+def _check(request: Any) -> None:
+    """Check the URL of a request behind all hooks of the user's client."""
+    exchange = _current.get(None)
+    if exchange is not None and exchange.destination is not None:
+        exchange.destination.check(request)
+
+
+async def _check_async(request: Any) -> None:
+    _check(request)
 
 
 def _read_fields(response: Any, engine: HttpxEngine) -> tuple[dict[bytes, bytes], bool]:

@@ -185,7 +185,7 @@ async def test_closing_ends_the_wait():
             await client.aclose()
             with pytest.raises(mcpwire.MCPError):
                 await subscribing
-            assert not client._connection.is_needed()
+            assert not client._connection.subscriptions.are_needed()
     assert not server.subscribed
 
 
@@ -200,6 +200,6 @@ async def test_a_subscription_that_is_cancelled_as_it_waits_was_never_wanted():
             subscribing.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await subscribing
-            assert not client._connection.is_needed()
+            assert not client._connection.subscriptions.are_needed()
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert "resources/subscribe" not in server.verbs()
