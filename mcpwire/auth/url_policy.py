@@ -1,4 +1,4 @@
-"""The rules for URLs that receive credentials, and for those a user is sent to.
+"""The rules for URLs that a server names for authorization, and for login pages.
 
 An MCP server names its authorization servers, and this machine asks each of them from
 its own place: behind a firewall, beside a cloud's metadata service. So a named URL must

@@ -1,12 +1,12 @@
 """The one way that a client's request takes to the server it is for, and back.
 
-What the revision of the client and that of the server differ in is made up for here:
+It bridges the eras of client and server; `translation` has the forms of messages:
 
     client    server     a question of the server's
     session   session    is a request on both sides (`Relay.ask`)
     session   stateless  comes as a result; the gateway asks, and calls again (`rounds`)
     stateless stateless  comes as a result, and goes through as it is
-    stateless session    is the result; the call waits for the next one (`parking`)
+    stateless session    is the result; the call waits for the next one (`suspended`)
 """
 
 from __future__ import annotations

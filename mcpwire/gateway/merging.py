@@ -1,7 +1,8 @@
 """Lists of many servers made one: the items, their names, their owners.
 
-Items stay what they were, unknown members included; only a name or a URI that would be
-ambiguous is another. What is no item (no object, no name) is left out.
+Names are made and looked up by `tools.names`. Items stay what they were, unknown
+members included; only a name or a URI that would be ambiguous is another. What is no
+item (no object, no name) is left out.
 """
 
 from __future__ import annotations

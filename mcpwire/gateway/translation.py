@@ -1,8 +1,9 @@
-"""Translate what crosses a gateway between connections and protocol versions.
+"""Translates single messages between connections and protocol versions.
 
-A message stays as it came, but for what belongs to one hop: ids, progress tokens, the
-`_meta` of the version, and the forms of a few questions. Each rule stands beside the
-statement of the specification that makes it.
+How a call goes between the eras stands in `forwarding`. A message stays as it came, but
+for what belongs to one hop: ids, progress tokens, the `_meta` of the version, and the
+forms of a few questions. Each rule stands beside the statement of the specification
+that makes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Takes a server's requests to its client, and writes the answers of the handlers.
+"""What a server may ask of its client: reads requests, writes the handlers' answers.
 
 Sampling (an answer of the model, deprecated in 2026-07-28), elicitation (an answer of
 the user) and roots (the folders a server may work in). A request of a session and an

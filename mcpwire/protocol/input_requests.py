@@ -1,8 +1,9 @@
 """Builds a server's requests to its client: a form, a URL, a model's answer, the roots.
 
-An `InputRequest` holds the params as the revision has them, the capability that the
-client must have declared, and the decoder of its answer. It travels as a request in a
-session, and in an input-required result from 2026-07-28 on.
+This is the server's side; the client's is `client_features`. An `InputRequest` holds
+the params as the revision has them, the capability that the client must have declared,
+and the decoder of its answer. It travels as a request in a session, and in an
+input-required result from 2026-07-28 on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operations of several steps: a call that needs input, a list of several pages.
+"""The client's operations of several steps: input rounds of a call, pages of a list.
 
 Each is a generator. It yields a step (`Call`, `Ask` or `Sleep`); the shell performs it
 and sends the outcome back, or throws the exception that stood in its place::

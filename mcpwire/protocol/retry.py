@@ -6,6 +6,7 @@ that many clients of one server do not come back together.
 - A request that failed: `may_repeat`, `after_failure`. Side effects happen at most
   once: it is sent again where the server provably did not take it up (no connection,
   nothing of it sent, 429, 503 with `Retry-After`), else only if it is idempotent.
+  `Retry-After` is the shortest wait before that; an earlier deadline fails the call.
 - A lost connection: `Restarts`. A stream that ended: `StreamBackoff`. The stream of an
   answer that broke off: `Resumption`, by its `Last-Event-ID`.
 """

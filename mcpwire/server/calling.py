@@ -2,7 +2,8 @@
 
 Each gets its arguments, the context and its dependencies; a plain one runs in a worker
 thread, with the context variables of the request. What was prepared is called once, or
-later on behalf of a task, and then closed.
+later on behalf of a task, and then closed. An exception of a function passes through:
+`dispatcher` makes the answer of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one call asked and was answered, over all the requests that it takes.
+"""The server's input rounds: questions and answers of a call over all its requests.
 
 At 2026-07-28 a server sends no requests. A question without an answer ends the run of
 its handler, and the client calls again with the answer (basic/patterns/mrtr)::

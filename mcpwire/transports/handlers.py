@@ -6,9 +6,10 @@ queue. On a loop that blocking callers run (`mcpwire.sync`) a plain function may
 and call the client, so it is called in a thread: a progress callback in the thread of
 its call, any other in a thread of its own.
 
-**Handlers** answer requests of the peer: a task each, so many at once; others queue.
-A request is answered once, with what the handler returns or with the error it raises;
-one that the peer withdraws is cancelled, and never runs if it has not begun.
+**Handlers** answer requests of the peer: a task each, so many at once; others queue. A
+request is answered once, with what the handler returns or with the `RPCError` that it
+raises; any other exception is logged and answered as an internal error. A request that
+the peer withdraws is cancelled, and never runs if it has not begun.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@
                        └──────────────► writer ──► HTTP response ──┘
                                           └─ none: waits, or is in the journal
 
-A stream of a session outlives the responses that write it, one after the other
-(2025-11-25 basic/transports, "Multiple Connections", "Resumability and Redelivery").
+A GET with `Last-Event-ID` is answered from the event store (`event_store`). A stream of
+a session outlives the responses that write it, one after the other (2025-11-25
+basic/transports, "Multiple Connections", "Resumability and Redelivery").
 """
 
 from __future__ import annotations

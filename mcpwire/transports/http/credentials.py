@@ -1,5 +1,6 @@
 """Decides which URLs get a request's credentials, and hides them in what is shown.
 
+This is about MCP requests; URLs of authorization are checked by `auth.url_policy`.
 Credentials go to the very URL that they are for: scheme, host, port, path and query. A
 redirect that `protocol.http_reply` allows is checked here before the next request.
 Hooks, auth and transports of a user's httpx client may rewrite a URL, so a

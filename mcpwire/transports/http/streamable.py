@@ -7,6 +7,9 @@ Each request of MCP is an HTTP request of its own, and its answer comes back on 
                        └► cut off ─► GET with Last-Event-ID ─► …events… ─► result
                            └► of a listen: asked for again, under a new id
 
+Whether a stream goes on, and from which event, is decided by
+`protocol.retry.Resumption`.
+
 A session that the server has forgotten is lost: calls that were open go on until each
 has its own answer, and the owner of the channel opens another for the next.
 """

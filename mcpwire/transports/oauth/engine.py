@@ -1,6 +1,6 @@
 """Put tokens on requests: an HTTP engine around the one that moves the bytes.
 
-The `Authorizer` decides what follows a 401 or 403.
+A 401 or 403 is held back here, and answered by the `Authorizer`: it runs `auth.flow`.
 """
 
 from __future__ import annotations
