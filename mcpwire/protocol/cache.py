@@ -9,7 +9,8 @@ Several threads may use one cache.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from itertools import takewhile
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -41,6 +42,9 @@ _CHANGED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _UPDATED: Final = "notifications/resources/updated"
 
+_MAX_UPDATED: Final = 1_024  # changed resources that are remembered
+_LONGEST_UPDATED: Final = 4_096  # characters of the URI of such a resource
+
 _ROUNDS: Final = ("inputResponses", "requestState")
 
 _Key: TypeAlias = "tuple[str | None, str, bytes]"  # partition, method, question
@@ -65,8 +69,9 @@ class _Store:
         self.hits = self.misses = self.stores = 0
         self.changes = 0
         self._cleared_at = 0
-        # By method; that of any resource under `_UPDATED`.
+        # By method; that of resources no longer remembered under `_UPDATED`.
         self._changed_at: dict[str, int] = {}
+        self._updated: deque[tuple[int, str]] = deque()  # when, and the URI
         self._max_entries = max_entries
         self.max_bytes = max_bytes
 
@@ -74,21 +79,30 @@ class _Store:
         """Tell whether an answer may have changed since a request for it was sent."""
         subjects = (method,) if uri is None else (method, _UPDATED)
         changed_at = (self._changed_at.get(subject, 0) for subject in subjects)
-        return max(self._cleared_at, *changed_at) > generation
+        if max(self._cleared_at, *changed_at) > generation:
+            return True
+        newest_first = reversed(self._updated)
+        since = takewhile(lambda each: each[0] > generation, newest_first)
+        return uri is not None and any(_is_within(each, uri) for _, each in since)
 
     def change_method(self, method: str) -> None:
         with self.lock:
-            self._forget(method, [key for key in self.entries if key[1] == method])
+            self._forget([key for key in self.entries if key[1] == method])
+            self._changed_at[method] = self.changes
 
     def change_uri(self, uri: str) -> None:
         with self.lock:
             entries = self.entries.items()
-            found = [key for key, entry in entries if _is_within(uri, entry.uri)]
-            self._forget(_UPDATED, found)
+            self._forget([key for key, entry in entries if _is_within(uri, entry.uri)])
+            if len(uri) > _LONGEST_UPDATED:
+                self._changed_at[_UPDATED] = self.changes
+                return
+            if len(self._updated) == _MAX_UPDATED:
+                self._changed_at[_UPDATED] = self._updated.popleft()[0]
+            self._updated.append((self.changes, uri))
 
-    def _forget(self, subject: str, keys: list[_Key]) -> None:
+    def _forget(self, keys: list[_Key]) -> None:
         self.changes += 1
-        self._changed_at[subject] = self.changes
         for key in keys:
             self.remove(key)
 

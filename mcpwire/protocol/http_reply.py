@@ -508,8 +508,9 @@ class Reply:
 
     def restart(self) -> None:
         """Wait for the answer to another HTTP request in place of the last one."""
-        if self.timer is not None:
-            self.timer.cancel()  # it is for the body of the last one
+        if self.timer is not None:  # else it would end the next one
+            self.timer.cancel()
+            self.timer = None
         self.status = 0
         self.fields: Fields = {}
         self.redirect: Url | None = None

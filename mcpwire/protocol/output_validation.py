@@ -316,6 +316,7 @@ class _Levels:
             for each in index.found
         )
         self._most_levels = MAX_EFFORT // (len(index.found) + sum(edges))
+        self._is_settled = False  # whether each deeper level costs the same
 
     def _summed(self, costs: Iterable[int]) -> list[int]:
         """Add to the costs of each those of all that it applies to the same value."""
@@ -326,12 +327,14 @@ class _Levels:
         return sums
 
     def at(self, depth: int) -> int:
-        while len(self._of_root) <= depth:
+        while len(self._of_root) <= depth and not self._is_settled:
             if len(self._of_root) > self._most_levels:
                 return _ENDLESS
-            self.of_each = self._summed(map(self._of_member, self._found))
-            self._of_root.append(self.of_each[self._root])
-        return self._of_root[depth]
+            deeper = self._summed(map(self._of_member, self._found))
+            self._is_settled = deeper == self.of_each
+            self.of_each = deeper
+            self._of_root.append(deeper[self._root])
+        return self._of_root[min(depth, len(self._of_root) - 1)]
 
     def _of_member(self, item: Subschema) -> int:
         named = (self.of_each[each.number] for each in item.named)

@@ -263,9 +263,8 @@ class ChannelAdapter(BaseChannel):
         if method != "ping" and not self._admit():
             answer(too_many_questions())
             return
+        self._timeouts.hold(id, self._calls.values())
         self._inbound.request(id, method, params, answer, call)
-        if not is_answered:
-            self._timeouts.hold(id, self._calls.values())
 
     # The end...
 

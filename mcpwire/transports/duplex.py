@@ -223,10 +223,11 @@ class Duplex(BaseChannel):
         if is_client and method != "ping" and not self._admit():
             self._reply(id, too_many_questions())
             return
-        self._inbound.request(id, method, params, partial(self._reply, id), None)
-        if is_client and id in self._peer.unanswered:
-            # Nothing on the stream says which call the request belongs to.
+        if is_client:
+            # Nothing on the stream says which call the request belongs to. Before its
+            # handler, which may begin at once, and a call of its own with it.
             self._timeouts.hold(id, self._calls.values())
+        self._inbound.request(id, method, params, partial(self._reply, id), None)
 
     def transmit(self, data: bytes) -> None:
         """Send what the peer has to say by itself."""

@@ -314,6 +314,30 @@ def test_an_invalidation_of_something_else_is_none_of_a_request_s_business():
     assert cache.put("tools/list", None, PRIVATE, 0.0, before)
 
 
+@pytest.mark.parametrize("others", [1, 1_024])
+def test_a_read_under_way_is_kept_though_other_resources_change(others):
+    cache = ResponseCache()
+    one, part = {"uri": "a:/one"}, {"uri": "a:/one/part"}
+    cache.invalidate(UPDATED, part)
+    before = cache.generation("resources/read", one)
+    for number in range(others):
+        cache.invalidate(UPDATED, {"uri": f"a:/other/{number}"})
+    assert cache.put("resources/read", one, PRIVATE, 0.0, before)
+    cache.invalidate(UPDATED, part)
+    assert cache.get("resources/read", one, 0.0) is None
+    assert not cache.put("resources/read", one, PRIVATE, 0.0, before)
+
+
+@pytest.mark.parametrize("uris", [range(1_025), ["x" * 5_000]], ids=["many", "long"])
+def test_changes_that_are_not_remembered_might_be_of_any_resource(uris):
+    cache = ResponseCache()
+    before = cache.generation("resources/read", {"uri": "b:"})
+    for uri in uris:
+        cache.invalidate(UPDATED, {"uri": f"a:/{uri}"})
+    assert not cache.put("resources/read", {"uri": "b:"}, PRIVATE, 0.0, before)
+    assert keep(cache, "resources/read", {"uri": "b:"})
+
+
 def test_a_change_of_one_resource_leaves_all_others_that_are_kept():
     cache = ResponseCache()
     for number in range(1_000):
@@ -411,7 +435,8 @@ def test_a_flood_of_notifications_costs_little_and_leaves_nothing_behind():
         cache.invalidate("notifications/tools/list_changed", None)
     assert process_time() - started < 5
     assert len(cache) == 1_000
-    assert len(cache._store._changed_at) == 2
+    assert len(cache._store._changed_at) == 1
+    assert len(cache._store._updated) == 500
 
 
 OPERATIONS = st.one_of(

@@ -1,5 +1,7 @@
 """What comes back to a notification, on the server's own stream; where one goes on."""
 
+from types import SimpleNamespace
+
 import pytest
 from fed_replies import (
     HTML,
@@ -423,3 +425,13 @@ def test_an_answer_with_a_wanted_body_is_not_cut_short():
     reply = call(owner)
     feed(reply, 200, JSON, text(answer()))
     assert owner.error_bodies == []
+
+
+def test_what_is_fed_anew_is_not_cut_short_for_what_came_before():
+    cancelled = []
+    reply = call(Owner())
+    reply.head(503, fields(HTML))
+    reply.timer = SimpleNamespace(cancel=lambda: cancelled.append(True))
+    reply.restart()
+    assert cancelled == [True]
+    assert reply.timer is None

@@ -570,3 +570,15 @@ def test_the_validator_never_does_more_than_the_bound(schema, value):
         value
     )
     assert count <= bound(schema, value)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_free_member_of_a_broad_schema_may_be_deep():
+    broad = {f"p{number}": {"type": "string"} for number in range(9_000)}
+    validator = SchemaValidator({"properties": {**broad, "free": {}}})
+    value = {}
+    for _ in range(400):
+        value = {"a": value}
+    started = process_time()
+    assert validator.check({"free": value}) is None
+    assert process_time() - started < 1

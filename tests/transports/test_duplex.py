@@ -160,6 +160,34 @@ async def test_deadlines_stand_still_while_a_handler_of_ours_is_busy(pair):
         assert caught.value.timeout == 0.1
 
 
+@pytest.mark.pain("P02", "P08")
+async def test_a_call_that_a_handler_begins_at_once_keeps_its_time(pair):
+    client, near, server, _ = pair
+    started = asyncio.get_running_loop().time()
+    deadline = Deadline(started, 5.0)
+
+    async def own_call():
+        with pytest.raises(ConnectionClosed):
+            await client.call("tools/list", None, deadline=deadline)
+
+    own = own_call()
+
+    def request(*_):
+        own.send(None)  # as an eager task does
+        near.asked.set()
+
+    near.request = request
+    asking = asyncio.create_task(server.call("roots/list", None, deadline=None))
+    await near.asked.wait()
+    await asyncio.sleep(0)  # the rest of that turn
+    assert deadline.at == started + 5.0  # it is not paused
+    await client.aclose()
+    with pytest.raises(StopIteration):
+        own.send(None)
+    with pytest.raises(ConnectionClosed):
+        await asking
+
+
 @on_a_virtual_clock
 async def test_the_clock_runs_again_when_the_peer_withdraws_its_question(pair):
     client, near, server, far = pair

@@ -940,11 +940,10 @@ class HttpChannel(Sender):
         if method != "ping" and not self._admit(id, reply):
             return
         self._asked[id] = reply
+        self._timeouts.hold(id, self._calls_of(reply))
         self._inbound.request(
             id, method, params, partial(self._reply_to, id, reply), reply.handle
         )
-        if id in self._asked:
-            self._timeouts.hold(id, self._calls_of(reply))
 
     def _calls_of(self, reply: Reply) -> list[Reply]:
         """Return the call of this stream, or all open calls."""
