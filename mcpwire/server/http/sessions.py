@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -688,7 +689,7 @@ class Sessions:
         both = (ask_timeout, dispatcher.ask_timeout)
         self._ask_timeout = min((t for t in both if t is not None), default=None)
         # The least recently used one is the first.
-        self._sessions: dict[str, HttpSession] = {}
+        self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         self._pool: FairPool[HttpSession] = FairPool()
         self._timer: asyncio.TimerHandle | None = None
         self._alone: set[HttpSession] = set()
@@ -920,7 +921,7 @@ class Sessions:
         id = session.session.id
         if id is not None and self._sessions.get(id) is session:
             session.used_at = asyncio.get_running_loop().time()
-            self._sessions[id] = self._sessions.pop(id)
+            self._sessions.move_to_end(id)
             self._pool.touch(session)
 
     # Sessions that are opened again...
