@@ -405,7 +405,7 @@ class InboundTasks:
         self._running[run.id] = run
         loop, answer = asyncio.get_running_loop(), self._answer(run)
         task: asyncio.Task[None]
-        if sys.version_info >= (3, 12):
+        if sys.version_info >= (3, 12) and loop.get_task_factory() is None:
             # What waits for nothing takes no turn of the loop: a seventh of a call.
             task = asyncio.Task(
                 answer, loop=loop, name=_NAME, context=run.context, eager_start=True

@@ -66,6 +66,22 @@ async def test_a_handler_that_waits_for_nothing_is_answered_at_once():
     assert (bench.answers, len(bench.tasks)) == ([(1, {})], 0)
 
 
+async def test_a_task_factory_of_the_user_makes_the_tasks_of_handlers():
+    made, loop, bench = [], asyncio.get_running_loop(), Bench()
+
+    def factory(loop, work, **options):
+        made.append(work.__name__)
+        return asyncio.Task(work, loop=loop, **options)
+
+    loop.set_task_factory(factory)
+    try:
+        bench.start(1, at_once)
+    finally:
+        loop.set_task_factory(None)
+    await bench.tasks.settle(BOUND_S)
+    assert (bench.answers, made) == ([(1, {})], ["_answer"])
+
+
 @lazy
 async def test_one_that_is_withdrawn_before_its_turn_never_runs():
     bench = Bench()
