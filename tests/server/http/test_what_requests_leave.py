@@ -44,7 +44,7 @@ def collector():
 EARLIER = []
 """What other tests have left; kept, so that nothing new is taken for it."""
 
-KINDS = Exchange, HttpConnection, HttpRequest, HttpSession
+KINDS = Exchange, HttpConnection, HttpRequest, HttpSession, RequestContext
 
 
 def found():
@@ -165,7 +165,7 @@ async def test_a_call_that_its_client_withdraws_is_freed_when_it_ends():
             work.requests.clear()
         await until(lambda: work.outcomes == ["cancelled"] * 3)
         await turns()
-        assert not [o for o in gc.get_objects() if type(o) is RequestContext]
+        assert not left(RequestContext)
 
 
 async def test_sessions_are_freed_when_they_end():

@@ -54,6 +54,7 @@ async def test_404_to_the_first_get_does_not_end_the_session():
             for _ in range(3):
                 await client.call_tool("echo")
             assert client.session_id == "session-1"
+            await until(lambda: "GET" in server.verbs())
     assert server.verbs().count("GET") == 1
     assert server.verbs().count("initialize") == 1
 
