@@ -453,8 +453,10 @@ class HttpSession:
         dispatcher = self._dispatcher
         params = message.params or {}
         try:
-            if id in self._open:
+            if id in self._open or id in answers.ids:
                 raise InvalidRequest("a request with this id is being answered")
+            if answers.is_batch:
+                answers.ids.add(id)
             if message.method == INITIALIZE:
                 again = dispatcher.initialize(params, self.session, exchange.info)
                 self._reply(answers, id, again[1])

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from mcpwire.server.http.event_store import Journal
     from mcpwire.server.http.exchange import Exchange, Fields
+    from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = [
     "DROPPABLE",
@@ -425,6 +426,7 @@ class Answers:
         status: That of a single answer, and the fields that go with it.
         has_answer: Whether there has been an answer.
         expects_any: Whether any answer was ever expected.
+        ids: The ids of the requests of a batch so far.
     """
 
     __slots__ = (
@@ -439,6 +441,7 @@ class Answers:
         "_writer",
         "expects_any",
         "has_answer",
+        "ids",
         "is_batch",
         "status",
         "stream",
@@ -456,6 +459,7 @@ class Answers:
         self._finished = finished
         self._room = room
         self.is_batch = is_batch
+        self.ids: set[RequestId] = set()
         self._answers: list[bytes] = []
         self._expected = 0
         self._is_sealed = False
