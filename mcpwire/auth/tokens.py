@@ -237,7 +237,7 @@ def exchange_token(
         requested_token_type=ID_JAG,
         audience=record.issuer,
         subject_token=id_token,
-        subject_token_type="urn:ietf:params:oauth:token-type:id_token",  # noqa: S106
+        subject_token_type="urn:ietf:params:oauth:token-type:id_token",  # noqa: S106 - a name
         resource=record.resource,
         scopes=record.asked_scopes,
     )

@@ -61,13 +61,17 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
-        prog="mcpwire serve",
-        description=DESCRIPTION,
+def _new_parser(prog: str, description: str) -> _Parser:
+    return _Parser(
+        prog=prog,
+        description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )
+
+
+def _parser() -> _Parser:
+    parser = _new_parser("mcpwire serve", DESCRIPTION)
     add = parser.add_argument
     add("target", metavar="TARGET", nargs="?")
     add("-h", "--help", action="store_true", help="show this")
@@ -223,12 +227,7 @@ _FOR_HTTP: Final = {
 
 
 def _gateway_parser() -> _Parser:
-    parser = _Parser(
-        prog="mcpwire gateway",
-        description=GATEWAY_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        add_help=False,
-    )
+    parser = _new_parser("mcpwire gateway", GATEWAY_DESCRIPTION)
     add = parser.add_argument
     add("servers", metavar="NAME=TARGET", nargs="*")
     add("-h", "--help", action="store_true", help="show this")

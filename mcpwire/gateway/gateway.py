@@ -638,8 +638,8 @@ class Gateway:
     async def serve_stream(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Serve one client over a byte stream; fits `asyncio.start_server`.
 
-        See `mcpwire.server.custom.serve_stream`. What clients share of the servers is
-        let go of with the last of them, unless the gateway is entered.
+        See `mcpwire.server.connection.serve_stream`. Shared connections to servers are
+        closed with the last client, unless the gateway is entered.
         """
         from mcpwire.server.connection import serve_stream
 
@@ -651,7 +651,7 @@ class Gateway:
     ) -> None:
         """Serve one client over single messages, such as those of a WebSocket.
 
-        See `mcpwire.server.custom.serve_messages` for what it takes and raises, and
+        See `mcpwire.server.connection.serve_messages` for what it takes and raises, and
         `serve_stream` for what is let go of.
         """
         from mcpwire.server.connection import serve_messages

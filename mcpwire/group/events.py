@@ -1,7 +1,7 @@
 """Hands the notifications of a group's servers to one callback and to streams.
 
 No consumer can hold up the reading of a connection, or another one: what a consumer
-has not taken yet waits in a buffer of its own (`group.event_buffer`).
+has not taken yet waits in a buffer of its own (`GroupBuffer`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ meanwhile.
 
 Each request takes the server's name first, and then what `Client`'s method of the same
 name takes. Wrong arguments are refused before the server is looked for; each failure is
-logged once, with the fields of `group.logs`, and raised. Beside what `Client` raises
+logged once, with the fields of `group.reports`, and raised. Beside what `Client` raises
 there are:
 
     UnknownServer         no server has that name; `NotConnected` where it is known

@@ -153,7 +153,7 @@ class ScriptedServer(MemoryPeer):
             that opens a session with another one is offered the last.
         capabilities: What it declares; by default that it has everything.
         members: Further members of the handshake's results.
-        split: How every message is cut (see `mcpwire.testing.splits`).
+        split: How every message is cut (see `mcpwire.testing.wire`).
         turns: Turns of the loop before each part, at least one.
     """
 
@@ -219,7 +219,7 @@ class ScriptedClient(ScriptedPeer):
         answers: Outcomes of the server's requests, by method; what is not in it waits
             for `receive`.
         limits: Bounds on what closing may take, and the like.
-        split: How every message is cut (see `mcpwire.testing.splits`).
+        split: How every message is cut (see `mcpwire.testing.wire`).
         turns: Turns of the loop before each part, at least one.
 
     Attributes:

@@ -360,7 +360,7 @@ def group_runs(group: int) -> bool:
         return False
     # Signal 0 also reaches zombies, and an init that never reaps keeps them for ever.
     try:
-        names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+        names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - names only
     except OSError:
         return True
     return any(_runs_in_group(name, group) for name in names)
@@ -368,7 +368,7 @@ def group_runs(group: int) -> bool:
 
 def _runs_in_group(pid: str, group: int) -> bool:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - as above
             # The name, in parentheses, may hold anything; state, parent, group follow.
             state, _, owner = file.read().rpartition(b")")[2].split()[:3]
     except (OSError, ValueError):

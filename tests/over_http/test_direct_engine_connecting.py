@@ -185,7 +185,7 @@ async def test_an_abort_counts_though_connecting_fails_in_the_same_moment(
     async with open_engine("direct", "http://192.0.2.1/mcp") as engine:
         answer, cancelled = Answer(), CallCancelled("x", reason="of the test")
         call = asyncio.create_task(engine.ask(answer=answer))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
         may_fail.set()
         assert engine.abort(answer, cancelled)
         with pytest.raises(CallCancelled) as caught:

@@ -67,7 +67,7 @@ def test_all_that_the_client_has_is_used_and_it_is_not_closed(library):
         assert headers["cookie"] + headers["x-mine"] + headers["x-hook"] == "kept=213"
         assert headers["accept"] != "never"
         assert len(statuses) == len(server.requests)
-        assert server.connections < len(server.requests)
+        assert server.connections <= 2  # a GET may be under way
         with opened(server.url, http_client) as client:
             assert not http_client.is_closed
             http_client.close()

@@ -36,8 +36,8 @@ async def test_the_engine_is_closed_though_closing_is_cancelled_twice():
     left = channel.spawn(stay)
     closing = asyncio.create_task(channel.aclose())
     for _ in range(2):
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # a turn of the loop
         assert not engine.is_closed
         closing.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -62,4 +62,4 @@ async def test_many_small_lines_cost_about_their_bytes(unread):
     finally:
         tracemalloc.stop()
     waiting = channel._queued - channel.bytes_sent
-    assert used < 3 * waiting, (used, waiting)
+    assert used < 2 * waiting, (used, waiting)

@@ -118,7 +118,7 @@ async def test_a_body_may_be_refused_in_the_turn_in_which_its_time_is_over():
     while not task.done():
         if made._reading is not None and made._reading.expired():
             made.stop_reading(503, "the server ends")
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
     with pytest.raises(HttpProblem) as caught:
         await task
     assert caught.value.status == 503

@@ -218,6 +218,6 @@ async def test_one_may_be_aborted_in_the_turn_in_which_its_client_counts_as_gone
         timeout = writer._write_timeout
         if timeout is not None and timeout.expired():
             writer.abort()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a turn of the loop
     await visit.done()
     assert (writer.unread, writer.unwritten()) == (0, [])
