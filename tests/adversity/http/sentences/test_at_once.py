@@ -40,7 +40,7 @@ UNFINISHED = {
 
 
 async def error_of(server, engine, handler):
-    """Return the error of a call, which comes long before the call's own time is over."""
+    """Return the error of a call, which comes long before the time of the call."""
     target = mcpwire.Http(server.url, engine=engine)
     async with connected(target) as client:
         server.on["tools/call"] = handler
