@@ -10,7 +10,7 @@ import uvicorn
 from mutants import MUTANTS, command
 
 from mcpwire.check import Options, Verdict, run
-from mcpwire.check.case import Start
+from mcpwire.check.case import Level, Start, find_duplicates
 from mcpwire.check.cases import CASES
 from mcpwire.transports.targets import Stdio
 
@@ -73,3 +73,10 @@ def test_a_fault_over_http_is_found_by_its_case(mutant, served):
     current[0] = mutant
     report = asyncio.run(run(url, options(mutant)))
     assert_found(report, mutant)
+
+
+def test_each_case_has_an_id_of_its_own_and_says_what_it_sends():
+    assert find_duplicates(CASES) == set()
+    assert [c.id for c in CASES if not (c.sends and c.expects and c.why)] == []
+    levels = {c.id for c in CASES if not c.source and c.level is not Level.ROBUST}
+    assert levels == set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import Family, Level, since
+from mcpwire.check.cases._exchange import Error, Octets, Request, exchange
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Subject
@@ -29,31 +30,25 @@ async def ids_come_back(subject: Subject) -> None:
         await subject.request(subject.facts.barrier, id=id)
 
 
-@case(
+exchange(
+    FAMILY,
     "RPC-31.a",
     Level.MUST,
     "an unknown method is answered with -32601",
     source="schema#MethodNotFoundError",
-    sends="a request with a method that no revision has",
-    expects="an error -32601",
+    send=Request("mcpwire/no-such-method"),
+    expect=Error(-32601),
     why="clients probe for features by this code",
 )
-async def unknown_method(subject: Subject) -> None:
-    answer = await subject.request("mcpwire/no-such-method")
-    subject.expect_error(answer, [-32601])
 
-
-@case(
+exchange(
+    FAMILY,
     "RPC-33.a",
     Level.SHOULD,
     "broken JSON is answered with -32700",
     source="basic/index#error-codes",
     revisions=since("2025-11-25"),
-    sends="a line, or a body, that is no JSON",
-    expects="an error -32700",
+    send=Octets(b'{"jsonrpc":"2.0","id":1,"method":'),
+    expect=Error(-32700),
     why="the sender waits for ever for an answer to a request that was cut",
 )
-async def broken_json(subject: Subject) -> None:
-    reaction = await subject.provoke(b'{"jsonrpc":"2.0","id":1,"method":')
-    subject.expect(not reaction.has_ended, "the server goes on", reaction)
-    subject.expect_error(reaction, [-32700])
