@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
     from mcpwire.check.results import Cell, Report, Result, Score
 
-__all__ = ["to_badge", "to_junit", "to_markdown", "to_sarif", "to_text"]
+__all__ = [
+    "details",
+    "failed",
+    "to_badge",
+    "to_junit",
+    "to_markdown",
+    "to_sarif",
+    "to_text",
+]
 
 _SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {
@@ -71,7 +79,7 @@ def _junit_case(result: Result) -> ET.Element:
         classname=f"{result.cell}".replace(" ", "."),
         time=f"{result.seconds:.3f}",
     )
-    text = _xml_text("\n".join(_details(result)))
+    text = _xml_text("\n".join(details(result)))
     if kind := _junit_kind(result):
         ET.SubElement(element, kind, message=result.verdict.value).text = text
     elif result.verdict is not Verdict.PASS:
@@ -85,7 +93,8 @@ def _xml_text(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
-def _details(result: Result) -> Iterator[str]:
+def details(result: Result) -> Iterator[str]:
+    """Yield the lines that say what a result found."""
     for name in ("sent", "expected", "actual", "source", "again"):
         if text := getattr(result, name):
             yield f"{name:<9} {text}"
