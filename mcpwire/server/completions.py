@@ -13,7 +13,8 @@ import attrs
 
 from mcpwire.errors import InvalidParams
 from mcpwire.server.authoring.signature import read_signature
-from mcpwire.server.components import EXCERPT, object_of
+from mcpwire.server.components import object_of
+from mcpwire.server.request import EXCERPT, member_of
 from mcpwire.types import Completion
 
 if TYPE_CHECKING:
@@ -96,12 +97,10 @@ class Completions:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Answer ``completion/complete``."""
-        found = self._find(_member(params, "ref", "params.ref"), request)
-        argument = _member(params, "argument", "params.argument")
-        name, typed = (
-            _text(argument, member, f"params.argument.{member}")
-            for member in ("name", "value")
-        )
+        found = self._find(member_of(params, "ref", dict), request)
+        argument: dict[str, Any] = member_of(params, "argument", dict)
+        name = member_of(argument, "name", str, "params.argument")
+        typed = member_of(argument, "value", str, "params.argument")
         if name not in found.arguments:
             raise InvalidParams(f"{found.key!r} has no argument {name[:EXCERPT]!r}")
         others = _others(params.get("context"))
@@ -126,10 +125,10 @@ class Completions:
     ) -> Prompt | Template:
         kind = reference.get("type")
         if kind == "ref/prompt":
-            return self._prompts.find(reference.get("name"), request, "params.ref.name")
+            return self._prompts.find(reference, request, "params.ref")
         if kind != "ref/resource":
             raise InvalidParams("params.ref.type must be ref/prompt or ref/resource")
-        uri = _text(reference, "uri", "params.ref.uri")
+        uri = member_of(reference, "uri", str, "params.ref")
         return self._resources.find_template(uri, request)
 
 
@@ -169,27 +168,12 @@ def _cut(values: list[str]) -> dict[str, Any]:
     return {"values": values[:MAX_VALUES], "hasMore": True}
 
 
-def _member(params: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
-    value = params.get(name)
-    if type(value) is not dict:
-        raise InvalidParams(f"{where} must be an object")
-    return value
-
-
-def _text(members: Mapping[str, Any], name: str, where: str) -> str:
-    value = members.get(name)
-    if type(value) is not str:
-        raise InvalidParams(f"{where} must be a string")
-    return value
-
-
 def _others(context: object) -> dict[str, str]:
     """Return the arguments that are known already (since 2025-06-18)."""
-    if context is None:
-        return {}
-    if type(context) is dict and context.get("arguments") is None:
-        return {}
-    arguments = context.get("arguments") if type(context) is dict else None
+    arguments: Any = {} if context is None else None
+    if type(context) is dict:
+        arguments = context.get("arguments", {})
+        arguments = {} if arguments is None else arguments
     if type(arguments) is not dict or any(
         type(value) is not str for value in arguments.values()
     ):

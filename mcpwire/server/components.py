@@ -77,9 +77,6 @@ __all__ = [
     "trim",
 ]
 
-EXCERPT: Final = 100
-"""How much of a name that the client chose an error message repeats."""
-
 _TYPES: Final = {
     "prompt": "Prompt",
     "resource": "Resource",

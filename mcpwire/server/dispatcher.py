@@ -47,12 +47,14 @@ from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.log_limit import LimitedLogger, place_of
 from mcpwire.server.notifications import Hub
 from mcpwire.server.request import (
+    EXCERPT,
     IN_MEMORY,
     RequestContext,
     RequestInfo,
     Session,
     check_level,
     check_retained,
+    member_of,
 )
 from mcpwire.types import encode
 from mcpwire.types._base import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
@@ -111,9 +113,6 @@ ASK_TIMEOUT_S: Final = 600.0
 """How long a client may take to answer: a person may have to think."""
 
 RESOURCE_NOT_FOUND: Final = -32002
-
-EXCERPT: Final = 100
-"""How much of a name that the client chose the log and errors repeat."""
 
 logger = LimitedLogger("mcpwire")
 
@@ -675,9 +674,9 @@ class Dispatcher:
         if session is not None:
             raise InvalidRequest("the session is open already")
         fields = params or {}
-        requested = _member(fields, "protocolVersion", str)
-        capabilities = _member(fields, "capabilities", dict)
-        client_info = _member(fields, "clientInfo", dict)
+        requested = member_of(fields, "protocolVersion", str)
+        capabilities: dict[str, Any] = member_of(fields, "capabilities", dict)
+        client_info: dict[str, Any] = member_of(fields, "clientInfo", dict)
         if not self._sessions:
             # 2026-07-28 basic/versioning: name the versions in the error.
             raise self._unsupported(requested)
@@ -809,11 +808,3 @@ def _set_level(params: dict[str, Any], request: RequestContext) -> dict[str, Any
     assert request.session is not None  # the method table: sessions only
     request.session.log_level = check_level(params.get("level"))
     return {}
-
-
-def _member(fields: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = fields.get(name)
-    if type(value) is not kind:
-        expected = "a string" if kind is str else "an object"
-        raise InvalidParams(f"params.{name} must be {expected}")
-    return value

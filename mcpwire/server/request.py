@@ -6,7 +6,7 @@ it before. A handler need not know which: it gets one `RequestContext`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import attrs
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     """A principal's key, or the network of an address."""
 
 __all__ = [
+    "EXCERPT",
     "IN_MEMORY",
     "LEVELS",
     "RequestContext",
@@ -46,7 +47,13 @@ __all__ = [
     "Session",
     "check_level",
     "check_retained",
+    "member_of",
 ]
+
+EXCERPT: Final = 100
+"""How much of a name that the client chose the log and errors repeat."""
+
+T = TypeVar("T")
 
 # 2024-11-05 has progress without a message.
 _MESSAGES_SINCE: Final = REVISIONS[1]
@@ -197,6 +204,17 @@ def check_retained(what: str, value: Mapping[str, Any]) -> None:
             f"({_VALUE_BYTES} for each value and the length of the JSON text): send "
             "less of it"
         )
+
+
+def member_of(
+    members: Mapping[str, Any], name: str, kind: type[T], where: str = "params"
+) -> T:
+    """Return a member that params must have, of that type."""
+    value = members.get(name)
+    if type(value) is not kind:
+        expected = "a string" if kind is str else "an object"
+        raise InvalidParams(f"{where}.{name} must be {expected}")
+    return value
 
 
 def check_level(level: object) -> str:

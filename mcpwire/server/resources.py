@@ -15,13 +15,13 @@ from mcpwire.errors import InvalidParams, ResourceNotFound, RPCError
 from mcpwire.server.authoring.results import resource_contents
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.components import (
-    EXCERPT,
     Component,
     check_options,
     compose,
     list_page,
     name_of,
 )
+from mcpwire.server.request import EXCERPT, member_of
 from mcpwire.wire.uri_template import UriMatcher, UriTemplate, is_uri
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ class Resources:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Answer ``resources/read``."""
-        uri = _uri(params)
+        uri = member_of(params, "uri", str)
         resource, arguments = self.find(uri, request)
         if resource.function is None:
             contents = [dict(each) for each in resource.contents]
@@ -376,7 +376,7 @@ class Resources:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Answer ``resources/subscribe``."""
-        uri = _uri(params)
+        uri = member_of(params, "uri", str)
         self.find(uri, request)
         assert request.session is not None  # the method table: sessions only
         subscribed = request.session.subscribed
@@ -407,15 +407,8 @@ class Resources:
     ) -> dict[str, Any]:
         """Answer ``resources/unsubscribe``."""
         assert request.session is not None  # the method table: sessions only
-        request.session.subscribed -= {_uri(params)}
+        request.session.subscribed -= {member_of(params, "uri", str)}
         return {}
-
-
-def _uri(params: Mapping[str, Any]) -> str:
-    uri = params.get("uri")
-    if type(uri) is not str:
-        raise InvalidParams("params.uri must be a string")
-    return uri
 
 
 def check_watched(count: int, uri: str) -> None:

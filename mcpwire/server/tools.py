@@ -17,7 +17,6 @@ from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.calling import Prepared, Slots
 from mcpwire.server.components import (
-    EXCERPT,
     Component,
     check_options,
     compose,
@@ -25,6 +24,7 @@ from mcpwire.server.components import (
     name_of,
 )
 from mcpwire.server.dispatcher import tool_failure
+from mcpwire.server.request import EXCERPT, member_of
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
@@ -245,9 +245,7 @@ class Tools:
         return tool_result(value, tool.signature.returns, request.revision)
 
     def _find(self, params: Mapping[str, Any], request: RequestContext) -> Tool:
-        name = params.get("name")
-        if type(name) is not str:
-            raise InvalidParams("params.name must be a string")
+        name = member_of(params, "name", str)
         tool = self.table.get(name, request)
         if tool is None:
             raise InvalidParams(f"there is no tool {name[:EXCERPT]!r}")

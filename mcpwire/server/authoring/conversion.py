@@ -194,11 +194,8 @@ def _choices(schema: Mapping[str, Any]) -> list[Any]:
     return found
 
 
-class _Unknown:
-    """Stands for what cannot be found again."""
-
-
-_UNKNOWN: Final = _Unknown()
+_UNKNOWN: Final = object()
+"""Stands for what cannot be found again."""
 
 
 def _path(raw: str) -> Path:
@@ -221,7 +218,6 @@ def _at(value: Any, path: Iterable[str | int]) -> Any:
     return value
 
 
-_MESSAGE_LENGTH: Final = 200
 _EXACT_FLOATS: Final = 2**53
 
 
@@ -335,27 +331,22 @@ def validate(adapter: Any, value: Any, *, strict: bool) -> Any:
     """Have pydantic make a value."""
     pydantic: Any = sys.modules["pydantic"]
     try:
-        return _validate(adapter, value, strict=strict)
+        try:
+            # As JSON, because there a strict reader still takes a text for a date.
+            return adapter.validate_json(encode(value), strict=strict or None)
+        except pydantic.ValidationError:
+            whole = with_whole_numbers(value)
+            if whole is value or not strict:
+                raise
+            return adapter.validate_json(encode(whole), strict=True)
     except LocalProtocolError as error:  # too deep to be written for it
         raise Fault([((), str(error).removeprefix("cannot send $: "))]) from error
     except pydantic.ValidationError as error:
         faults = [
-            (tuple(each["loc"]), each["msg"][:_MESSAGE_LENGTH])
+            (tuple(each["loc"]), each["msg"][:_MESSAGE])
             for each in error.errors(include_url=False)[:_FAULTS]
         ]
         raise Fault(faults) from error
-
-
-def _validate(adapter: Any, value: Any, *, strict: bool) -> Any:
-    pydantic: Any = sys.modules["pydantic"]
-    # As JSON, because there a strict reader still takes a text for a date.
-    try:
-        return adapter.validate_json(encode(value), strict=strict or None)
-    except pydantic.ValidationError:
-        whole = with_whole_numbers(value)
-        if whole is value or not strict:
-            raise
-    return adapter.validate_json(encode(whole), strict=True)
 
 
 def with_whole_numbers(value: Any) -> Any:

@@ -16,7 +16,7 @@ import inspect
 import re
 import typing
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 import msgspec
@@ -198,31 +198,6 @@ MISSING: Final = _Missing.MISSING
 
 # Values that a struct may hold as they are; others it would copy, or refuse.
 _CONSTANTS: Final = (str, int, float, bool, bytes, _NONE, tuple, frozenset, enum.Enum)
-
-
-class Parameters(typing.Protocol):
-    """What arguments a function takes from a client, and how they are made."""
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The JSON Schema of all arguments, an object."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the arguments."""
-
-    @property
-    def required(self) -> frozenset[str]:
-        """Those without a default."""
-
-    def convert(self, arguments: object) -> dict[str, Any]:
-        """Return what the function is called with, by keyword."""
-
-    def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """Return the same, of texts that stand for the arguments."""
-
-    def choices(self, name: str) -> list[str] | None:
-        """Return what an argument may be, where that is a list."""
 
 
 @attrs.frozen(eq=False)
@@ -561,6 +536,9 @@ class ExplicitParameters:
             return None
         return [value for value in values if isinstance(value, str)]
 
+
+Parameters: TypeAlias = "HintedParameters | ExplicitParameters"
+"""What arguments a function takes from a client, and how they are made."""
 
 _REFUSED: Final = {
     inspect.Parameter.VAR_POSITIONAL: "takes any number of arguments, which cannot be "

@@ -492,7 +492,7 @@ class RunningTask:
         tell: Callable[[TaskRecord], None],
     ) -> None:
         self.record = record
-        self.is_saved = True
+        self._saved = record  # as the store has it
         self._store = store
         self._clock = clock
         self._tell = tell
@@ -562,11 +562,20 @@ class RunningTask:
 
     # How it stands...
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether the store has it as it stands."""
+        return self._saved is self.record
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self._job is not None and self._job.done()
+
     def _move(self, record: TaskRecord) -> None:
         before, self.record = self.record, record
         if record is before:
             return
-        self.is_saved = False
         self._wake()
         self._tell(record)
         if self._session is not None:
@@ -580,14 +589,14 @@ class RunningTask:
         """Write how it stands to the store; where that fails, say so in the log."""
         async with self._writing:
             record = self.record
-            if self.is_saved:
+            if self._saved is record:
                 return
             try:
                 await self._store.update(record)
             except Exception:  # the boundary of stores: the task must go on
                 logger.exception("a task was not written to %r", self._store)
                 return
-            self.is_saved = self.record is record
+            self._saved = record
 
     async def wait_for_change(self) -> None:
         """Return when it stands in another way than now, or may be asked for more."""
@@ -763,8 +772,6 @@ class Tasks:
         )
         self._clock = clock
         self._running: dict[str, RunningTask] = {}
-        # Those that have ended, which the store could not be told.
-        self._late: dict[str, RunningTask] = {}
         self._jobs: set[asyncio.Task[None]] = set()
         self._watchers: dict[str, dict[object, NotifyFn]] = {}
         self._opening: asyncio.Task[None] | None = None
@@ -876,8 +883,7 @@ class Tasks:
             ttl = self._shortened(tasks.read_ttl(params))
         await self._open()
         now = self._clock()
-        if self._late:
-            await self._catch_up(now)
+        await self._catch_up(now)
         record = tasks.TaskRecord(
             # 192 bits of randomness: nobody finds one by trying.
             id=secrets.token_urlsafe(24),
@@ -921,29 +927,21 @@ class Tasks:
         return wanted if self._ttl is None else min(wanted, self._ttl)
 
     def _forget(self, task: RunningTask) -> None:
-        id = task.record.id
         if task.is_saved:
-            self._running.pop(id, None)
-        else:
-            self._late[id] = task
+            self._running.pop(task.record.id, None)
 
     async def _catch_up(self, now: float) -> None:
         """Write what a store did not take that failed for a while, till it fails again.
 
         For the store those are under way still, and take the place of others.
         """
-        for id, task in list(self._late.items()):
-            if task.record.is_expired(now):
-                self._let_go(id)
-        for id, task in list(self._late.items()):
-            await task.save()
-            if not task.is_saved:
-                return
-            self._let_go(id)
-
-    def _let_go(self, id: str) -> None:
-        self._late.pop(id, None)
-        self._running.pop(id, None)
+        for id, task in list(self._running.items()):
+            if task.has_ended:
+                if not task.record.is_expired(now):
+                    await task.save()
+                    if not task.is_saved:
+                        return
+                self._running.pop(id, None)
 
     # Tasks that are there...
 
@@ -1118,7 +1116,6 @@ class Tasks:
         for task in list(self._running.values()):
             await task.save()
         self._running.clear()
-        self._late.clear()
         opening, self._opening = self._opening, None
         if opening is not None:
             opening.cancel()  # which does nothing to one that is done
