@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from mcpwire.errors import InvalidParams
 from mcpwire.server.authoring.signature import read_signature
 from mcpwire.server.components import object_of
@@ -27,37 +25,22 @@ if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext
     from mcpwire.server.resources import Resources, Template
 
-__all__ = ["Completer", "Completions"]
+__all__ = ["Completions"]
 
 MAX_VALUES: Final = 100
 """2026-07-28 schema, CompleteResult: not more values than that."""
 
 
-@attrs.frozen(eq=False)
-class Completer:
-    """A function that completes one argument."""
-
-    function: Callable[..., Any]
-
-    signature: Signature
-
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> Completer:
-        """Read a function, which takes one or two values."""
-        signature = read_signature(function, structured=False)
-        names = signature.parameters.names
-        if not 1 <= len(names) <= 2:
-            raise TypeError(
-                f"{getattr(function, '__qualname__', function)} must take what was "
-                f"typed, and may take the other arguments; it takes {len(names)} values"
-            )
-        return cls(function, signature)
-
-    def arguments(self, typed: str, others: Mapping[str, str]) -> dict[str, Any]:
-        """Return what the function takes."""
-        return dict(
-            zip(self.signature.parameters.names, (typed, dict(others)), strict=False)
+def _completer(function: Callable[..., Any]) -> Signature:
+    """Read a function that completes, which takes one or two values."""
+    signature = read_signature(function, structured=False)
+    names = signature.parameters.names
+    if not 1 <= len(names) <= 2:
+        raise TypeError(
+            f"{getattr(function, '__qualname__', function)} must take what was "
+            f"typed, and may take the other arguments; it takes {len(names)} values"
         )
+    return signature
 
 
 class Completions:
@@ -78,7 +61,7 @@ class Completions:
             raise ValueError(f"{reference!r} has no argument {argument!r}")
         if argument in registered:
             raise ValueError(f"{argument!r} of {reference!r} is completed already")
-        registered[argument] = Completer.of(function)
+        registered[argument] = _completer(function)
 
     def is_needed(self) -> bool:
         """Tell whether anything completes; if not, the capability is not declared."""
@@ -106,12 +89,12 @@ class Completions:
         others = _others(params.get("context"))
         if name in found.completers:
             completer = found.completers[name]
+            names = completer.parameters.names
             values = await found.calling.invoke(
-                completer.signature,
-                completer.function,
-                completer.arguments(typed, others),
+                completer,
+                dict(zip(names, (typed, dict(others)), strict=False)),
                 request,
-                runs_in_thread=not completer.signature.is_async,
+                runs_in_thread=not completer.is_async,
             )
         elif name in found.suggestions:
             suggest = functools.partial(found.suggestions[name], typed)

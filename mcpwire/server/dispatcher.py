@@ -57,7 +57,12 @@ from mcpwire.server.request import (
     member_of,
 )
 from mcpwire.types import encode
-from mcpwire.types._base import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
+from mcpwire.types._base import (
+    CLIENT_CAPABILITIES,
+    LOG_LEVEL,
+    PROTOCOL_VERSION,
+    SERVER_INFO,
+)
 from mcpwire.versions import REVISIONS, Era, find_revision
 from mcpwire.wire.json import Fragment
 from mcpwire.wire.json import encode as encode_json
@@ -516,6 +521,9 @@ class Dispatcher:
             revision = self._alone.get(version) if type(version) is str else None
             if revision is None or type(capabilities) is not dict:
                 raise self._envelope_fault(version, capabilities)
+            if LOG_LEVEL in meta:
+                # 2026-07-28 server/utilities/logging: an unknown one is invalid params.
+                check_level(meta[LOG_LEVEL])
             # 2026-07-28 streamable-http: a server sends no requests of its own.
             session = ask = None
         else:
@@ -533,7 +541,7 @@ class Dispatcher:
             notify,
             name in self._logging,
             ask,
-            params,
+            params or {},
             info,
             route,
         )

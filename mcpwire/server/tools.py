@@ -208,7 +208,7 @@ class Tools:
             with calling.context_of(request):
                 value = await tool.function(**arguments)
             return tool_result(value, signature.returns, request.revision)
-        prepared = Prepared(calling, signature, tool.function, arguments)
+        prepared = Prepared(calling, signature, arguments)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(prepared)
             await prepared.make(request)

@@ -553,6 +553,8 @@ _REFUSED: Final = {
 class Signature:
     """What is known of a function."""
 
+    function: Callable[..., Any]
+
     parameters: Parameters
     """What a client gives."""
 
@@ -604,7 +606,7 @@ def read_signature(
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{where(function)}: {error}") from error
     return Signature(
-        parameters, injected, plans, returns, _is_async(function), description
+        function, parameters, injected, plans, returns, _is_async(function), description
     )
 
 
