@@ -25,6 +25,7 @@ from typing import (
 import attrs
 
 from mcpwire.errors import InvalidParams
+from mcpwire.limits import check_count
 from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.types import encode
 from mcpwire.types._base import WireType
@@ -662,9 +663,7 @@ _MAX_CURSOR: Final = 256 * 1024
 
 def check_page_size(size: int | None) -> int | None:
     """Return a page size; ``None``: everything is one page."""
-    if size is not None and (type(size) is not int or size < 1):
-        raise ValueError(f"page_size must be an integer above 0, got {size!r}")
-    return size
+    return None if size is None else check_count(size, "page_size")
 
 
 def page_of(

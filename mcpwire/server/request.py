@@ -313,7 +313,7 @@ class RequestContext:
         """
         # Its stream is not this request's any more.
         info = attrs.evolve(self.info, close_stream=None)
-        copy = attrs.evolve(self, ask=None, notify=notify, info=info)
+        copy: RequestContext = attrs.evolve(self, ask=None, notify=notify, info=info)
         copy._named_ask = ask
         copy.rounds = self.rounds
         copy._state = self._state

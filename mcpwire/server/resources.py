@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 
 from mcpwire.errors import InvalidParams, ResourceNotFound, RPCError
+from mcpwire.limits import check_count
 from mcpwire.server.authoring.results import resource_contents
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.components import (
@@ -216,9 +217,7 @@ def _hints(given: Mapping[str, Any]) -> dict[str, Any]:
     hints: dict[str, Any] = {}
     ttl_ms, scope = given.get("ttl_ms"), given.get("cache_scope")
     if ttl_ms is not None:
-        if type(ttl_ms) is not int or ttl_ms < 0:
-            raise ValueError(f"ttl_ms must be an integer from 0 on, got {ttl_ms!r}")
-        hints["ttlMs"] = ttl_ms
+        hints["ttlMs"] = check_count(ttl_ms, "ttl_ms", least=0)
     if scope is not None:
         if scope not in CACHE_SCOPES:
             raise ValueError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
-from mcpwire.limits import check_timeout
+from mcpwire.limits import check_count, check_timeout
 from mcpwire.protocol.http_headers import find_param_headers
 from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
@@ -111,7 +111,10 @@ def make_tool(
         raise ValueError(f"tool {name!r}: {error}") from error
     if given.get("timeout") is not None:
         timeout = check_timeout(given["timeout"])
-    slots = _slots(given.get("concurrency"))
+    concurrency = given.get("concurrency")
+    slots = (
+        None if concurrency is None else Slots(check_count(concurrency, "concurrency"))
+    )
     definition = compose(
         {"name": name, "inputSchema": schema},
         given,
@@ -134,14 +137,6 @@ def make_tool(
         task=task,
         param_headers=headers,
     )
-
-
-def _slots(concurrency: int | None) -> Slots | None:
-    if concurrency is None:
-        return None
-    if type(concurrency) is not int or concurrency < 1:
-        raise ValueError(f"concurrency must be an integer above 0, got {concurrency!r}")
-    return Slots(concurrency)
 
 
 class Tools:

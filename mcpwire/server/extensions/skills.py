@@ -20,6 +20,7 @@ from urllib.parse import quote
 import attrs
 
 from mcpwire.errors import InvalidParams
+from mcpwire.limits import check_count
 from mcpwire.protocol.methods import SKILLS
 from mcpwire.protocol.skills import (
     MAX_BYTES,
@@ -220,12 +221,10 @@ class Skills:
     ) -> None:
         if not is_uri(f"{uri}x") or not uri.endswith("/"):
             raise ValueError(f"uri must begin a URI and end with a slash, got {uri!r}")
-        if type(ttl_ms) is not int or ttl_ms < 0:
-            raise ValueError(f"ttl_ms must be an integer from 0 on, got {ttl_ms!r}")
         self.settings: dict[str, Any] = {"directoryRead": True}
         self._base = uri
         self._page_size = check_page_size(page_size)
-        self._ttl_ms = ttl_ms
+        self._ttl_ms = check_count(ttl_ms, "ttl_ms", least=0)
         self._skills = {skill.key: skill for skill in read_skills(source, uri)}
         self._files = {
             f"{skill.path}/{name}": data
