@@ -42,6 +42,7 @@ __all__ = [
     "faults_of",
     "is_pydantic",
     "is_record",
+    "listed",
     "places_of",
     "plain",
     "shown",
@@ -174,12 +175,13 @@ def _sentence(message: str, path: Path, schema: Mapping[str, Any]) -> str:
         kinds = [_WORDS.get(kind, kind) for kind in expected[1].split(" | ")]
         return f"expected {' or '.join(kinds)}{expected[2]}"
     if message.startswith("Invalid enum value"):
-        return f"expected {_listed([] if path else _choices(schema))}"
+        return f"expected {listed([] if path else _choices(schema))}"
     said = message[:_MESSAGE]
     return f"{said[:1].lower()}{said[1:]}"
 
 
-def _listed(allowed: list[Any]) -> str:
+def listed(allowed: list[Any]) -> str:
+    """Return the beginning of a list of allowed values, in words."""
     if not allowed:
         return "one of the allowed values"
     shorter = [repr(each) for each in allowed[:_FAULTS]]

@@ -29,6 +29,7 @@ from mcpwire.server.authoring.conversion import (
     BadArguments,
     excerpt,
     faults_of,
+    listed,
     plain,
     shown,
     validator_of,
@@ -65,7 +66,6 @@ __all__ = [
     "Parameter",
     "Parameters",
     "Signature",
-    "check_arguments",
     "read_docstring",
     "read_signature",
 ]
@@ -419,40 +419,40 @@ _IS_TYPE: Final[Mapping[str, Callable[[Any], bool]]] = {
     "string": lambda value: type(value) is str,
 }
 
-_SHOWN: Final = 200  # characters of the values that are allowed
 
-_JSON_NAMES: Final = {dict: "object", list: "array", str: "string", type(None): "null"}
-_JSON_NAMES.update({bool: "boolean", int: "integer", float: "number"})
+def _flat_faults(schema: Mapping[str, Any], arguments: dict[str, Any]) -> list[str]:
+    """Return what breaks the types, values and bounds of a flat object.
 
-
-def check_arguments(schema: Mapping[str, Any], arguments: object) -> dict[str, Any]:
-    """Return the arguments with the schema's defaults filled in.
-
-    It checks types, values, bounds, required and unknown members of one flat object,
-    never follows a `$ref`, and lets pass what it does not know.
-
-    Raises:
-        BadArguments: They do not fit; names each argument that is wrong, and why.
+    It never follows a `$ref`, and lets pass what it does not know.
     """
-    if arguments is None:
-        arguments = {}
-    if type(arguments) is not dict:
-        raise BadArguments([f"arguments must be an object, got {_name(arguments)}"])
     properties = properties_of(schema)
-    wrong = [
-        f"argument {name!r} is missing"
-        for name in required_of(schema)
-        if name not in arguments
-    ]
+    required = required_of(schema)
+    faults = [f"{name} is missing" for name in required if name not in arguments]
     for name, value in arguments.items():
-        if name in properties:
-            rule = properties[name]
-            wrong += _faults(name, value, rule if isinstance(rule, dict) else {})
-        elif schema.get("additionalProperties") is False:
-            wrong.append(f"argument {name[:100]!r} is unknown")
-    if wrong:
-        raise BadArguments(wrong)
-    return _filled(properties, arguments)
+        rule = properties.get(name)
+        if name not in properties and schema.get("additionalProperties") is False:
+            faults.append(f"unknown argument {excerpt(name)}")
+        elif type(rule) is dict and (expected := _expected(value, rule)):
+            faults.append(f"{name}: expected {expected}, got {shown(value)}")
+    return faults
+
+
+def _expected(value: Any, rule: Mapping[str, Any]) -> str | None:
+    """Return what a rule wants instead of a value; ``None``: it fits."""
+    kind = rule.get("type", ())
+    kinds = [kind] if isinstance(kind, str) else kind
+    checks = [_IS_TYPE[each] for each in kinds if each in _IS_TYPE]
+    if checks and not any(fits(value) for fits in checks):
+        return " or ".join(kinds)
+    allowed = rule.get("enum", [rule["const"]] if "const" in rule else None)
+    if allowed is not None and not any(_is_same(value, each) for each in allowed):
+        return listed(allowed)
+    if _IS_TYPE["number"](value):
+        if value < rule.get("minimum", value):
+            return f"number >= {rule['minimum']}"
+        if value > rule.get("maximum", value):
+            return f"number <= {rule['maximum']}"
+    return None
 
 
 def _filled(
@@ -467,32 +467,9 @@ def _filled(
     return made
 
 
-def _faults(name: str, value: Any, rule: Mapping[str, Any]) -> list[str]:
-    kind = rule.get("type")
-    kinds = kind if isinstance(kind, list) else [] if kind is None else [kind]
-    checks = [_IS_TYPE[each] for each in kinds if each in _IS_TYPE]
-    if checks and not any(fits(value) for fits in checks):
-        expected = " or ".join(kinds)
-        return [f"argument {name!r} must be of type {expected}, got {_name(value)}"]
-    allowed = rule.get("enum", [rule["const"]] if "const" in rule else None)
-    if allowed is not None and not any(_is_same(value, each) for each in allowed):
-        return [f"argument {name!r} must be one of {str(allowed)[:_SHOWN]}"]
-    if not _IS_TYPE["number"](value):
-        return []
-    if "minimum" in rule and value < rule["minimum"]:
-        return [f"argument {name!r} must be at least {rule['minimum']}"]
-    if "maximum" in rule and value > rule["maximum"]:
-        return [f"argument {name!r} must be at most {rule['maximum']}"]
-    return []
-
-
 def _is_same(value: Any, other: Any) -> bool:
     # For Python 1 is True, for JSON it is not.
     return (type(value) is bool) is (type(other) is bool) and bool(value == other)
-
-
-def _name(value: object) -> str:
-    return _JSON_NAMES[type(value)]
 
 
 class ExplicitParameters:
@@ -516,12 +493,13 @@ class ExplicitParameters:
         if type(arguments) is not dict:
             raise BadArguments([f"arguments: expected object, got {shown(arguments)}"])
         if self._validator is None:
-            checked = check_arguments(self.schema, arguments)
+            faults = _flat_faults(self.schema, arguments)
         else:
             fault = self._validator.check(arguments, "arguments")
-            if fault is not None:
-                raise BadArguments([fault])
-            checked = _filled(self._properties, arguments)
+            faults = [] if fault is None else [fault]
+        if faults:
+            raise BadArguments(faults)
+        checked = _filled(self._properties, arguments)
         return {} if self._argument is None else {self._argument: checked}
 
     def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
