@@ -48,7 +48,7 @@ from mcpwire.errors import ConnectError
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.http.tls import ssl_context
 from mcpwire.transports.targets import Stdio
-from mcpwire.versions import LATEST_SESSION, REVISIONS, Era, Revision, find_revision
+from mcpwire.versions import LATEST_SESSION, REVISIONS, Era, Revision
 from mcpwire.wire.urls import Url, parse_url
 
 if TYPE_CHECKING:
@@ -106,8 +106,9 @@ def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:
     """Return the cases that the options choose.
 
     Raises:
-        ValueError: A word of `only` or `skip` fits no case.
+        ValueError: A word of `only` or `skip` fits no case, or a revision is unknown.
     """
+    _revisions(options)
     cases = [case for case in cases if case.profile <= options.profile]
     for word in (*options.only, *options.skip):
         if not any(_fits(case, word) for case in cases):
@@ -127,6 +128,16 @@ def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:
         if (named or not options.only) and (is_usual or by_id):
             chosen.append(case)
     return chosen
+
+
+def _revisions(options: Options) -> list[Revision]:
+    known = {revision.name: revision for revision in REVISIONS}
+    for name in options.revisions:
+        if name not in known:
+            raise ValueError(
+                f"--revision takes any of {', '.join(known)}, got {name!r}"
+            )
+    return [known[name] for name in options.revisions or known]
 
 
 def _fits(case: Case, word: str) -> bool:
@@ -195,23 +206,15 @@ class _Run:
 
     # --- survey -----------------------------------------------------------------------
 
-    def _wanted(self) -> list[Revision]:
-        found = []
-        for name in self._options.revisions or [r.name for r in REVISIONS]:
-            revision = find_revision(name)
-            if revision is None:
-                known = ", ".join(r.name for r in REVISIONS)
-                raise ValueError(f"--revision takes any of {known}, got {name!r}")
-            found.append(revision)
-        return found
-
     async def _survey(self) -> list[_CellRun]:
         """Find the revisions that the server speaks, the newest session one first.
 
         It shows how long the server takes to start: a server without the newest
         revision need not answer its probe, so that is not waited for much longer.
         """
-        wanted = sorted(self._wanted(), key=lambda r: r is not LATEST_SESSION)
+        wanted = sorted(
+            _revisions(self._options), key=lambda r: r is not LATEST_SESSION
+        )
         began = monotonic()
         start_s = max(self._options.answer_s, _START_S)
         cells = [await self._look_at(wanted[0], start_s)]
