@@ -245,8 +245,9 @@ class Subject:
         from mcpwire.transports.targets import Stdio
 
         if isinstance(self.target, Stdio):
-            self.stdio = StdioPeer(self.target, self.tape, self._take, self._came.set)
-            await self.stdio.open()
+            peer = StdioPeer(self.target, self.tape, self._take, self._came.set)
+            await peer.open()
+            self.stdio = peer
         else:
             self.http = HttpPeer(
                 self.target,
