@@ -48,7 +48,7 @@ from mcpwire.errors import ConnectError
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.http.tls import ssl_context
 from mcpwire.transports.targets import Stdio
-from mcpwire.versions import LATEST_SESSION, REVISIONS, Era, Revision
+from mcpwire.versions import LATEST_SESSION, REVISIONS, Revision
 from mcpwire.wire.urls import Url, parse_url
 
 if TYPE_CHECKING:
@@ -207,25 +207,15 @@ class _Run:
     # --- survey -----------------------------------------------------------------------
 
     async def _survey(self) -> list[_CellRun]:
-        """Find the revisions that the server speaks, the newest session one first.
-
-        It shows how long the server takes to start: a server without the newest
-        revision need not answer its probe, so that is not waited for much longer.
-        """
+        """Find the revisions that the server speaks, the newest session one first."""
         wanted = sorted(
             _revisions(self._options), key=lambda r: r is not LATEST_SESSION
         )
         began = monotonic()
-        start_s = max(self._options.answer_s, _START_S)
-        cells = [await self._look_at(wanted[0], start_s)]
-        if isinstance(cells[0], str) and monotonic() - began > start_s:
+        cells = [await self._look_at(wanted[0])]
+        if isinstance(cells[0], str) and monotonic() - began > _START_S:
             raise ConnectError(f"the server does not answer: {cells[0]}")
-        bound = monotonic() - began + _PROBE_S
-        for_all = max(bound, self._options.answer_s)
-        others = (
-            self._look_at(each, for_all if each.era is Era.SESSION else bound)
-            for each in wanted[1:]
-        )
+        others = (self._look_at(each) for each in wanted[1:])
         if self._transport == "stdio":
             cells += await asyncio.gather(*others)
         else:
@@ -237,13 +227,13 @@ class _Run:
         self.notes += problems
         return sorted(spoken, key=lambda each: each.revision)
 
-    async def _look_at(self, revision: Revision, bound: float) -> _CellRun | str:
+    async def _look_at(self, revision: Revision) -> _CellRun | str:
         """Return the cell of a revision, or why there is none."""
         subject = self._subject(revision, None, f"survey {revision}")
         try:
             async with self._jobs:
                 await subject.open()
-                facts = await self._facts(subject, revision, bound)
+                facts = await self._facts(subject, revision)
         except (Finding, ConnectError) as found:
             await subject.close()
             return f"{revision}: {self._spoken(found)}"
@@ -258,10 +248,30 @@ class _Run:
             return found.actual or found.expected
         return str(found)
 
-    async def _facts(self, subject: Subject, revision: Revision, bound: float) -> Facts:
-        patient, subject.bound_s = subject.bound_s, bound
-        hello = await subject.handshake()
-        subject.bound_s = patient
+    async def _greet(self, subject: Subject) -> Answer:
+        """Return the answer to the handshake of a server that is perhaps starting.
+
+        A server without the newest revision need not answer `server/discover`. Over
+        stdio, its answer to an `initialize` behind that shows that it has started.
+        """
+        if subject.stdio is None or not subject.is_modern:
+            bound, subject.bound_s = subject.bound_s, _START_S
+            try:
+                return await subject.handshake()
+            finally:
+                subject.bound_s = bound
+        id = subject.next_id()
+        await subject.send(subject.message("server/discover", id=id))
+        with contextlib.suppress(NoAnswer):
+            return await subject.answer(id, timeout=_PROBE_S)
+        legacy = {**subject.hello(), "protocolVersion": LATEST_SESSION.name}
+        hello = {"jsonrpc": "2.0", "id": subject.next_id(), "method": "initialize"}
+        await subject.send({**hello, "params": legacy})
+        await subject.wait_for(lambda m: m.is_answer, "any answer", timeout=_START_S)
+        return await subject.answer(id, timeout=_PROBE_S)
+
+    async def _facts(self, subject: Subject, revision: Revision) -> Facts:
+        hello = await self._greet(subject)
         if hello.result is None:
             raise Broken("a result", shown(hello.message.raw))
         if subject.is_modern:
@@ -388,7 +398,7 @@ class _Run:
         except BaseException:
             await subject.close()
             raise
-        if case.start is Start.SHARED:
+        if case.start in {Start.SHARED, Start.LAST}:
             run.shared = subject
         return subject
 
