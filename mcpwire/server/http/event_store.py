@@ -421,18 +421,6 @@ class Journal:
     up to `room` bytes, so that none is missing where a client asks for it in between.
     """
 
-    __slots__ = (
-        "_append_nowait",
-        "_is_busy",
-        "_is_used",
-        "_key",
-        "_room",
-        "_size",
-        "_start",
-        "_store",
-        "_todo",
-    )
-
     def __init__(
         self, store: EventStore, key: str, start: StartTask, *, room: int
     ) -> None:
