@@ -125,11 +125,12 @@ class TimerQueue:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, callback: Callable[[], object]) -> None:
-        """Call this later, unless it is discarded before."""
+        """Call this once, after the seconds from now, unless it is discarded."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # the loop before has ended
             self._loop, self._timer = loop, None
             self._due.clear()
+        self._due.pop(callback, None)
         self._due[callback] = at = loop.time() + self.seconds
         if self._timer is None:
             # In no context of a request, which it would keep.
