@@ -264,7 +264,7 @@ class AsgiApp:
             place = f"{exchange.scope.get('root_path') or ''}{self._path or '/'}"
             reason = f"there is nothing at this path; the endpoint is {place}"
             raise HttpProblem(404, reason)
-        if guard.is_preflight(exchange):
+        if exchange.verb == "OPTIONS" and guard.is_preflight(exchange):
             await guard.answer_preflight(exchange)
             return
         if self._is_draining:
@@ -556,8 +556,7 @@ class RequestGuard:
     def is_preflight(self, exchange: Exchange) -> bool:
         """Tell whether a browser asks what it may send, and is to be told."""
         return (
-            exchange.verb == "OPTIONS"
-            and self._has_cors
+            self._has_cors
             and exchange.headers.get("origin") is not None
             and exchange.headers.get("access-control-request-method") is not None
         )

@@ -377,7 +377,9 @@ class SQLiteEventStore:
                 os.close(os.open(self._path, flags, 0o600))
             file = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
             try:
-                file.execute("PRAGMA journal_mode = WAL")
+                with contextlib.suppress(sqlite3.OperationalError):
+                    # It is locked where others open it at once, and switch it as well.
+                    file.execute("PRAGMA journal_mode = WAL")
                 # An event that a crash of the machine loses is one that is not kept.
                 file.execute("PRAGMA synchronous = NORMAL")
                 file.executescript(_SCHEMA)

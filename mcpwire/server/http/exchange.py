@@ -18,7 +18,7 @@ from mcpwire.errors import (
     RPCError,
 )
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.server.auth.resource_server import safe_headers
+from mcpwire.server.auth.resource_server import CREDENTIALS
 from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import RequestInfo
@@ -130,7 +130,8 @@ class TimerQueue:
         if self._loop is not loop:  # the loop before has ended
             self._loop, self._timer = loop, None
             self._due.clear()
-        self._due.pop(callback, None)
+        if callback in self._due:
+            del self._due[callback]
         self._due[callback] = at = loop.time() + self.seconds
         if self._timer is None:
             # In no context of a request, which it would keep.
@@ -230,7 +231,7 @@ class Exchange:
         self.timeouts = timeouts or Timeouts(body=limits.body_timeout)
         self.extra: list[tuple[bytes, bytes]] = []
         self.principal: Principal | None = None
-        self.credentials: Collection[str] = ()
+        self.credentials: Collection[str] = CREDENTIALS
         self.size = 0
         self.status: int | None = None
         self.refusal: bytes | None = None
@@ -251,9 +252,10 @@ class Exchange:
 
     def info_with(self, close: Callable[[float | None], None] | None) -> RequestInfo:
         """Return what handlers may know, with what ends the stream that answers."""
+        hidden = self.credentials
         return RequestInfo(
             transport="http",
-            headers=safe_headers(self.headers, self.credentials),
+            headers={k: v for k, v in self.headers.items() if k not in hidden},
             principal=self.principal,
             scope=self.scope,
             close_stream=close,
@@ -323,7 +325,7 @@ class Exchange:
                         raise self._too_large(limit)
                     chunks.append(chunk)
                     if not event.get("more_body"):
-                        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+                        return b"".join(chunks)
         except TimeoutError:
             raise self._taken_problem() from None
         finally:
@@ -394,10 +396,10 @@ class Exchange:
         """Answer with these bytes."""
         fields = _encoded(headers) if headers else []
         if content_type is not None:
-            fields.append((b"content-type", content_type.encode("latin-1")))
+            fields += ((b"content-type", content_type.encode("latin-1")),)
         # RFC 9110, 8.6: with neither of these statuses goes a length.
         if status not in {204, 304}:
-            fields.append((b"content-length", b"%d" % len(body)))
+            fields += ((b"content-length", b"%d" % len(body)),)
         if status >= 400 and content_type == JSON:
             self.refusal = body
         if self.verb == "HEAD":

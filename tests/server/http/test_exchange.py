@@ -36,7 +36,7 @@ def test_header_names_are_lower_case_and_values_without_space_around_them():
 def test_handlers_see_all_fields_but_credentials():
     fields = [("Accept", "*/*"), ("Authorization", "Bearer abc"), ("X-Key", "k")]
     _, made = opened(headers=fields)
-    made.credentials = {"x-key"}
+    made.credentials |= {"x-key"}
     assert made.info.headers == {"accept": "*/*"}
     assert made.info is made.info
 
