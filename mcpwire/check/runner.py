@@ -241,11 +241,7 @@ class _Run:
         stdio, its answer to an `initialize` behind that shows that it has started.
         """
         if subject.stdio is None or not subject.is_modern:
-            bound, subject.bound_s = subject.bound_s, _START_S
-            try:
-                return await subject.handshake()
-            finally:
-                subject.bound_s = bound
+            return await _patient_handshake(subject)
         id = subject.next_id()
         await subject.send(subject.message("server/discover", id=id))
         with contextlib.suppress(NoAnswer):
@@ -379,7 +375,7 @@ class _Run:
         try:
             await subject.open()
             if case.start is not Start.RAW:
-                await subject.handshake()
+                await _patient_handshake(subject)
         except BaseException:
             await subject.close()
             raise
@@ -428,6 +424,15 @@ class _Run:
         return shlex.join(words) + (
             f" -- {target}" if self._transport == "stdio" else f" {target}"
         )
+
+
+async def _patient_handshake(subject: Subject) -> Answer:
+    """Do the handshake with a process that is perhaps starting."""
+    bound, subject.bound_s = subject.bound_s, _START_S
+    try:
+        return await subject.handshake()
+    finally:
+        subject.bound_s = bound
 
 
 async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import Family, Level, since
+from mcpwire.check.case import Family, Level, NoAnswer, since
 from mcpwire.check.cases._exchange import (
     AnyOf,
     Changed,
@@ -385,12 +386,15 @@ async def batches_are_taken(subject: Subject) -> None:
     barrier = subject.facts.barrier
     unknown = subject.message("notifications/mcpwire/unknown")
     messages = [subject.message(barrier, id=id) for id in ids]
-    before = len(subject.received)
-    response = await subject.send(encode([messages[0], unknown, messages[1]]))
+    reaction = await subject.provoke(encode([messages[0], unknown, messages[1]]))
+    with contextlib.suppress(NoAnswer):
+        for id in ids:
+            await subject.answer(id, reaction.response, timeout=1.0)
     for id in ids:
-        await subject.answer(id, response)
-    answers = [each for each in subject.received[before:] if each.is_answer]
-    subject.expect(len(answers) == 2, "two answers", f"{len(answers)} answers")
+        count = len(subject.answers_to(id))
+        subject.expect(count == 1, f"one answer to {id!r}", f"{count} answers")
+    answers = sum(each.is_answer for each in reaction.messages)
+    subject.expect(answers <= 2, "no answer to the notification", reaction)
 
 
 exchange(
