@@ -241,15 +241,16 @@ class _Run:
         stdio, its answer to an `initialize` behind that shows that it has started.
         """
         if subject.stdio is None or not subject.is_modern:
-            return await _patient_handshake(subject)
+            return await subject.handshake()
         id = subject.next_id()
         await subject.send(subject.message("server/discover", id=id))
-        with contextlib.suppress(NoAnswer):
-            return await subject.answer(id, timeout=_PROBE_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PROBE_S):
+                return await subject.answer(id)
         legacy = {**subject.hello(), "protocolVersion": LATEST_SESSION.name}
         hello = {"jsonrpc": "2.0", "id": subject.next_id(), "method": "initialize"}
         await subject.send({**hello, "params": legacy})
-        await subject.wait_for(lambda m: m.is_answer, "any answer", timeout=_START_S)
+        await subject.wait_for(lambda m: m.is_answer, "any answer")
         return await subject.answer(id, timeout=_PROBE_S)
 
     async def _facts(self, subject: Subject, revision: Revision) -> Facts:
@@ -298,6 +299,7 @@ class _Run:
             watch=self._watch,
             seed=seed,
             bound_s=self._options.answer_s,
+            start_s=_START_S,
         )
 
     async def _run_cell(self, run: _CellRun) -> None:
@@ -375,7 +377,7 @@ class _Run:
         try:
             await subject.open()
             if case.start is not Start.RAW:
-                await _patient_handshake(subject)
+                await subject.handshake()
         except BaseException:
             await subject.close()
             raise
@@ -424,15 +426,6 @@ class _Run:
         return shlex.join(words) + (
             f" -- {target}" if self._transport == "stdio" else f" {target}"
         )
-
-
-async def _patient_handshake(subject: Subject) -> Answer:
-    """Do the handshake with a process that is perhaps starting."""
-    bound, subject.bound_s = subject.bound_s, _START_S
-    try:
-        return await subject.handshake()
-    finally:
-        subject.bound_s = bound
 
 
 async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:

@@ -187,6 +187,7 @@ class Subject:
         facts: What the server has; empty before it is surveyed.
         random: Random numbers of the case's seed.
         bound_s: How long one answer may take.
+        start_s: How much longer until anything has come: the process may be starting.
         received: All messages that have come, in their order.
         answer_with: Method of a server's request -> a function from its params to the
             result; others are answered with "method not found" (a ping with ``{}``).
@@ -204,6 +205,7 @@ class Subject:
         headers: Mapping[str, str] | None = None,
         seed: str = "0",
         bound_s: float = 5.0,
+        start_s: float = 0.0,
         capabilities: dict[str, Any] | None = None,
     ) -> None:
         self.target = target
@@ -211,6 +213,7 @@ class Subject:
         self.facts = facts or Facts(revision)
         self.random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self.bound_s = bound_s
+        self.start_s = start_s
         self.capabilities = capabilities or {}
         self.received: list[Message] = []
         self.answer_with: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
@@ -281,6 +284,7 @@ class Subject:
             watch=self.watch,
             seed=str(self.random.random()),
             bound_s=self.bound_s,
+            start_s=self.start_s,
             capabilities=self.capabilities if capabilities is None else capabilities,
         )
         other.tape = self.tape
@@ -411,7 +415,7 @@ class Subject:
         self, id: Any, response: Response | None = None, *, timeout: float | None = None
     ) -> Answer:
         """Wait for the answer with that id, of the same JSON type."""
-        bound = self.bound_s if timeout is None else timeout
+        bound = self._bound(timeout)
         try:
             async with asyncio.timeout(bound):
                 while (found := self._answer_to(id)) is None:
@@ -425,6 +429,10 @@ class Subject:
                 self._instead(response),
             ) from None
         return Answer(found, response)
+
+    def _bound(self, timeout: float | None) -> float:
+        bound = self.bound_s if timeout is None else timeout
+        return bound if self.received else bound + self.start_s
 
     def _answer_to(self, id: Any) -> Message | None:
         wanted = _typed(id)
@@ -483,7 +491,7 @@ class Subject:
         Raises:
             NoAnswer: None came within the bound.
         """
-        bound = self.bound_s if timeout is None else timeout
+        bound = self._bound(timeout)
         try:
             async with asyncio.timeout(bound):
                 while True:

@@ -33,9 +33,6 @@ case = FAMILY.case
 
 STDIO: Final = ("stdio",)
 
-START_S: Final = 30.0
-"""How long a process may take to start on a busy machine."""
-
 _PAUSE_S: Final = 0.001
 """Between two parts of a line, so that the server reads them one by one.
 
@@ -323,7 +320,7 @@ async def mark_at_the_start(subject: Subject) -> None:
     messages = [subject.message("initialize", subject.hello(), id=id) for id in (1, 2)]
     await _write(subject, b"\xef\xbb\xbf" + encode(messages[0]) + b"\n")
     await _write(subject, encode(messages[1]) + b"\n")
-    await subject.answer(2, timeout=START_S)
+    await subject.answer(2)
     for answer in subject.answers_to(1):
         subject.expect("result" in answer.value, "a result", answer.raw)
         return
@@ -385,6 +382,7 @@ exchange(
     "line ends in a text do not cut a message of the server",
     source="basic/transports#stdio",
     rules=("RPC-02",),
+    transports=STDIO,
     needs=("role:echo",),
     sends="a call of the echo tool with LF, CR, U+0085, U+2028, NUL and characters "
     "beyond the first plane in its argument",
