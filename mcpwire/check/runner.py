@@ -265,7 +265,11 @@ class _Run:
         hello = {"jsonrpc": "2.0", "id": subject.next_id(), "method": "initialize"}
         await subject.send({**hello, "params": legacy})
         await subject.wait_for(lambda m: m.is_answer, "any answer")
-        return await subject.answer(id, timeout=_PROBE_S)
+        await subject.answer(id, timeout=_PROBE_S)
+        await subject.close()  # an `initialize` is no part of this revision
+        subject.received.clear()
+        await subject.open()
+        return await subject.handshake()
 
     async def _facts(self, subject: Subject, revision: Revision) -> Facts:
         hello = await self._greet(subject)

@@ -360,7 +360,8 @@ class Subject:
             "Accept": "application/json, text/event-stream",
         }
         method = message.get("method") if isinstance(message, dict) else None
-        if method != "initialize" and self.revision.name >= "2025-06-18":
+        is_hello = method == "initialize" and not self.is_modern
+        if not is_hello and self.revision.name >= "2025-06-18":
             fields["MCP-Protocol-Version"] = self.revision.name
         if self.session_id is not None:
             fields["Mcp-Session-Id"] = self.session_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.cases import framing, jsonrpc, lifecycle, schema
+from mcpwire.check.cases import discovery, framing, jsonrpc, lifecycle, schema
 
 if TYPE_CHECKING:
     from mcpwire.check.case import Case, Family
@@ -15,6 +15,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     jsonrpc.FAMILY,
     framing.FAMILY,
     lifecycle.FAMILY,
+    discovery.FAMILY,
     schema.FAMILY,
 )
 
