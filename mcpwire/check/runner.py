@@ -255,20 +255,21 @@ class _Run:
         stdio, its answer to an `initialize` behind that shows that it has started.
         """
         if subject.stdio is None or not subject.is_modern:
-            bound, subject.bound_s = subject.bound_s, _START_S
-            try:
-                return await subject.handshake()
-            finally:
-                subject.bound_s = bound
+            return await subject.handshake()
         id = subject.next_id()
         await subject.send(subject.message("server/discover", id=id))
-        with contextlib.suppress(NoAnswer):
-            return await subject.answer(id, timeout=_PROBE_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PROBE_S):
+                return await subject.answer(id)
         legacy = {**subject.hello(), "protocolVersion": LATEST_SESSION.name}
         hello = {"jsonrpc": "2.0", "id": subject.next_id(), "method": "initialize"}
         await subject.send({**hello, "params": legacy})
-        await subject.wait_for(lambda m: m.is_answer, "any answer", timeout=_START_S)
-        return await subject.answer(id, timeout=_PROBE_S)
+        await subject.wait_for(lambda m: m.is_answer, "any answer")
+        await subject.answer(id, timeout=_PROBE_S)
+        await subject.close()  # an `initialize` is no part of this revision
+        subject.received.clear()
+        await subject.open()
+        return await subject.handshake()
 
     async def _facts(self, subject: Subject, revision: Revision) -> Facts:
         hello = await self._greet(subject)
@@ -316,6 +317,7 @@ class _Run:
             watch=self._watch,
             seed=seed,
             bound_s=self._options.answer_s,
+            start_s=_START_S,
             tls=self._tls,
         )
 
