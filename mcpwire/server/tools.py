@@ -86,12 +86,7 @@ def make_tool(
     """
     check_options("tool", options)
     given = dict(options)
-    name = given.get("name") or name_of(function)
-    if _NAME.fullmatch(name) is None:
-        raise ValueError(
-            f"a tool's name must be 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.', "
-            f"got {name[:EXCERPT]!r}"
-        )
+    name = _checked_name(given.get("name") or name_of(function))
     given_coerce = given.get("coerce")
     signature = read_signature(
         function,
@@ -137,6 +132,15 @@ def make_tool(
         task=task,
         param_headers=headers,
     )
+
+
+def _checked_name(name: str) -> str:
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(
+            f"a tool's name must be 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.', "
+            f"got {name[:EXCERPT]!r}"
+        )
+    return name
 
 
 class Tools:
