@@ -53,7 +53,7 @@ from mcpwire.server.authoring.schemas import (
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mcpwire.server.authoring.injection import Injected
 
@@ -89,97 +89,72 @@ def read_docstring(text: str | None) -> tuple[str | None, dict[str, str]]:
 
     What is said of parameters is not in the description; all the rest is.
     """
-    if not text:
-        return None, {}
-    reader = _Reader(inspect.cleandoc(text).splitlines())
-    reader.read()
-    description = "\n".join(reader.prose).strip()
+    lines = inspect.cleandoc(text or "").splitlines()
+    prose: list[str] = []
+    found: dict[str, list[str]] = {}
+    at = 0
+    while at < len(lines):
+        line, after = lines[at], "".join(lines[at + 1 : at + 2])
+        title = line.strip().lower()
+        sphinx = _SPHINX_ITEM.match(line[:_LONGEST_LINE])
+        end = _end_of_block(lines, at + 1)
+        if sphinx is not None:
+            found[sphinx[1]] = [sphinx[2], *lines[at + 1 : end]]
+        elif _SPHINX_TYPE.match(line[:_LONGEST_LINE]):
+            pass
+        elif title in _NAMES and _UNDERLINE.fullmatch(after):
+            titles = (n for n in range(at + 2, len(lines)) if _is_title(lines, n))
+            end = next(titles, len(lines))
+            _read_items(lines[at + 2 : end], _NUMPY_ITEM, found)
+        elif (
+            title.endswith(":")
+            and title[:-1] in _NAMES
+            and (not _indent(line) and after.strip() and _indent(after))
+        ):
+            _read_items(lines[at + 1 : end], _GOOGLE_ITEM, found)
+        else:
+            prose.append(line)
+            end = at + 1
+        at = end
+    description = "\n".join(prose).strip()
     return description or None, {
         name: joined
-        for name, lines in reader.found.items()
-        if (joined := " ".join(filter(None, map(str.strip, lines))))
+        for name, said in found.items()
+        if (joined := " ".join(filter(None, map(str.strip, said))))
     }
 
 
-class _Reader:
-    """Sorts the lines of one docstring."""
+def _is_title(lines: list[str], number: int) -> bool:
+    return any(map(_UNDERLINE.fullmatch, lines[number + 1 : number + 2]))
 
-    def __init__(self, lines: list[str]) -> None:
-        self._lines = lines
-        self._at = 0
-        self.prose: list[str] = []
-        self.found: dict[str, list[str]] = {}
 
-    def read(self) -> None:
-        """Go through all lines once."""
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
-            short = line[:_LONGEST_LINE]
-            if (item := _SPHINX_ITEM.match(short)) is not None:
-                self._at += 1
-                self.found[item[1]] = [item[2], *self._indented()]
-            elif _SPHINX_TYPE.match(short):
-                self._at += 1
-                self._indented()
-            elif not self._section(line):
-                self.prose.append(line)
-                self._at += 1
-
-    def _section(self, line: str) -> bool:
-        """Take a section about parameters that begins here, if one does."""
-        title = line.strip().lower()
-        after = "".join(self._lines[self._at + 1 : self._at + 2])
-        if title in _NAMES and _UNDERLINE.fullmatch(after):
-            self._at += 2
-            self._items(self._until_underlined(), _NUMPY_ITEM)
-            return True
-        is_heading = title.endswith(":") and title[:-1] in _NAMES
-        if is_heading and not _indent(line) and after.strip() and _indent(after):
-            self._at += 1
-            self._items(self._indented(), _GOOGLE_ITEM)
-            return True
-        return False
-
-    def _items(self, body: Iterable[str], pattern: re.Pattern[str]) -> None:
-        """Take a list of parameters: each begins at the least indented column."""
-        lines = [line for line in body if line.strip()]
-        indent = min((_indent(line) for line in lines), default=0)
-        names: list[str] = []
-        for line in lines:
-            item = pattern.match(line[indent:][:_LONGEST_LINE])
-            if _indent(line) == indent and item is not None:
-                names = [name.strip() for name in item[1].split(",")]
-                first = item[2] if pattern.groups > 1 else ""
-                for name in names:
-                    self.found[name] = [first or ""]
-            else:
-                for name in names:
-                    self.found[name].append(line)
-
-    def _indented(self) -> list[str]:
-        """Take the lines that are indented, and blank ones between them."""
-        taken: list[str] = []
-        start = self._at
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
-            if line.strip() and not _indent(line):
+def _end_of_block(lines: list[str], start: int) -> int:
+    """Return where indented lines end, with the blank ones between them."""
+    end = start
+    for number in range(start, len(lines)):
+        if lines[number].strip():
+            if not _indent(lines[number]):
                 break
-            taken.append(line)
-            self._at += 1
-        while taken and not taken[-1].strip():
-            taken.pop()
-        self._at = start + len(taken)
-        return taken
+            end = number + 1
+    return end
 
-    def _until_underlined(self) -> list[str]:
-        """Take the lines before the next underlined title."""
-        start = self._at
-        while self._at < len(self._lines):
-            after = self._lines[self._at + 1 : self._at + 2]
-            if after and _UNDERLINE.fullmatch(after[0]):
-                break
-            self._at += 1
-        return self._lines[start : self._at]
+
+def _read_items(
+    body: list[str], pattern: re.Pattern[str], found: dict[str, list[str]]
+) -> None:
+    """Read a list of parameters: each begins at the least indented column."""
+    lines = [line for line in body if line.strip()]
+    indent = min(map(_indent, lines), default=0)
+    names: list[str] = []
+    for line in lines:
+        item = pattern.match(line[indent:][:_LONGEST_LINE])
+        if _indent(line) == indent and item is not None:
+            names = [name.strip() for name in item[1].split(",")]
+            first = item[2] if pattern.groups > 1 else ""
+            found |= {name: [first or ""] for name in names}
+        else:
+            for name in names:
+                found[name].append(line)
 
 
 def _indent(line: str) -> int:
