@@ -33,6 +33,7 @@ from mcpwire.check.case import (
     Lenient,
     Level,
     NoAnswer,
+    NotAnswered,
     PeerDied,
     Start,
     Transport,
@@ -89,8 +90,11 @@ class Options:
     allow_calls: tuple[str, ...] = ()
     """Patterns of names of tools that may be called beside those that only read."""
     headers: Mapping[str, str] = attrs.field(factory=dict)
+    """Fields of each HTTP request, such as those that let it in; reports mask them."""
     tokens: Mapping[str, str] = attrs.field(factory=dict)
-    """``good`` and other kinds of access tokens -> the token; see `--auth`."""
+    """Kind -> access token. ``good`` goes with each request that `headers` does not
+    authorize; the others must be refused: ``expired``, ``audience`` (for another
+    server), ``issuer``, ``scope`` (lacks one); ``other`` is of another user."""
     profile: str = PROFILE
     jobs: int = attrs.field(factory=lambda: min(8, (os.cpu_count() or 1) + 2))
     """How many processes of a stdio server may run at once."""
@@ -284,15 +288,24 @@ class _Run:
     # --- cases ------------------------------------------------------------------------
 
     def _subject(self, revision: Revision, facts: Facts | None, seed: str) -> Subject:
-        return Subject(
+        headers = dict(self._options.headers)
+        good = self._options.tokens.get("good")
+        if good is not None and "authorization" not in map(str.lower, headers):
+            headers["Authorization"] = f"Bearer {good}"
+        subject = Subject(
             self._target,
             revision,
             facts=facts,
-            headers=self._options.headers,
+            headers=headers,
             watch=self._watch,
             seed=seed,
             bound_s=self._options.answer_s,
         )
+        secrets = {*headers.values(), *self._options.tokens.values()} - {""}
+        subject.tape.secrets = tuple(
+            each.encode() for each in sorted(secrets, key=len, reverse=True)
+        )
+        return subject
 
     async def _run_cell(self, run: _CellRun) -> None:
         chosen = [
@@ -428,8 +441,9 @@ async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
     except Finding as found:
         if isinstance(found, Absent):
             return Verdict.ABSENT, "", f"no {found.expected}"
-        is_minor = isinstance(found, Broken) and case.level is not Level.MUST
-        verdict = Verdict.WARN if is_minor else _VERDICTS[type(found)]
+        verdict = _VERDICTS[type(found)]
+        if verdict is Verdict.FAIL and case.level is not Level.MUST:
+            verdict = Verdict.WARN
         return verdict, found.expected, found.actual
     except TimeoutError:
         expected = f"the case takes at most {case.bound_s:g} s"
@@ -441,6 +455,7 @@ _VERDICTS: Final[dict[type[Finding], Verdict]] = {
     Broken: Verdict.FAIL,
     Lenient: Verdict.LENIENT,
     NoAnswer: Verdict.HANG,
+    NotAnswered: Verdict.FAIL,
     PeerDied: Verdict.CRASH,
 }
 
