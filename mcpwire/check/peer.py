@@ -272,7 +272,7 @@ class Response:
 
     def end(self) -> None:
         """Take the end of the body."""
-        if self._sse is None and self.body and self.media_type == "application/json":
+        if self._sse is None and self.body and "json" in self.media_type:
             self._on_data(bytes(self.body))
         self.finish("")
 
@@ -418,13 +418,19 @@ class HttpPeer:
     async def abandon(self, response: Response) -> None:
         """Close the connection of an exchange."""
         for task in [task for task, each in self._open.items() if each is response]:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await self._end(task, response)
 
     async def close(self) -> None:
         """Close all connections."""
-        tasks = list(self._open)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for task, response in list(self._open.items()):
+            await self._end(task, response)
+        await asyncio.sleep(0)  # so that asyncio closes what was aborted
+
+    async def _end(self, task: asyncio.Task[None], response: Response) -> None:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        # A task that was cancelled before its first step has closed nothing.
+        response.finish("we closed the connection")
+        if response.writer is not None:
+            response.writer.transport.abort()

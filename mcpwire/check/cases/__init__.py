@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.cases import http, jsonrpc, schema
+from mcpwire.check.cases import headers, http, jsonrpc, schema
 
 if TYPE_CHECKING:
     from mcpwire.check.case import Case, Family
 
 __all__ = ["CASES", "FAMILIES"]
 
-FAMILIES: Final[tuple[Family, ...]] = (jsonrpc.FAMILY, http.FAMILY, schema.FAMILY)
+FAMILIES: Final[tuple[Family, ...]] = (
+    jsonrpc.FAMILY,
+    http.FAMILY,
+    headers.FAMILY,
+    schema.FAMILY,
+)
 
 CASES: Final[tuple[Case, ...]] = tuple(
     case for family in FAMILIES for case in family.cases
