@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.cases import discovery, framing, jsonrpc, lifecycle, schema
+from mcpwire.check.cases import (
+    discovery,
+    framing,
+    headers,
+    http,
+    jsonrpc,
+    lifecycle,
+    schema,
+)
 
 if TYPE_CHECKING:
     from mcpwire.check.case import Case, Family
@@ -16,6 +24,8 @@ FAMILIES: Final[tuple[Family, ...]] = (
     framing.FAMILY,
     lifecycle.FAMILY,
     discovery.FAMILY,
+    http.FAMILY,
+    headers.FAMILY,
     schema.FAMILY,
 )
 
