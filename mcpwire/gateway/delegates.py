@@ -122,10 +122,7 @@ class Splicer:
     async def splice(
         self, result: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Return the result of a call, with what waits in front of it.
-
-        Cancelling it leaves what was read undelivered: it is not confirmed then.
-        """
+        """Return the result of a call, with what waits in front of it."""
         if not can_splice(result):
             return result
         if self._skips_errors and result.get("isError") is True:
@@ -180,16 +177,7 @@ class Splicer:
 
 
 def splicer_of(given: Any, *, withheld: Iterable[str] = ()) -> Splicer | None:
-    """Return how a gateway asks what it was given as its delegate.
-
-    Args:
-        given: A delegate, or a `Splicer`; ``None``: there is none.
-        withheld: Names, in lower case, of fields that it does not see: they hold
-            credentials for servers.
-
-    Raises:
-        TypeError: It is no delegate.
-    """
+    """Return how a gateway asks what it was given as its delegate."""
     if given is None:
         return None
     splicer = given if isinstance(given, Splicer) else Splicer(given)
@@ -419,7 +407,7 @@ class NotifyApp:
         self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer what the web server brings."""
         if scope["type"] != "http":
             raise RuntimeError(f"unknown kind of ASGI scope: {scope['type']!r}")
         exchange = Exchange(scope, receive, send, self._limits)

@@ -7,189 +7,144 @@ no call of theirs can be told to have caused reaches none of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, MCPError, RPCError, rpc_error
-from mcpwire.gateway.suspended import ParkingLot
+from mcpwire.gateway.suspended_calls import SuspendedCalls
+from mcpwire.transports.base import CallHandle
+from mcpwire.versions import REVISIONS
+from mcpwire.wire.jsonrpc import is_request_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpwire.gateway.relay import RelayedCall
-    from mcpwire.gateway.suspended import Parking
+    from mcpwire.gateway.suspended_calls import SuspendedCall, SuspensionLimits
     from mcpwire.gateway.translation import InFlightCalls, TaskIds
-    from mcpwire.server.request import AskFn, Session
+    from mcpwire.server.request import RequestContext, Session
     from mcpwire.versions import Revision
 
-
-__all__ = [
-    "Downstream",
-    "SessionDownstream",
-    "StandaloneDownstream",
-]
+__all__ = ["Downstream", "RelayedCall"]
 
 
 class Downstream:
-    """The client side of a set of connections; see its two subclasses.
+    """One session (up to 2025-11-25), or all clients that share a set.
 
-    Attributes:
-        revision: What it speaks.
-        capabilities: What it declared.
-        session: The session, where it is one.
-        tasks: The ids of the tasks that its calls became.
+    `is_one` says whether all requests of the set are provably from one client.
     """
 
-    session: Session | None = None
-    is_one: bool = True
-    """Whether all requests of the set are from one client."""
-
     def __init__(
-        self, revision: Revision, capabilities: Mapping[str, Any], tasks: TaskIds
+        self,
+        revision: Revision,
+        capabilities: Mapping[str, Any],
+        tasks: TaskIds,
+        limits: SuspensionLimits,
+        *,
+        session: Session | None = None,
+        is_one: bool = True,
     ) -> None:
         self.revision = revision
         self.capabilities = capabilities
         self.tasks = tasks
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether something of it waits that closing the set would end."""
-        return False
-
-    def whose(
-        self, in_flight: InFlightCalls[RelayedCall], handle: object | None, now: float
-    ) -> RelayedCall | None:
-        """Return the call that a question belongs to; ``None``: it needs none.
-
-        Raises:
-            InternalError: Nothing shows which; nobody may be asked.
-        """
-        raise NotImplementedError
-
-    async def ask(
-        self, method: str, params: dict[str, Any] | None, call: RelayedCall | None
-    ) -> dict[str, Any]:
-        """Return the client's answer; cancelling it takes the question back.
-
-        Raises:
-            RPCError: It refused, or could not be asked.
-        """
-        raise NotImplementedError
-
-    def tell(self, method: str, params: dict[str, Any] | None) -> None:
-        """Tell it something that belongs to no request, where it can be told."""
-
-    async def aclose(self) -> None:
-        """End what waits for its answers."""
-
-
-class SessionDownstream(Downstream):
-    """One session of a client, up to 2025-11-25.
-
-    Args:
-        session: The session.
-        tasks: The ids of its tasks.
-    """
-
-    session: Session
-
-    def __init__(self, session: Session, tasks: TaskIds) -> None:
-        super().__init__(session.revision, session.client_capabilities, tasks)
         self.session = session
+        self.is_one = is_one
+        self.suspended = SuspendedCalls(limits)
 
-    def whose(
-        self, in_flight: InFlightCalls[RelayedCall], handle: object | None, now: float
+    def call_of(
+        self, in_flight: InFlightCalls[RelayedCall], handle: object | None
     ) -> RelayedCall | None:
-        """Return a call of this client; the question may go on its stream."""
+        """Return the call that a server's request belongs to; ``None``: it needs none.
+
+        Raises:
+            InternalError: Nothing shows which of several clients' it is.
+        """
+        if self.session is None:
+            return in_flight.owner(handle, asyncio.get_running_loop().time())
         calls = in_flight.calls
         for call in calls:
             if call is handle:
                 return call
+        # Any call of this client will do: the request may go on its stream.
         return next(reversed(calls), None) if handle is None else None
 
     async def ask(
         self, method: str, params: dict[str, Any] | None, call: RelayedCall | None
     ) -> dict[str, Any]:
-        """Send the client a request and return its answer, as it came."""
-        send = self._asking(call)
-        if send is None:
-            raise InternalError(
-                f"the client behind the gateway cannot be asked {method!r} outside of "
-                "a request"
-            )
-        return await _answer(send, method, params)
+        """Return the client's answer; cancelling it takes the request back.
 
-    def _asking(self, call: RelayedCall | None) -> AskFn | None:
+        Raises:
+            RPCError: It refused, or could not be asked.
+        """
+        if call is not None and call.suspended is not None:
+            return await call.suspended.ask(method, params)
+        send = None if self.session is None else self.session.ask
         if call is not None and call.request.can_ask:
-            return call.request.ask
-        return self.session.ask
+            send = call.request.ask
+        if send is None:
+            where = "outside of a request"
+            if call is not None:
+                where = f"for {call.request.method}"
+            raise InternalError(
+                f"the client behind the gateway cannot be asked {method!r} {where}"
+            )
+        try:
+            return await send(method, {} if params is None else params)
+        except RPCError as error:
+            raise rpc_error(error.code, error.message, data=error.data) from error
+        except MCPError as error:
+            raise InternalError(
+                f"the client behind the gateway did not answer {method!r}: {error}"
+            ) from error
 
     def tell(self, method: str, params: dict[str, Any] | None) -> None:
-        """Send a notification on the session."""
-        if not self.session.is_closed:
+        """Send a session what belongs to no request."""
+        if self.session is not None and not self.session.is_closed:
             self.session.send(method, {} if params is None else params)
 
 
-class StandaloneDownstream(Downstream):
-    """All that shares a set: requests that stand alone (2026-07-28), or sessions.
+PROGRESS: Final = "notifications/progress"
 
-    Args:
-        capabilities: What each of them declared.
-        tasks: The ids of their tasks.
-        parking: What bounds the calls that wait for answers.
-        revision: What each of them speaks.
-        is_one: Whether they proved that they are one and the same.
-    """
+_MESSAGES_SINCE: Final = REVISIONS[1]
 
-    def __init__(
-        self,
-        capabilities: Mapping[str, Any],
-        tasks: TaskIds,
-        *,
-        parking: Parking,
-        revision: Revision,
-        is_one: bool,
-    ) -> None:
-        super().__init__(revision, capabilities, tasks)
-        self.is_one = is_one
-        self.lot = ParkingLot(parking)
+
+class RelayedCall(CallHandle):
+    """Follows a request on both sides; what a server sends for it finds it by this."""
+
+    __slots__ = ("_progress", "request", "suspended")
+
+    def __init__(self, request: RequestContext) -> None:
+        super().__init__()
+        # One that waits for an answer at 2026-07-28 goes on with another request.
+        self.request = request
+        self.suspended: SuspendedCall | None = None
+        self._progress: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<RelayedCall {self.request!r} as {self.request_id!r}>"
 
     @property
-    def is_busy(self) -> bool:
-        """Whether a call waits for an answer that the next request brings."""
-        return bool(len(self.lot))
+    def wants_progress(self) -> bool:
+        """Whether the client gave a token for progress."""
+        return is_request_id(self.request.meta.get("progressToken"))
 
-    def whose(
-        self, in_flight: InFlightCalls[RelayedCall], handle: object | None, now: float
-    ) -> RelayedCall | None:
-        """Return the call that the question belongs to without any doubt."""
-        return in_flight.owner(handle, now)
+    def goes_on(self, request: RequestContext) -> None:
+        """Let another request of the same client be the one that is answered."""
+        self.request = request
+        self._progress = None
 
-    async def ask(
-        self, method: str, params: dict[str, Any] | None, call: RelayedCall | None
-    ) -> dict[str, Any]:
-        """Ask the caller: on its session, or with the call's answer."""
-        if call is not None and call.parked is not None:
-            return await call.parked.ask(method, params)
-        if call is not None and call.request.can_ask:
-            return await _answer(call.request.ask, method, params)
-        what = "this" if call is None else call.request.method
-        raise InternalError(
-            f"the client behind the gateway cannot be asked {method!r} for {what}"
-        )
-
-    async def aclose(self) -> None:
-        """End the calls that wait for answers."""
-        self.lot.close()
-
-
-async def _answer(
-    send: AskFn, method: str, params: dict[str, Any] | None
-) -> dict[str, Any]:
-    try:
-        return await send(method, {} if params is None else params)
-    except RPCError as error:
-        raise rpc_error(error.code, error.message, data=error.data) from error
-    except MCPError as error:
-        raise InternalError(
-            f"the client behind the gateway did not answer {method!r}: {error}"
-        ) from error
+    def heard(self, method: str, params: dict[str, Any] | None) -> None:
+        """Pass progress on, under the very token that the client gave."""
+        if method != PROGRESS or params is None or not self.wants_progress:
+            return
+        value = params.get("progress")
+        if type(value) not in {int, float}:
+            return
+        if self._progress is not None and not value > self._progress:  # type: ignore[operator] # a number
+            # 2026-07-28 basic/patterns/progress: the value MUST increase each time.
+            return
+        self._progress = value
+        request = self.request
+        told = {**params, "progressToken": request.meta["progressToken"]}
+        if request.revision < _MESSAGES_SINCE:
+            told.pop("message", None)
+        request.notify(method, told)

@@ -21,9 +21,15 @@ from mcpwire.tools.rules import ServerRules, first_match
 from mcpwire.tools.transforms import object_schema
 from mcpwire.versions import REVISIONS
 from mcpwire.wire.json import encode
+from mcpwire.wire.uri_template import (
+    TemplateError,
+    UriMatcher,
+    UriTemplate,
+    encode_literal,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mcpwire.tools.names import NameTable
     from mcpwire.tools.rules import Rules
@@ -34,6 +40,7 @@ __all__ = [
     "SCHEME",
     "Listed",
     "Merged",
+    "TemplateOwners",
     "alias_of",
     "has_links",
     "listed",
@@ -67,18 +74,7 @@ def mark_of(texts: Iterable[bytes]) -> bytes:
 def page_of(
     items: Sequence[T], cursor: Any, *, size: int, mark: bytes
 ) -> tuple[Sequence[T], str | None]:
-    """Return one page of a list, and the cursor of the next.
-
-    Args:
-        items: The whole list.
-        cursor: Where the page begins; ``None``: at the list's beginning.
-        size: How many items a page has.
-        mark: What tells this list from others.
-
-    Raises:
-        InvalidParams: The cursor is none, or of another list (2025-11-25
-            server/utilities/pagination, "Error Handling": -32602).
-    """
+    """Return one page of a list, and the cursor of the next."""
     start = 0 if cursor is None else _place(cursor, mark, len(items))
     end = start + size
     following = None if end >= len(items) else _cursor(mark, end)
@@ -131,10 +127,7 @@ def read_alias(uri: str) -> tuple[str, str] | None:
 
 
 def with_uris(contents: Any, names: Mapping[str, str]) -> tuple[Any, bool]:
-    """Return a list of objects with each ``uri`` renamed, and whether any was.
-
-    What is no list, or has no such URI, is returned as it came.
-    """
+    """Return a list of objects with each ``uri`` renamed, and whether any was."""
     if type(contents) is not list:
         return contents, False
     changed = False
@@ -159,12 +152,7 @@ def has_links(result: dict[str, Any]) -> bool:
 
 
 def with_links(result: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a tool's result with aliases in links and embedded resources.
-
-    Args:
-        result: The result; it is not changed.
-        names: The URIs of that server that have an alias, and the alias.
-    """
+    """Return a tool's result with aliases in links and embedded resources."""
     content = result.get("content")
     if type(content) is not list:
         return result
@@ -240,12 +228,7 @@ class Merged:
     """`ttlMs`, `cacheScope`, and `_meta` where there is any."""
 
     def only(self, servers: Collection[str], key: str) -> Merged:
-        """Return what these servers have of it.
-
-        Args:
-            servers: Their names.
-            key: The member of an item that clients call it by.
-        """
+        """Return what these servers have of it."""
         theirs = {name for owner, name in self.names.items() if owner[0] in servers}
         items = tuple(item for item in self.items if item[key] in theirs)
         return attrs.evolve(self, items=items)
@@ -268,10 +251,7 @@ def listed(
     rules: ServerRules = NO_RULES,
     extras: Iterable[dict[str, Any]] = (),
 ) -> Listed:
-    """Return what a server lists, of the raw results of all pages.
-
-    The shortest time and the narrowest scope of the pages count.
-    """
+    """Return what a server lists, of the raw results of all pages."""
     items: list[dict[str, Any]] = []
     meta: dict[str, Any] = {}
     for page in pages:
@@ -325,18 +305,7 @@ def merge_named(
     transforms: Mapping[str, ToolTransform] | None = None,
     servers: Mapping[str, str] | None = None,
 ) -> Merged:
-    """Merge tools, or prompts: named by the policy, sorted by name.
-
-    Args:
-        lists: What each server lists, in the servers' order.
-        policy: How they are called.
-        rules: What is offered; the rest is not there at all.
-        transforms: How those look that a pattern fits, the first that does.
-        servers: What stands for a server's name in names, where it is something else.
-
-    Raises:
-        NameCollision: The policy has it that two of one name are an error.
-    """
+    """Merge tools, or prompts: named by the policy, sorted by name."""
     naming = _Naming(lists, policy, transforms or {}, servers or {})
     owners: dict[str, Owner] = {}
     items: dict[str, dict[str, Any]] = {}
@@ -365,16 +334,7 @@ def merge_named(
 
 
 class _Naming:
-    """The names of all items, before any of it is hidden.
-
-    Attributes:
-        items: Each item, and the server that listed it.
-        extras: Those that are requests of another kind.
-        table: The names that the policy gave.
-        plain: The same without any renaming.
-        transforms: What is done to each of those that a pattern fits.
-        names: All names, those included that stay as they are.
-    """
+    """The names of all items, before any of it is hidden."""
 
     def __init__(
         self,
@@ -485,10 +445,7 @@ def merge_resources(lists: Sequence[Listed]) -> Merged:
 
 
 def merge_templates(lists: Sequence[Listed]) -> Merged:
-    """Merge resource templates, sorted; of several that are equal the first is listed.
-
-    The owners are by template: the first one's.
-    """
+    """Merge resource templates, sorted; equal ones are listed once, as the first."""
     owners: dict[str, Owner] = {}
     names: dict[Owner, str] = {}
     items: dict[str, dict[str, Any]] = {}
@@ -519,6 +476,37 @@ def _collisions(shared: Mapping[str, Iterable[Owner]]) -> tuple[Collision, ...]:
     )
 
 
+class TemplateOwners:
+    """The templates of a merged list, ready to be held against URIs."""
+
+    def __init__(self, templates: Merged) -> None:
+        tests = {template: _test(template) for _, template in templates.names}
+        self._tests = [
+            (server, tests[template]) for server, template in templates.names
+        ]
+
+    def of(self, uri: str) -> list[str]:
+        """Return the servers that have a template for a URI, each once, in order."""
+        found = (server for server, fits in self._tests if fits(uri))
+        return list(dict.fromkeys(found))
+
+
+def _test(text: str) -> Callable[[str], bool]:
+    """Return what tells whether a template gives a URI; rather yes than no."""
+    try:
+        template = UriTemplate(text)
+    except TemplateError:
+        return lambda uri: uri == text
+    try:
+        # What may be in a value is for the server to say.
+        matcher = UriMatcher(template, unchecked=template.names)
+    except TemplateError:
+        first = template.parts[0] if template.parts else ""
+        beginning = encode_literal(first) if isinstance(first, str) else ""
+        return lambda uri: uri.startswith(beginning)
+    return lambda uri: matcher.match(uri) is not None
+
+
 # What servers say of themselves...
 
 _NOV_2024, _MAR_2025, *_ = REVISIONS
@@ -539,13 +527,7 @@ def merged_capabilities(
     *,
     extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return what servers can do together, as a revision says it.
-
-    Args:
-        declared: What each of them declared.
-        revision: The client's.
-        extra: What else there is, such as what the gateway adds itself.
-    """
+    """Return what servers can do together, as a revision says it."""
     merged: dict[str, dict[str, Any]] = {}
     for capabilities in declared:
         for name, flags in _FLAGS.items():

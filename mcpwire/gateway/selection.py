@@ -26,96 +26,13 @@ from mcpwire.wire.urls import Url, address_class, mask_url, parse_url
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-__all__ = [
-    "NEVER_FORWARDED",
-    "check_forwarded",
-    "name_servers",
-    "pick_headers",
-    "read_servers",
-]
-
-NEVER_FORWARDED: Final = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "content-type",
-        "cookie",
-        "host",
-        "keep-alive",
-        "last-event-id",
-        "origin",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "set-cookie",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "user-agent",
-    }
-)
-"""Fields that are each connection's own, or prove an identity to one server only
-(2025-11-25 basic/authorization, "Access Token Privilege Restriction")."""
+__all__ = ["name_servers", "read_servers"]
 
 _PUBLIC: Final = frozenset({"public", "name"})
 """Kinds of hosts that anybody may choose."""
 
 _FOREIGN: Final = re.compile(r"[^a-z0-9]+")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def check_forwarded(
-    names: Iterable[str], private: Iterable[str] = ()
-) -> tuple[str, ...]:
-    """Return the names of fields to forward, in lower case and each once.
-
-    Args:
-        names: The names.
-        private: More names that are never forwarded, such as those of fields that hold
-            what is for the gateway alone.
-
-    Raises:
-        ValueError: One of them is no name, or is never forwarded.
-    """
-    if isinstance(names, str):
-        raise ValueError(f"the names of headers are a collection, got {names!r}")
-    never = NEVER_FORWARDED.union(map(str.lower, private))
-    checked: dict[str, None] = {}
-    given: Iterable[Any] = names
-    for name in given:
-        lower = name.lower() if isinstance(name, str) else ""
-        if lower in never or lower.startswith("mcp-"):
-            raise ValueError(f"the header {name!r} is never forwarded")
-        try:
-            check_headers({name: ""})
-        except LocalProtocolError as error:
-            raise ValueError(str(error)) from None
-        checked[lower] = None
-    return tuple(checked)
-
-
-def pick_headers(fields: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return the fields of a request that are forwarded, under lower-case names.
-
-    Args:
-        fields: The request's fields by lower-case name.
-        names: What `check_forwarded` returned.
-
-    Raises:
-        ValueError: A value cannot be sent on.
-    """
-    picked = {name: value for name in names if (value := fields.get(name)) is not None}
-    if picked:
-        try:
-            check_headers(picked, "the request's headers")
-        except LocalProtocolError as error:
-            raise ValueError(str(error)) from None
-    return picked
 
 
 def read_servers(
@@ -129,22 +46,7 @@ def read_servers(
     withheld: Collection[str] = (),
     maximum: int = 64,
 ) -> tuple[Chosen, ...]:
-    """Return the servers that a request's fields choose.
-
-    Args:
-        servers: The field with the list; ``None``: it is not there.
-        headers: The field with what goes to each; ``None``: it is not there.
-        servers_field: What the first is called in messages.
-        headers_field: What the second is called in messages.
-        allow_private: Whether hosts of this machine or a private network may be chosen.
-        refuses: Tells whether a URL is on a deny-list.
-        withheld: Names, in lower case, that a client cannot set for one server: they
-            come with each request.
-        maximum: How many servers may be chosen.
-
-    Raises:
-        ValueError: A field is wrong; names what, and shows no secret.
-    """
+    """Return the servers that a request's fields choose."""
     urls = _read_list(servers, servers_field, maximum)
     by_url = _read_map(headers, headers_field)
     names: dict[str, str | None] = {}
@@ -247,12 +149,7 @@ def _fields(
 
 
 def name_servers(servers: Iterable[tuple[Url, str | None]]) -> list[str]:
-    """Return what each server is called, which depends on nothing but their URLs.
-
-    A name that was given is kept. Another is that of its host; where several have one
-    host, all of them have their paths in it as well; what is still the same is counted.
-    Queries hold secrets, and are in no name.
-    """
+    """Return what each server is called, which depends on nothing but their URLs."""
     found = list(servers)
     hosts = Counter(_host(url) for url, name in found if name is None)
     names = []

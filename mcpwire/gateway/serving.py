@@ -38,21 +38,7 @@ __all__ = [
 
 
 class Mounts:
-    """The applications of one gateway as one; see the module's text.
-
-    Args:
-        gateway: What is served.
-        path: Where the endpoint with all servers is.
-        has_paths: Whether each server has an endpoint of its own.
-        status: Where it is shown how they are; ``None``: nowhere.
-        options: Those of `AsgiApp`.
-
-    Attributes:
-        limits: Bounds on what one client may cost.
-
-    Raises:
-        ValueError: A path or another option is wrong.
-    """
+    """The applications of one gateway as one; see the module's text."""
 
     def __init__(
         self,
@@ -82,11 +68,10 @@ class Mounts:
         self.limits = gateway.limits
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} of {self._gateway!r} at {self._path or '/'}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what the web server brings: one request, or its lifespan."""
+        """Answer what the web server brings."""
         app = self._whole
         if scope["type"] == "http" and (self._has_paths or self._status is not None):
             path = _below_mount(scope)
@@ -145,11 +130,7 @@ class Mounts:
             await exchange.reply(problem.status, message, problem.headers)
 
     async def _check(self, exchange: Exchange) -> None:
-        """Authorize a request for the status.
-
-        Raises:
-            HttpProblem: The client is not authorized.
-        """
+        """Authorize a request for the status."""
         exchange.check_framing()
         self._guard.check_origin(exchange)
         await self._guard.authenticate(exchange)
@@ -178,11 +159,7 @@ class Mounts:
             await app.start()
 
     async def drain(self, timeout: float = 10.0) -> None:
-        """Take nothing new, let what runs end, and end what stays open.
-
-        Args:
-            timeout: How long calls may still take, in seconds; then they are cancelled.
-        """
+        """Take nothing new, let what runs end, and end what stays open."""
         await asyncio.gather(*(app.drain(timeout) for app in self._all))
 
     async def aclose(self) -> None:
@@ -236,14 +213,7 @@ async def watch(
     interval: float = INTERVAL_S,
     told: Callable[[str], object] = logger.warning,
 ) -> None:
-    """Reload a gateway whenever one of its files changes, until this is cancelled.
-
-    Args:
-        gateway: The gateway; its servers are the same for everybody.
-        watched: The files, and what they name.
-        interval: How often they are looked at, in seconds.
-        told: Is told in one line what came of it.
-    """
+    """Reload a gateway whenever one of its files changes, until this is cancelled."""
     files = Files(watched.files)
     while True:
         await asyncio.sleep(interval)

@@ -79,14 +79,7 @@ class Asked:
 
 
 class ExchangeTrace:
-    """Hands records of exchanges to a function; an error of it changes nothing else.
-
-    Args:
-        write: Takes each record.
-
-    Attributes:
-        errors: How many records it raised an exception for.
-    """
+    """Hands records of exchanges to a function; an error of it changes nothing else."""
 
     def __init__(self, write: RecordFn) -> None:
         self._write = write
@@ -125,14 +118,7 @@ class ExchangeTrace:
 
 
 class ConnectionTrace:
-    """The trace hook of one connection to a server: pairs requests and responses.
-
-    Args:
-        trace: Gets the records.
-        server: The server's name.
-        session: The client's session, if the connection has one client.
-        also: Another hook for the same connection.
-    """
+    """The trace hook of one connection to a server: pairs requests and responses."""
 
     def __init__(
         self,
@@ -148,7 +134,7 @@ class ConnectionTrace:
         self._asked: dict[tuple[str, Any], Asked] = {}
 
     def __call__(self, event: str, data: Any) -> None:
-        """Take what the client's trace hook gets."""
+        """Take what the trace hook of a client gets."""
         if self._also is not None:
             self._also(event, data)
         if event not in {"send", "receive"}:

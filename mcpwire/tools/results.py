@@ -58,6 +58,7 @@ __all__ = [
     "extra_tools",
     "flatten",
     "json_text",
+    "kinds_as_tools",
     "mark_of",
     "trim_result",
 ]
@@ -399,6 +400,12 @@ EXTRAS: Final[Mapping[str, Extra]] = {
     )
 }
 """By the name that stands for a tool's own."""
+
+
+def kinds_as_tools(*, resources: bool, prompts: bool) -> frozenset[str]:
+    """Return which capabilities become tools."""
+    wanted = {"resources": resources, "prompts": prompts}
+    return frozenset(name for name, is_wanted in wanted.items() if is_wanted)
 
 
 def extra_tools(capabilities: Any, wanted: frozenset[str]) -> list[Tool]:

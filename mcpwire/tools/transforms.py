@@ -35,6 +35,7 @@ __all__ = [
     "ToolView",
     "build",
     "check_arguments",
+    "check_transforms",
     "key_of",
     "object_schema",
     "preview",
@@ -52,6 +53,20 @@ KINDS: Final = {
     float: "a number",
 }
 """What JSON calls a value that is no object."""
+
+
+def check_transforms(given: Mapping[str, Any]) -> dict[str, ToolTransform]:
+    """Return the transforms by pattern.
+
+    Raises:
+        TypeError: One of them is none; names its pattern.
+    """
+    for pattern, transform in given.items():
+        if not isinstance(transform, ToolTransform):
+            raise TypeError(
+                f"transforms[{pattern!r}] must be a ToolTransform, got {transform!r}"
+            )
+    return dict(given)
 
 
 def object_schema(schema: Any) -> dict[str, Any]:
