@@ -26,8 +26,8 @@ from mcpwire.errors import (
     LocalProtocolError,
     RequestTimeout,
 )
-from mcpwire.group.backoff import Restarting
 from mcpwire.group.reports import ServerStatus, warn
+from mcpwire.protocol.retry import Restarts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +98,10 @@ class ManagedServer:
         self._is_trying = False
         self._closing_idle: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._attempts = None if group.backoff is None else Restarting(group.backoff)
+        backoff = group.backoff
+        self._attempts: Restarts | None = None
+        if backoff is not None:
+            self._attempts = Restarts(backoff.attempts, backoff.maximum, backoff.pause)
         self._undo = self.client.observe(self)
 
     # What it is...
@@ -273,10 +276,10 @@ class ManagedServer:
                 name=f"mcpwire-group-restart-{self.name}",
             )
 
-    async def _restart(self, attempts: Restarting, error: Exception) -> None:
+    async def _restart(self, attempts: Restarts, error: Exception) -> None:
         """Open it again and again, ever more slowly, until it stands."""
         while True:
-            pause = attempts.pause(random())  # noqa: S311 - jitter
+            pause = attempts.delay(monotonic(), random())  # noqa: S311 - jitter
             if pause is None:
                 self._set_state("failed", error)
                 warn("coming back, for the last time,", self.name, error)
@@ -288,7 +291,7 @@ class ManagedServer:
                     await self._try_again()
             except Exception as failure:  # noqa: BLE001 - headers' function may raise any
                 error = failure
-                attempts.failed()
+                attempts.failed(monotonic())
                 warn("coming back", self.name, error)
                 if not is_worth_repeating(error):
                     self._failed(error)
