@@ -14,6 +14,8 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from mcpwire.errors import MCPError
 from mcpwire.gateway.plan import BY_PATH, Static
 from mcpwire.server.http.app import AsgiApp, RequestGuard
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Files",
     "Mounts",
+    "marks_of",
     "watch",
 ]
 
@@ -182,28 +184,17 @@ INTERVAL_S: Final = 1.0
 """How often the files are looked at."""
 
 
-class Files:
-    """Some files, and whether they have changed since they were looked at."""
-
-    def __init__(self, paths: Iterable[str | PathLike[str]]) -> None:
-        self._paths = tuple(paths)
-        self._seen = self._look()
-
-    def _look(self) -> list[tuple[int, int, int] | None]:
-        return [_mark(path) for path in self._paths]
-
-    def have_changed(self) -> bool:
-        """Tell whether one of them is another one, or has other content, by now."""
-        seen, self._seen = self._seen, self._look()
-        return seen != self._seen
-
-
-def _mark(path: str | PathLike[str]) -> tuple[int, int, int] | None:
-    try:
-        found = Path(path).stat()
-    except OSError:  # an editor puts the new file in its place in a moment
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+def marks_of(paths: Iterable[str | PathLike[str]]) -> list[Any]:
+    """Return what tells whether files are others, or have other content, by now."""
+    marks: list[Any] = []
+    for path in paths:
+        try:
+            found = Path(path).stat()
+        except OSError:  # an editor puts the new file in its place in a moment
+            marks.append(None)
+        else:
+            marks.append((found.st_mtime_ns, found.st_size, found.st_ino))
+    return marks
 
 
 async def watch(
@@ -214,10 +205,11 @@ async def watch(
     told: Callable[[str], object] = logger.warning,
 ) -> None:
     """Reload a gateway whenever one of its files changes, until this is cancelled."""
-    files = Files(watched.files)
+    marks = marks_of(watched.files)
     while True:
         await asyncio.sleep(interval)
-        if not files.have_changed():
+        before, marks = marks, marks_of(watched.files)
+        if marks == before:
             continue
         try:
             changes = await gateway.replace(watched.load())
@@ -229,11 +221,7 @@ async def watch(
 
 
 def _spell(changes: Changes) -> str:
-    kinds = {
-        "added": changes.added,
-        "removed": changes.removed,
-        "changed": changes.changed,
-    }
+    kinds = attrs.asdict(changes)
     return "; ".join(
         f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names
     )

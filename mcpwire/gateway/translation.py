@@ -201,13 +201,41 @@ def declared_again(
     Experimental capabilities stay behind, and so do the tasks that a client of
     2025-11-25 holds itself: nothing carries them any further.
     """
-    made = {
-        "roots": _declared_roots(declared.get("roots"), came, goes),
-        "sampling": _declared_sampling(declared.get("sampling"), came, goes),
-        "elicitation": _declared_elicitation(declared.get("elicitation"), came, goes),
-        "extensions": _declared_extensions(declared.get("extensions"), came, goes),
-    }
-    return {name: settings for name, settings in made.items() if settings is not None}
+    names = ("roots", "sampling", "elicitation", "extensions")
+    given = {name: declared[name] for name in names if type(declared.get(name)) is dict}
+    both = min(came, goes)
+    made: dict[str, Any] = {}
+    if "roots" in given:
+        # 2026-07-28 client/roots: nobody tells that they changed.
+        is_told = came.era is goes.era is Era.SESSION
+        tells = is_told and given["roots"].get("listChanged") is True
+        made["roots"] = {"listChanged": True} if tells else {}
+    if "sampling" in given:
+        # 2025-11-25 made kinds of it.
+        kinds = ("context", "tools") if both >= _NOV_2025 else ()
+        made["sampling"] = _only(given["sampling"], kinds)
+    if "elicitation" in given and both >= _JUN_2025:
+        modes = _only(given["elicitation"], ("form", "url"))
+        if came < _NOV_2025 or not given["elicitation"]:
+            made["elicitation"] = {}  # forms, and nothing else
+        elif goes >= _NOV_2025:
+            made["elicitation"] = modes
+        elif "form" in modes:
+            # 2025-06-18 knows forms only, and an empty capability means forms.
+            made["elicitation"] = {}
+    extensions = given.get("extensions", {})
+    if came.era is goes.era and goes >= _NOV_2025:
+        # The extensions of the stateless era, tasks first of all, are other ones than
+        # what sessions call so (SEP-2663, "Backward Compatibility").
+        if goes.era is Era.SESSION:
+            extensions = {id: each for id, each in extensions.items() if id != TASKS}
+        if extensions:
+            made["extensions"] = dict(extensions)
+    return made
+
+
+def _only(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: fields[name] for name in names if name in fields}
 
 
 def can_be_asked(declared: Mapping[str, Any]) -> bool:
@@ -216,54 +244,6 @@ def can_be_asked(declared: Mapping[str, Any]) -> bool:
         type(declared.get(name)) is dict
         for name in ("roots", "sampling", "elicitation")
     )
-
-
-def _declared_roots(
-    given: Any, came: Revision, goes: Revision
-) -> dict[str, Any] | None:
-    if type(given) is not dict:
-        return None
-    # 2026-07-28 client/roots: nobody tells that they changed.
-    tells = came.era is Era.SESSION and given.get("listChanged") is True
-    return {"listChanged": True} if tells and goes.era is Era.SESSION else {}
-
-
-def _declared_sampling(
-    given: Any, came: Revision, goes: Revision
-) -> dict[str, Any] | None:
-    if type(given) is not dict:
-        return None
-    if goes < _NOV_2025 or came < _NOV_2025:  # which made kinds of it
-        return {}
-    return {kind: given[kind] for kind in ("context", "tools") if kind in given}
-
-
-def _declared_elicitation(
-    given: Any, came: Revision, goes: Revision
-) -> dict[str, Any] | None:
-    if type(given) is not dict or came < _JUN_2025 or goes < _JUN_2025:
-        return None
-    if came < _NOV_2025 or not given:
-        return {}  # forms, and nothing else
-    kinds = {kind: given[kind] for kind in ("form", "url") if kind in given}
-    if goes >= _NOV_2025:
-        return kinds
-    # 2025-06-18 knows forms only, and an empty capability means forms.
-    return {} if "form" in kinds else None
-
-
-def _declared_extensions(
-    given: Any, came: Revision, goes: Revision
-) -> dict[str, Any] | None:
-    # The extensions of the stateless era, tasks first of all, are other ones than what
-    # sessions call so (SEP-2663, "Backward Compatibility").
-    if type(given) is not dict or not given:
-        return None
-    if came.era is not goes.era or goes < _NOV_2025:
-        return None
-    if goes.era is Era.SESSION:
-        return {id: each for id, each in given.items() if id != TASKS} or None
-    return dict(given)
 
 
 _OF_ONE_HOP: Final = frozenset(

@@ -280,10 +280,7 @@ class Group(GroupBase[ManagedServer, Client]):
         return entry.client
 
     async def connected_in_turn(self, name: str) -> Client:
-        """Do what `connected` does, with no more of them at once than may be.
-
-        For what is done to many servers together; what is asked of one waits for none.
-        """
+        """Do what `connected` does, with no more of them at once than may be."""
         if not self._entry(name).needs_opening:
             return self.client_of(name)
         async with self.slots:
@@ -579,10 +576,7 @@ class Group(GroupBase[ManagedServer, Client]):
     async def _opened(
         self, entry: ManagedServer, verb: str, options: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Have a server connected for a call, within the call's own time.
-
-        Returns the call's options, with the time that is left to it.
-        """
+        """Have a server connected for a call, within the call's own time."""
         timeout = options.get("timeout", UNSET)
         if timeout is UNSET:
             timeout = self._timeout_of(entry)
@@ -771,11 +765,7 @@ class Group(GroupBase[ManagedServer, Client]):
             task.exception()  # seen, even where nobody waits any more
 
     def _check_loop(self) -> None:
-        """Refuse another loop than the one that it is used on.
-
-        Raises:
-            LocalProtocolError: There is no asyncio loop, or it is another one.
-        """
+        """Refuse another loop than the one that it is used on."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -838,7 +828,7 @@ def _client(_: str, target: Any, **options: Any) -> Client:
 
 
 def as_meant(name: str, error: Exception, *, has_left: bool) -> Exception:
-    """Return what to tell of a call that failed.
+    """Return the error to raise for a call that failed.
 
     Where the server left the group after it was looked up, its client says that nobody
     has connected it, which is not the caller's mistake.
@@ -868,20 +858,11 @@ class GroupSource:
         return self._group.rules(server)
 
     def client(self, server: str) -> Client:
-        """Return a server's client.
-
-        Raises:
-            UnknownServer: There is no such server.
-        """
+        """Return a server's client."""
         return self._group.client_of(server)
 
     async def list(self, server: str) -> builtins.list[Tool]:
-        """Return all tools of a server; none where it did not declare to have any.
-
-        Raises:
-            GroupError: A function that was given for this server failed, such as that
-                of its headers: the other servers have nothing to do with it.
-        """
+        """Return all tools of a server; none where it did not declare to have any."""
         try:
             client = await self._group.connected_in_turn(server)
             capabilities = client.capabilities

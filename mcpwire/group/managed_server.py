@@ -45,19 +45,7 @@ long; what does is left to itself."""
 
 
 class ManagedServer:
-    """One server of a group: its client, its state, its restarts.
-
-    Attributes:
-        name: The server's name in the group.
-        member: What it was given as.
-        client: Its client, connected or not.
-        is_lazy: Whether it is there before it is connected.
-        is_new: Whether the group did not know it before somebody connected it.
-        is_closed: Whether it has left the group.
-        has_lived: Whether it was connected, and not closed since.
-        seconds: How long the last connecting took.
-        close_timeout: How long closing may take.
-    """
+    """One server of a group: its client, its state, its restarts."""
 
     def __init__(
         self,
@@ -72,14 +60,14 @@ class ManagedServer:
         self.name = name
         self.member = member
         self.client = make()
-        self.is_lazy = is_lazy
-        self.is_new = False
+        self.is_lazy = is_lazy  # it is there before it is connected
+        self.is_new = False  # the group did not know it before it was connected
         self.close_timeout = close_timeout
-        self.is_closed = False
+        self.is_closed = False  # it has left the group
         self.is_pinned = False  # somebody has the client itself: not closed when idle
         self.is_logging = False  # it was asked for log messages: likewise
-        self.has_lived = False
-        self.seconds = 0.0
+        self.has_lived = False  # it was connected, and not closed since
+        self.seconds = 0.0  # of the last connecting
         # The closing of the one that this one replaces.
         self.before: asyncio.Task[Any] | None = None
         self._group = group
@@ -392,7 +380,6 @@ class ManagedServer:
 
         Raises:
             RequestTimeout: It took too long; what is left goes on by itself.
-            Exception: What the client raised.
         """
         self.leave()
         ending = [
@@ -440,9 +427,9 @@ def _state_after(error: Exception) -> ServerState:
 
 
 def is_worth_repeating(error: Exception) -> bool:
-    """Tell whether the same may go well without anybody doing something.
+    """Tell whether another attempt may go well.
 
-    Somebody has to log in, or to correct the program, before the others do.
+    Not where somebody has to log in, or to correct the program, first.
     """
     if isinstance(error, AuthError):
         from mcpwire.auth.errors import AuthTemporarilyUnavailable

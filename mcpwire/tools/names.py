@@ -54,7 +54,6 @@ class Collision:
     """Each got a suffix of its own, or only the first has a name."""
 
     def __str__(self) -> str:
-        """Return one readable line."""
         whose = ", ".join(f"{tool!r} of {server!r}" for server, tool in self.owners)
         return f"{self.name!r} would be {whose}: {self.resolution}"
 
@@ -156,7 +155,6 @@ class NamePolicy:
     )
 
     def __attrs_post_init__(self) -> None:
-        """Check the template, for which the rest has to be right."""
         fields = []
         for literal, field, form, conversion in _parts(self.template):
             if self._clean(literal) != literal:
@@ -272,11 +270,7 @@ class _Making:
         self.names = {owner: self._name(owner) for owner in full}
 
     def run(self) -> None:
-        """Go on until no two have one name.
-
-        Raises:
-            NameCollision: That is what was asked for, or no hash is long enough.
-        """
+        """Go on until no two have one name."""
         while shared := self._shared():
             for name, owners in shared.items():
                 self._resolve(name, owners)
@@ -331,13 +325,10 @@ class _Making:
 
 
 def names_of_servers(said: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Return names for servers after what they say of themselves.
+    """Return names for servers by their `serverInfo`: name and version of each.
 
     ``_`` and ``.`` become ``-``. Servers of one name get ``-VERSION`` as well, and
     those of one name and version a number, in their order.
-
-    Args:
-        said: Name and version of each server (`serverInfo`), by our name for it.
     """
     names = {key: re.sub("[_.]", "-", name) for key, (name, _) in said.items()}
     count = Counter(names.values())

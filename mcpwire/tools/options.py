@@ -102,18 +102,16 @@ def _trusted(value: bool | Patterns) -> tuple[str, ...]:  # noqa: FBT001 - an op
     return as_patterns(value)
 
 
-def check_errors(value: Any) -> None:
-    """Refuse what is no way to tell of errors.
+def check_errors(value: Any) -> Errors:
+    """Return how errors are told.
 
     Raises:
-        ValueError: It is none.
+        ValueError: There is no such way.
     """
     if value not in ("raise", "result"):
         raise ValueError(f"errors must be 'raise' or 'result', got {value!r}")
-
-
-def _check_errors(_: Options, __: object, value: object) -> None:
-    check_errors(value)
+    found: Errors = value
+    return found
 
 
 def _check_bytes(_: Options, __: object, value: int | None) -> None:
@@ -123,12 +121,7 @@ def _check_bytes(_: Options, __: object, value: int | None) -> None:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Options:
-    """`ToolOptions`, checked and complete.
-
-    Raises:
-        ValueError: An option is out of its range; names it.
-        TypeError: An option is unknown, or of the wrong kind.
-    """
+    """`ToolOptions`, checked and complete."""
 
     names: NamePolicy = attrs.field(
         factory=NamePolicy, validator=attrs.validators.instance_of(NamePolicy)
@@ -151,7 +144,7 @@ class Options:
     )
     resources_as_tools: bool = False
     prompts_as_tools: bool = False
-    errors: Errors = attrs.field(default="raise", validator=_check_errors)
+    errors: Errors = attrs.field(default="raise", converter=check_errors)
     max_result_bytes: int | None = attrs.field(default=None, validator=_check_bytes)
     lock: ToolLock | None = None
     costs: Costs = attrs.field(factory=Costs)

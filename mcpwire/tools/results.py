@@ -189,10 +189,7 @@ def trim_result(result: CallToolResult, max_bytes: int) -> CallToolResult:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON; what is nested too deeply to be written, as ``null``.
-
-    What comes in may be nested deeper than what can go out (see `mcpwire.wire.json`).
-    """
+    """Return a value as JSON; what is nested too deeply to be written, as ``null``."""
     try:
         return to_json(value).decode()
     except LocalProtocolError:

@@ -56,11 +56,7 @@ KINDS: Final = {
 
 
 def check_transforms(given: Mapping[str, Any]) -> dict[str, ToolTransform]:
-    """Return the transforms by pattern.
-
-    Raises:
-        TypeError: One of them is none; names its pattern.
-    """
+    """Return the transforms by pattern."""
     for pattern, transform in given.items():
         if not isinstance(transform, ToolTransform):
             raise TypeError(
@@ -75,11 +71,7 @@ def object_schema(schema: Any) -> dict[str, Any]:
 
 
 def check_arguments(arguments: Any) -> dict[str, Any] | None:
-    """Return a tool's arguments as a dict of one's own; ``None``: there are none.
-
-    Raises:
-        LocalProtocolError: They are no object; names what they are.
-    """
+    """Return a tool's arguments as a dict of one's own; ``None``: there are none."""
     from collections.abc import Mapping
 
     if arguments is None:
@@ -132,7 +124,6 @@ class ToolTransform:
     """What is sent for arguments that a caller leaves out."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what can have no meaning."""
         inside = list(self.rename.values())
         never = {*self.hide, *self.fixed}
         for problem, names in (
@@ -276,7 +267,6 @@ class ToolView:
         return f"[MCP] {self.server}.{self.tool}"
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<ToolView {self.name!r}: {self.tool!r} of {self.server!r}>"
 
 
@@ -308,7 +298,6 @@ class ToolCall:
         return preview(self.arguments)
 
     def __str__(self) -> str:
-        """Return one line to ask with."""
         return f"{self.view.display_name} {self.preview}".rstrip()
 
 
@@ -338,11 +327,7 @@ def key_of(owner: Owner) -> str:
 
 
 def build(options: Options, servers: Mapping[str, Listed]) -> Built:
-    """Return what there is.
-
-    Raises:
-        NameCollision: Two tools would have one name, where that is to be raised.
-    """
+    """Return what there is."""
     return _Building(options, servers).built()
 
 
