@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.catalog import Descriptions
 from mcpwire.gateway.downstream import Downstream
-from mcpwire.gateway.headers import take_headers
+from mcpwire.gateway.forwarding import take_headers
 from mcpwire.gateway.plan import BY_PATH
 from mcpwire.gateway.routes import CAPABILITIES, SERVED, routes
 from mcpwire.gateway.session_ids import Chosen, Kept
@@ -215,8 +215,11 @@ class GatewayDispatcher(Dispatcher):
         plan = plan or self.plan(info, None)
         headers = self._gateway.forwarded(info)
         owner = info.principal.key if info.principal is not None else None
-        # What tells one request from the next tells nobody from anybody.
-        told = tuple(sorted(kv for kv in headers.items() if kv[0] not in TRACE_KEYS))
+        told: tuple[Any, ...] = ()
+        if headers:  # what tells one request from the next tells nobody from anybody
+            told = tuple(
+                sorted(each for each in headers.items() if each[0] not in TRACE_KEYS)
+            )
         identity = (plan.key, revision.name, owner, told)
         return Requester(identity, plan, headers, capabilities, revision, owner)
 

@@ -113,7 +113,8 @@ class RelayedCall(CallHandle):
     __slots__ = ("_progress", "request", "suspended")
 
     def __init__(self, request: RequestContext) -> None:
-        super().__init__()
+        self.request_id = None
+        self.on_cancel = None
         # One that waits for an answer at 2026-07-28 goes on with another request.
         self.request = request
         self.suspended: SuspendedCall | None = None

@@ -14,7 +14,7 @@ from mcpwire._version import __version__
 from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.delegates import splicer_of
-from mcpwire.gateway.headers import check_forwarded, pick_headers
+from mcpwire.gateway.forwarding import check_forwarded, pick_headers
 from mcpwire.gateway.plan import Changes, Plan, Planned, Static
 from mcpwire.gateway.sessions import HandleIds
 from mcpwire.gateway.suspended_calls import SuspensionLimits

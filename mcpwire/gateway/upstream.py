@@ -24,7 +24,7 @@ from mcpwire.client.inbound import ClientInbound
 from mcpwire.client.requests import Requests
 from mcpwire.errors import InvalidRequest, LocalProtocolError, MCPError, TransportError
 from mcpwire.gateway.downstream import RelayedCall
-from mcpwire.gateway.headers import with_forwarded_headers
+from mcpwire.gateway.forwarding import with_forwarded_headers
 from mcpwire.gateway.translation import (
     InFlightCalls,
     answer_across,
@@ -76,6 +76,7 @@ class Upstream:
         if gateway.denies(planned):
             raise InvalidRequest(f"the URL of the server {planned.name!r} is denied")
         self.upstreams = upstreams
+        self.downstream: Downstream = downstream
         self.planned = planned
         self.name = planned.name
         self.problem: Exception | None = None  # why it could not be connected to
@@ -111,11 +112,6 @@ class Upstream:
 
     def __repr__(self) -> str:
         return f"<Upstream {self.name!r}, {self.state}>"
-
-    @property
-    def downstream(self) -> Downstream:
-        """The client side of the set."""
-        return self.upstreams.downstream
 
     # The server...
 

@@ -18,7 +18,7 @@ PACKAGE = Path(mcpwire.__file__).parent
 ALLOWED = {
     "cli/login.py: STAYING": "browsers that outlive the command, so no zombies",
     "protocol/skills.py: _bounded_loader": "a class, made with PyYAML",
-    "gateway/headers.py: _causing": "a context variable is the task's own",
+    "gateway/forwarding.py: _causing": "a context variable is the task's own",
     "server/context.py: _current": "a context variable is the task's own",
     "server/auth/resource_server.py: client_address": "a context variable",
     "sync/_facade.py: _known": "one facade of an asyncio object, held weakly",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcpwire.errors import InvalidRequest
-from mcpwire.gateway.headers import check_forwarded, pick_headers
+from mcpwire.gateway.forwarding import check_forwarded, pick_headers
 from mcpwire.gateway.selection import name_servers, read_servers
 from mcpwire.wire.urls import parse_url
 
