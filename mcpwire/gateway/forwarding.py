@@ -6,7 +6,7 @@ It bridges the eras of client and server; `translation` has the forms of message
     session   session    is a request on both sides (`Upstream.ask`)
     session   stateless  comes as a result; the gateway asks, and calls again
     stateless stateless  comes as a result, and goes through as it is
-    stateless session    is the result; the call is suspended (`suspended_calls`)
+    stateless session    is the result; the call is suspended (`downstream`)
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from mcpwire._version import __version__
 from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.delegates import splicer_of
+from mcpwire.gateway.downstream import SuspensionLimits
 from mcpwire.gateway.forwarding import check_forwarded, pick_headers
 from mcpwire.gateway.plan import Changes, Plan, Planned, Static
 from mcpwire.gateway.sessions import HandleIds
-from mcpwire.gateway.suspended_calls import SuspensionLimits
 from mcpwire.gateway.upstreams import UpstreamPool
 from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.request_state import check_key

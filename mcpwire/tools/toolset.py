@@ -16,7 +16,7 @@ import logging
 import os
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
@@ -48,11 +48,12 @@ from mcpwire.types import CallToolResult, TextContent
 from mcpwire.types._base import TRACE_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Unpack
 
     from mcpwire.client import CallOptions
     from mcpwire.exporters import Export, ExportForm
+    from mcpwire.group.group import GroupSource
     from mcpwire.tools.catalog import CatalogEntry, Costs
     from mcpwire.tools.names import Collision
     from mcpwire.tools.options import Approve, Errors, ToolOptions
@@ -64,7 +65,6 @@ __all__ = [
     "OnChange",
     "Reading",
     "ToolSet",
-    "ToolSource",
 ]
 
 logger: Final = logging.getLogger("mcpwire.tools")
@@ -83,63 +83,6 @@ OnChange: TypeAlias = "Callable[[str | None], None]"
 joined or left. ``None``: there will be no more of anything. It returns at once."""
 
 
-class ToolSource(Protocol):
-    """A source of tools."""
-
-    def servers(self) -> Iterable[str]:
-        """Return the servers that there are, in an order that stays.
-
-        Those with a lost connection that is to come back are among them.
-        """
-        ...
-
-    def has(self, server: str) -> bool:
-        """Tell whether that is one of them, however many there are."""
-        ...
-
-    def rules(self, server: str) -> ServerRules | None:
-        """Return what holds for a server's tools alone."""
-        ...
-
-    def client(self, server: str) -> Any:
-        """Return a server's client.
-
-        Raises:
-            UnknownServer: There is no such server.
-        """
-        ...
-
-    def on_change(self, callback: OnChange) -> Callable[[], None]:
-        """Have the callback called with each change; return what ends that."""
-        ...
-
-    async def list(self, server: str) -> list[Tool]:
-        """Return all tools of a server, none where it is not one that has tools.
-
-        Raises what `Client.list_tools` does.
-        """
-        ...
-
-    async def call(
-        self,
-        server: str,
-        tool: str,
-        arguments: Mapping[str, Any] | None,
-        **options: Any,
-    ) -> CallToolResult:
-        """Call a tool by the name that its server gave it; options as a request's.
-
-        Raises what `Client.call_tool` does.
-        """
-        ...
-
-    async def request(
-        self, server: str, verb: str, *arguments: Any, **options: Any
-    ) -> Any:
-        """Call another method of a server's client, such as ``"read_resource"``."""
-        ...
-
-
 COMPARED: Final = 2_000
 """How many names an unknown one is compared with."""
 
@@ -150,7 +93,7 @@ NAME_LENGTH: Final = 200
 class Reading:
     """The tools of all servers of a source, to be looked at."""
 
-    def __init__(self, source: ToolSource, **options: Unpack[ToolOptions]) -> None:
+    def __init__(self, source: GroupSource, **options: Unpack[ToolOptions]) -> None:
         self._source = source
         self._options = Options(**options)
         self._listed: dict[str, Listed] = {}
@@ -344,9 +287,7 @@ class ToolSet(Reading):
         ValueError: An option is out of its range; names it.
     """
 
-    _source: ToolSource
-
-    def __init__(self, source: ToolSource, **options: Unpack[ToolOptions]) -> None:
+    def __init__(self, source: GroupSource, **options: Unpack[ToolOptions]) -> None:
         super().__init__(source, **options)
         self._fetches: dict[str, _Fetch] = {}
         self._refreshing = 0

@@ -13,8 +13,11 @@ from gated import PATIENCE
 
 from mcpwire.errors import InternalError
 from mcpwire.gateway import Gateway
-from mcpwire.gateway.downstream import RelayedCall
-from mcpwire.gateway.suspended_calls import SuspendedCalls, SuspensionLimits
+from mcpwire.gateway.downstream import (
+    RelayedCall,
+    SuspendedCalls,
+    SuspensionLimits,
+)
 from mcpwire.server.request import RequestContext, RequestInfo
 from mcpwire.versions import LATEST
 
