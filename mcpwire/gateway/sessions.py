@@ -281,18 +281,11 @@ class HandleIds:
         self._pool.discard(id)
 
 
-class _Deaf:
-    """Hears what a server may say while its session ends: nothing that matters."""
+class _Ignoring:
+    """Ignores what a server says while its session ends."""
 
-    def notification(self, *_: Any) -> None: ...
-
-    def request(self, *_: Any) -> None: ...
-
-    def cancelled(self, *_: Any) -> None: ...
-
-    def missed(self) -> None: ...
-
-    def lost(self, *_: Any) -> None: ...
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: None
 
 
 async def end_sessions(plan: Plan, sessions: Mapping[str, str], limits: Limits) -> None:
@@ -313,8 +306,9 @@ async def _end_session(target: Http, id: str, limits: Limits) -> None:
     from mcpwire.transports.http.streamable import HttpChannel
 
     engine = open_engine(target, limits, None)
+    inbound: Any = _Ignoring()
     channel = HttpChannel(
-        target, engine, _Deaf(), limits=limits, recovery=DEFAULT_RECOVERY
+        target, engine, inbound, limits=limits, recovery=DEFAULT_RECOVERY
     )
     channel.revision = LATEST_SESSION
     channel._heads.session_id = id  # noqa: SLF001 - no handshake will tell it

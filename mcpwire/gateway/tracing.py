@@ -139,7 +139,10 @@ class ConnectionTrace:
             self._also(event, data)
         if event not in {"send", "receive"}:
             return
-        found = read(data)
+        try:
+            found = loads(data)
+        except ValueError:
+            return
         for message in found if isinstance(found, list) else [found]:
             if isinstance(message, dict) and type(message.get("id")) in {int, str}:
                 self._take(event, message)
@@ -172,14 +175,6 @@ def error_of(error: BaseException) -> dict[str, Any]:
         return {"message": type(error).__name__}
     data = {} if error.data is None else {"data": error.data}
     return {"code": error.code, "message": error.message, **data}
-
-
-def read(data: bytes) -> Any:
-    """Return the JSON value of a line, or ``None`` for a line that is not JSON."""
-    try:
-        return loads(data)
-    except ValueError:
-        return None
 
 
 def hash_of(session: Session | None) -> str | None:

@@ -268,15 +268,10 @@ class Group(GroupBase[ManagedServer, Client]):
 
         Raises what `connect` does.
         """
-        client = await self.connected(name)
-        self._entries[name].is_pinned = True
-        return client
-
-    async def connected(self, name: str) -> Client:
-        """Return a server's client, connected, for a moment; for `GroupSource`."""
         entry = self._entry(name)
         if entry.needs_opening:
             await self._connect_server(entry)
+        self._entries[name].is_pinned = True
         return entry.client
 
     async def connected_in_turn(self, name: str) -> Client:
@@ -284,7 +279,10 @@ class Group(GroupBase[ManagedServer, Client]):
         if not self._entry(name).needs_opening:
             return self.client_of(name)
         async with self.slots:
-            return await self.connected(name)
+            entry = self._entry(name)  # it may be another one by now
+            if entry.needs_opening:
+                await self._connect_server(entry)
+        return entry.client
 
     async def disconnect(self, name: str) -> None:
         """Close a server's connection; a name that is unknown is fine.
@@ -620,24 +618,20 @@ class Group(GroupBase[ManagedServer, Client]):
             if entry.is_unclaimed:  # it was about to be told
                 taken.append(entry)
             raise
-        except Exception as error:  # noqa: BLE001 - `_apply_on_error` raises it, or nobody
+        except Exception as error:
             error.add_note(f"connecting the server {entry.name!r} of a group")
             failed[entry.name] = error
             warn("connecting", entry.name, error)
             if entry.is_closed:  # somebody disconnected it meanwhile, and wants that
                 return
-            await self._apply_on_error(entry.name, error)
+            if self._on_error == "raise":
+                raise
+            if callable(self._on_error):
+                outcome = invoke(self._on_error, entry.name, error)
+                if inspect.isawaitable(outcome):
+                    await outcome
         else:
             taken.append(entry)
-
-    async def _apply_on_error(self, name: str, error: Exception) -> None:
-        """Raise what ends it all, or return: it is left out."""
-        if self._on_error == "raise":
-            raise error
-        if callable(self._on_error):
-            outcome = invoke(self._on_error, name, error)
-            if inspect.isawaitable(outcome):
-                await outcome
 
     async def _settle(self, attempts: Mapping[str, asyncio.Task[None]]) -> None:
         """Wait for all of them, or for the first that raises; leave none running."""
@@ -698,10 +692,6 @@ class Group(GroupBase[ManagedServer, Client]):
         self._bus.heard(server, method, params, size)
         if method == "notifications/tools/list_changed":
             self.source.tell(server)
-
-    def server_changed(self, server: str) -> None:
-        """Take note that a server joined, came back or left; for `ManagedServer`."""
-        self.source.tell(server)
 
     def _add_lazy_servers(self) -> None:
         """Let every server be there that is connected with its first use."""

@@ -71,9 +71,9 @@ class ManagedServer:
         # The closing of the one that this one replaces.
         self.before: asyncio.Task[Any] | None = None
         self._group = group
-        self._state: ServerState = "idle"
+        self.state: ServerState = "idle"
         self._since = monotonic()
-        self._error: Exception | None = None
+        self.problem: Exception | None = None  # why it is not ready
         self._restarts = 0
         self._calls = 0
         self._answered = False  # a call, since it was opened
@@ -95,16 +95,6 @@ class ManagedServer:
     # What it is...
 
     @property
-    def state(self) -> ServerState:
-        """What it is just now."""
-        return self._state
-
-    @property
-    def problem(self) -> Exception | None:
-        """Why it is not ready, where something went wrong."""
-        return self._error
-
-    @property
     def is_there(self) -> bool:
         """Whether it counts as one of the group: it is, or was, connected, or lazy."""
         return self.has_lived or self.is_lazy
@@ -123,19 +113,19 @@ class ManagedServer:
         """Return all of it at once."""
         return ServerStatus(
             server=self.name,
-            state=self._state,
+            state=self.state,
             since=self._since,
-            error=self._error,
+            error=self.problem,
             restarts=self._restarts,
             calls=self._calls,
             in_flight=self._in_flight,
         )
 
     def _set_state(self, state: ServerState, error: Exception | None = None) -> None:
-        if state != self._state:
+        if state != self.state:
             self._since = monotonic()
-        self._state = state
-        self._error = error
+        self.state = state
+        self.problem = error
 
     # Connecting...
 
@@ -206,7 +196,7 @@ class ManagedServer:
             self._set_state("idle" if lost is None else "lost", lost)
             raise
         except Exception as error:
-            self._failed(error)
+            self._set_state(_state_after(error), error)
             raise
         else:
             self._opened()
@@ -214,12 +204,9 @@ class ManagedServer:
             if self._connecting is asyncio.current_task():
                 self._connecting = None
 
-    def _failed(self, error: Exception) -> None:
-        self._set_state(_state_after(error), error)
-
     def _opened(self) -> None:
-        """Take note that it is connected; several may tell."""
-        if self._state == "ready" and self.has_lived:
+        """Record that it is connected; several may tell."""
+        if self.state == "ready" and self.has_lived:
             return
         came_back = self.has_lived
         self._restarts += came_back
@@ -231,7 +218,7 @@ class ManagedServer:
         if not self._is_trying:  # else that task ends by itself
             self._stop_restarting()
         self._use()
-        self._group.server_changed(self.name)
+        self._group.source.tell(self.name)
 
     # What the client tells (`client.inbound.Observer`)...
 
@@ -250,8 +237,8 @@ class ManagedServer:
                 self._taken = 0
                 self._stop_restarting()
                 self._set_state("idle")
-                self._group.server_changed(self.name)
-            elif self._state == "ready":
+                self._group.source.tell(self.name)
+            elif self.state == "ready":
                 self._lost(lost)
 
     def _lost(self, error: Exception) -> None:
@@ -276,23 +263,19 @@ class ManagedServer:
             await asyncio.sleep(pause)
             try:
                 async with self._group.slots:
-                    await self._try_again()
+                    self._is_trying = True
+                    await self.client.connect()
             except Exception as failure:  # noqa: BLE001 - headers' function may raise any
                 error = failure
                 attempts.failed(monotonic())
                 warn("coming back", self.name, error)
                 if not is_worth_repeating(error):
-                    self._failed(error)
+                    self._set_state(_state_after(error), error)
                     return
             else:
                 return
-
-    async def _try_again(self) -> None:
-        self._is_trying = True
-        try:
-            await self.client.connect()
-        finally:
-            self._is_trying = False
+            finally:
+                self._is_trying = False
 
     def _stop_restarting(self) -> None:
         task, self._restarting = self._restarting, None
@@ -368,7 +351,7 @@ class ManagedServer:
         self._set_state("idle")
 
     def leave(self) -> None:
-        """Take note that it is no longer in the group; at once."""
+        """Record that it has left the group; at once."""
         self.is_closed = True
         self._undo()
         if self._timer is not None:
