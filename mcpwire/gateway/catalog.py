@@ -322,7 +322,7 @@ class ServerList:
         spec = find(method)
         assert spec is not None
         assert spec.list_key is not None
-        found: list[Json] = []
+        found: list[Json] = [{}]  # which is private, and is not kept
         if upstream.offers(self._capability):
             found = await self._fetched()
         planned = upstream.planned

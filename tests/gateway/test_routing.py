@@ -424,6 +424,7 @@ async def test_what_is_listed_by_a_tool_of_a_server_that_fails_is_nothing():
         methods={"resources/list": lambda p, s: mcpwire.InternalError("no")},
     )
     async with through({"a": server}, resources_as_tools=True) as client:
+        assert (await client.request("tools/list"))["cacheScope"] == "private"
         listed = await client.call_tool("a_mcp_list_resources")
         assert listed.structured_content == {"resources": []}
 
