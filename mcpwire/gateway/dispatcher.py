@@ -32,6 +32,7 @@ from mcpwire.server.dispatcher import (
     Dispatcher,
     HttpRefusal,
     capabilities_at,
+    wrap,
 )
 from mcpwire.server.request import IN_MEMORY, RequestInfo, Session, check_retained
 from mcpwire.transports.http.target import Http
@@ -132,15 +133,12 @@ class GatewayDispatcher(Dispatcher):
             revision: declared_extensions(capabilities_at(revision, SERVED))
             for revision in self._gateway.revisions
         }
-        return self._gateway.around.wrap(
-            {
-                method: handler
-                for method, handler in handlers.items()
-                if any(
-                    available(method, r, "client", extensions[r]) for r in extensions
-                )
-            }
-        )
+        asked = {
+            method: handler
+            for method, handler in handlers.items()
+            if any(available(method, r, "client", extensions[r]) for r in extensions)
+        }
+        return wrap(asked, self._gateway.around)
 
     def redeclare(self) -> None:
         """Put the gateway's middleware around everything anew."""

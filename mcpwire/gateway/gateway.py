@@ -22,7 +22,6 @@ from mcpwire.gateway.upstreams import UpstreamPool
 from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.request_state import check_key
 from mcpwire.server.components import check_page_size
-from mcpwire.server.dispatcher import Middleware
 from mcpwire.server.notifications import Listens
 from mcpwire.tools.names import NamePolicy
 from mcpwire.tools.results import kinds_as_tools
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.auth.resource_server import ResourceServer
+    from mcpwire.server.dispatcher import AroundRequest
     from mcpwire.server.request import RequestInfo
     from mcpwire.server.server import Server
     from mcpwire.tools.transforms import ToolTransform
@@ -227,7 +227,7 @@ class Gateway:
         self.suspension = SuspensionLimits(
             timeout=self.ask_timeout or 0.0, keys=self.state_keys
         )
-        self.around = Middleware()
+        self.around: list[tuple[str | None, AroundRequest]] = []
         self.opened: set[Upstreams] = set()
         self.pool = UpstreamPool(
             maximum=max_upstream_sets, idle=seconds, close=self.close_later
@@ -241,7 +241,7 @@ class Gateway:
             from mcpwire.gateway.tracing import ExchangeTrace
 
             self.trace = ExchangeTrace(trace)
-            self.around.add(None, self.trace.around)
+            self.around.append((None, self.trace.around))
 
     def __repr__(self) -> str:
         return f"<Gateway {self.info.name!r}, {self.source!r}>"
@@ -375,7 +375,7 @@ class Gateway:
         return self._add_middleware(None, around)
 
     def _add_middleware(self, method: str | None, around: Any) -> Any:
-        self.around.add(method, around)
+        self.around.append((method, around))
         for dispatcher in self._dispatchers.values():
             dispatcher.redeclare()
         return around
