@@ -1,0 +1,189 @@
+"""What a case is, and what running it can say.
+
+A case holds one rule against one connection. Its function speaks through a `Subject`
+and raises a `Finding` where the rule is broken; returning means that the rule holds and
+that something was observed.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import attrs
+
+from mcpwire.versions import REVISIONS, Era
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from mcpwire.check.subject import Subject
+
+__all__ = [
+    "LEGACY",
+    "MODERN",
+    "Absent",
+    "Broken",
+    "Case",
+    "Family",
+    "Finding",
+    "Lenient",
+    "Level",
+    "NoAnswer",
+    "PeerDied",
+    "Start",
+    "Transport",
+    "Verdict",
+    "since",
+]
+
+Transport: TypeAlias = Literal["stdio", "http"]
+Run: TypeAlias = "Callable[[Subject], Awaitable[None]]"
+
+ALL: Final = tuple(revision.name for revision in REVISIONS)
+LEGACY: Final = tuple(r.name for r in REVISIONS if r.era is Era.SESSION)
+MODERN: Final = tuple(r.name for r in REVISIONS if r.era is Era.STATELESS)
+
+
+def since(first: str, last: str = ALL[-1]) -> tuple[str, ...]:
+    """Return the names of the revisions from one to another, both included."""
+    return ALL[ALL.index(first) : ALL.index(last) + 1]
+
+
+class Level(Enum):
+    """How binding a case's rule is."""
+
+    MUST = "MUST"
+    SHOULD = "SHOULD"
+    ROBUST = "ROBUST"
+    """No sentence of the specification: what a robust implementation does."""
+
+
+class Verdict(Enum):
+    """What a case found."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    LENIENT = "lenient"
+    """The subject took, without harm, what it must refuse."""
+    WARN = "warn"
+    """It breaks a rule that is no MUST."""
+    FAIL = "fail"
+    CRASH = "crash"
+    """Its process ended, or it takes no connection any more."""
+    HANG = "hang"
+    """It did not answer within the bound."""
+    ABSENT = "absent"
+    """It does not declare what the case is about: not counted."""
+    UNRUN = "unrun"
+    """Nothing was observed: counted against the subject."""
+
+
+class Start(Enum):
+    """What connection a case gets."""
+
+    SHARED = "shared"
+    """One that other cases use before and after it."""
+    OWN = "own"
+    """One of its own, after the handshake."""
+    RAW = "raw"
+    """One of its own, without a handshake."""
+    LAST = "last"
+    """The shared one, when all other cases have run."""
+
+
+class Finding(Exception):
+    """Ends a case with another verdict than pass."""
+
+    def __init__(self, expected: str, actual: str = "") -> None:
+        super().__init__(expected, actual)
+        self.expected = expected
+        self.actual = actual
+
+
+class Broken(Finding):
+    """The rule is broken: `fail` for a MUST, else `warn`."""
+
+
+class Lenient(Finding):
+    """The subject took, without harm, what it must refuse."""
+
+
+class Absent(Finding):
+    """The subject lacks what the case is about."""
+
+
+class NoAnswer(Finding):
+    """A request that must be answered was not, within the bound."""
+
+
+class PeerDied(Finding):
+    """The subject's process ended, or it refuses connections."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Case:
+    """One rule, and how it is observed."""
+
+    id: str
+    """The rule's id in the digest of the specification, a dot and a letter or word."""
+    family: str
+    level: Level
+    title: str
+    """The rule in one sentence."""
+    source: str
+    """Where the specification says so, without the revision; "" for `ROBUST`."""
+    sends: str
+    expects: str
+    why: str
+    """What a user suffers where the rule is broken."""
+    run: Run
+    rules: tuple[str, ...] = ()
+    revisions: tuple[str, ...] = ALL
+    transports: tuple[Transport, ...] = ("stdio", "http")
+    needs: tuple[str, ...] = ()
+    """What the server must have: a capability (``resources.subscribe``), a role
+    (``role:echo``), a token (``token:good``), or anything listed (``tool:``, ``call:``
+    for one that may be called, ``resource:``, ``template:``, ``prompt:``)."""
+    start: Start = Start.SHARED
+    capabilities: dict[str, Any] | None = None
+    """What the client declares; only with a connection of its own."""
+    is_quick: bool = True
+    is_hostile: bool = False
+    """Whether it floods or exhausts: only with ``--hostile``."""
+    profile: str = "2026.1"
+    """The first profile that has it."""
+    bound_s: float = 20.0
+    """How long the whole case may take."""
+
+
+@attrs.define
+class Family:
+    """The cases of one subject; its decorator `case` adds one."""
+
+    name: str
+    cases: list[Case] = attrs.field(factory=list)
+
+    def case(
+        self, id: str, level: Level, title: str, **facts: Any
+    ) -> Callable[[Run], Run]:
+        """Add the decorated coroutine function as a case."""
+
+        def add(run: Run) -> Run:
+            self.add(
+                Case(
+                    id=id, level=level, title=title, run=run, family=self.name, **facts
+                )
+            )
+            return run
+
+        return add
+
+    def add(self, *cases: Case) -> None:
+        """Add cases that were made from data."""
+        self.cases.extend(cases)
+
+
+def find_duplicates(cases: Iterable[Case]) -> set[str]:
+    """Return the ids that more than one case has."""
+    seen: set[str] = set()
+    return {case.id for case in cases if case.id in seen or seen.add(case.id)}  # type: ignore[func-returns-value]

@@ -1,0 +1,18 @@
+"""All cases, family by family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mcpwire.check.cases import jsonrpc, schema
+
+if TYPE_CHECKING:
+    from mcpwire.check.case import Case, Family
+
+__all__ = ["CASES", "FAMILIES"]
+
+FAMILIES: Final[tuple[Family, ...]] = (jsonrpc.FAMILY, schema.FAMILY)
+
+CASES: Final[tuple[Case, ...]] = tuple(
+    case for family in FAMILIES for case in family.cases
+)

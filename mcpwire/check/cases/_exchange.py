@@ -1,0 +1,390 @@
+"""Cases that are one exchange, as data: what is sent, and what must come back.
+
+::
+
+    exchange(
+        FAMILY, "RPC-31.a", Level.MUST, "an unknown method is answered with -32601",
+        source="schema#MethodNotFoundError",
+        send=Request("mcpwire/no-such-method"),
+        expect=Error(-32601),
+        why="clients probe for features by this code",
+    )
+
+A `Request` must be answered: without an answer the verdict is `hang`. Everything else
+is followed by requests whose answers show that it was read (`Subject.provoke`), so that
+no answer is an outcome like others. With several things to send, each must bring what
+is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+import attrs
+
+from mcpwire.check.case import Case, Family, Level
+from mcpwire.check.subject import Reaction, Subject, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "AnyOf",
+    "Changed",
+    "Error",
+    "Expected",
+    "Http",
+    "Notification",
+    "Octets",
+    "Refusal",
+    "Request",
+    "Result",
+    "Sent",
+    "Silence",
+    "Status",
+    "exchange",
+]
+
+Params: TypeAlias = Mapping[str, Any] | Callable[[Subject], Mapping[str, Any]] | None
+"""Params of a message, or how to make them from what the server has."""
+Headers: TypeAlias = Mapping[str, str | None]
+"""Header fields that are added; ``None`` leaves one out."""
+
+_SHOWN: Final = 120
+
+
+# --- what is sent ---------------------------------------------------------------------
+
+
+class Sent(Protocol):
+    """One thing to send."""
+
+    async def to(self, subject: Subject) -> Reaction:
+        """Send it, and return what came back."""
+        ...
+
+
+@attrs.frozen
+class Request:
+    """A request that must be answered."""
+
+    method: str
+    params: Params = None
+    id: Any = None
+    """Chosen by the connection where it is ``None``."""
+    headers: Headers | None = None
+    text: str = ""
+    """Says what it is; made from the method and params where it is empty."""
+
+    async def to(self, subject: Subject) -> Reaction:
+        """Send it, and return its answer alone."""
+        answer = await subject.request(
+            self.method, _made(self.params, subject), id=self.id, headers=self.headers
+        )
+        return Reaction([answer.message], answer.response)
+
+    def __str__(self) -> str:
+        return self.text or f"the request {self.method}{_told(self.params)}"
+
+
+@attrs.frozen
+class Notification:
+    """A notification."""
+
+    method: str
+    params: Params = None
+    headers: Headers | None = None
+    text: str = ""
+
+    async def to(self, subject: Subject) -> Reaction:
+        """Send it, and return what came back."""
+        message = subject.message(self.method, _made(self.params, subject))
+        return await subject.provoke(message, headers=self.headers)
+
+    def __str__(self) -> str:
+        return self.text or f"the notification {self.method}{_told(self.params)}"
+
+
+@attrs.frozen
+class Changed:
+    """A request as the revision has it, then changed so that it is none any more."""
+
+    change: Mapping[str, Any] | Callable[[dict[str, Any]], Any]
+    """Members that are added or replaced, or a function that changes the message and
+    may return another one."""
+    text: str
+    method: str = ""
+    """The one that `Facts.barrier` names where it is empty."""
+    params: Params = None
+    headers: Headers | None = None
+
+    async def to(self, subject: Subject) -> Reaction:
+        """Send it, and return what came back."""
+        message: Any = subject.message(
+            self.method or subject.facts.barrier,
+            _made(self.params, subject),
+            id=subject.next_id(),
+        )
+        headers = {**subject.http_headers(message), **(self.headers or {})}
+        if isinstance(self.change, Mapping):
+            message.update(self.change)
+        else:
+            message = self.change(message) or message
+        return await subject.provoke(message, headers=headers)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@attrs.frozen
+class Octets:
+    """Octets as they are: a line, or the body of a POST."""
+
+    data: bytes | Callable[[Subject], bytes]
+    text: str = ""
+    """Says what they are; the octets themselves where it is empty."""
+    headers: Headers | None = None
+
+    async def to(self, subject: Subject) -> Reaction:
+        """Send them, and return what came back."""
+        data = self.data if isinstance(self.data, bytes) else self.data(subject)
+        return await subject.provoke(data, headers=self.headers)
+
+    def __str__(self) -> str:
+        if self.text or not isinstance(self.data, bytes):
+            return self.text
+        return f"the octets {shown(self.data)[:_SHOWN]}"
+
+
+@attrs.frozen
+class Http:
+    """One HTTP request of any kind."""
+
+    method: str
+    headers: Headers | None = None
+    body: bytes | Callable[[Subject], bytes] | None = None
+    target: str | None = None
+    """The target of the request line; that of the URL where it is ``None``."""
+    is_whole: bool = True
+    """Whether the response is waited for to its end, not only to its head."""
+    text: str = ""
+
+    async def to(self, subject: Subject) -> Reaction:
+        """Send it, and return the response."""
+        before = len(subject.received)
+        body = self.body(subject) if callable(self.body) else self.body
+        response = await subject.exchange(
+            *(self.method, self.headers, body),
+            target=self.target,
+            complete=self.is_whole,
+        )
+        if not self.is_whole:
+            await subject.need_http().abandon(response)
+        return Reaction(subject.received[before:], response)
+
+    def __str__(self) -> str:
+        fields = ", ".join(
+            f"no {name}" if value is None else f"{name}: {value}"
+            for name, value in (self.headers or {}).items()
+        )
+        return self.text or f"{self.method}{f' with {fields}' if fields else ''}"
+
+
+def _made(params: Params, subject: Subject) -> Mapping[str, Any] | None:
+    return params(subject) if callable(params) else params
+
+
+def _told(params: Params) -> str:
+    if params is None or callable(params):
+        return ""
+    return f" with the params {shown(dict(params))[:_SHOWN]}"
+
+
+# --- what must come back --------------------------------------------------------------
+
+
+class Expected(Protocol):
+    """What must come back."""
+
+    def holds(self, reaction: Reaction) -> bool:
+        """Tell whether it did."""
+        ...
+
+
+class Error:
+    """An error with one of the codes; over HTTP, with one of the statuses too."""
+
+    def __init__(
+        self,
+        *codes: int,
+        status: Sequence[int] = (),
+        data: Callable[[Any], object] | None = None,
+        text: str = "",
+    ) -> None:
+        self.codes = codes
+        self.statuses = tuple(status)
+        self.data = data
+        self.text = text
+
+    def holds(self, reaction: Reaction) -> bool:
+        """Tell whether an error with one of the codes is there."""
+        has_status = reaction.response is None or reaction.status in self.statuses
+        if self.statuses and not has_status:
+            return False
+        return any(
+            error.get("code") in self.codes
+            and (self.data is None or bool(self.data(error.get("data"))))
+            for message in reaction.errors
+            if isinstance(error := message.value["error"], dict)
+        )
+
+    def __str__(self) -> str:
+        found = f"an error {_one_of(self.codes)}{f' {self.text}' if self.text else ''}"
+        over = f"; over HTTP with the status {_one_of(self.statuses)}"
+        return found + (over if self.statuses else "")
+
+
+class Refusal:
+    """An error of any code; over HTTP, a status from 400 to 499 is one too."""
+
+    def holds(self, reaction: Reaction) -> bool:
+        """Tell whether it was refused."""
+        return bool(reaction.errors) or 400 <= (reaction.status or 0) < 500
+
+    def __str__(self) -> str:
+        return "an error, or over HTTP a status from 400 to 499"
+
+
+@attrs.frozen
+class Result:
+    """A result that a condition holds for."""
+
+    condition: Callable[[dict[str, Any]], object] = lambda _: True
+    text: str = "a result"
+
+    def holds(self, reaction: Reaction) -> bool:
+        """Tell whether such a result is there."""
+        return any(
+            isinstance(result := message.value.get("result"), dict)
+            and bool(self.condition(result))
+            for message in reaction.messages
+            if message.is_answer and isinstance(message.value, dict)
+        )
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Silence:
+    """No answer, and the server goes on; over HTTP, an empty body.
+
+    Notifications and requests of the server may come in between.
+    """
+
+    def holds(self, reaction: Reaction) -> bool:
+        """Tell whether nothing was answered."""
+        if reaction.response is not None and reaction.response.body:
+            return False
+        answers = any(each.is_answer or each.problem for each in reaction.messages)
+        return not answers and not reaction.has_ended
+
+    def __str__(self) -> str:
+        return "no answer; other requests are answered as before"
+
+
+class Status:
+    """A response with one of the statuses, and with header fields."""
+
+    def __init__(
+        self,
+        *statuses: int,
+        fields: Mapping[str, str] | None = None,
+        condition: Callable[[Reaction], object] | None = None,
+        text: str = "",
+    ) -> None:
+        self.statuses = statuses
+        self.fields = dict(fields or {})
+        self.condition = condition
+        self.text = text
+
+    def holds(self, reaction: Reaction) -> bool:
+        """Tell whether it has such a status and fields (names in lower case)."""
+        if reaction.response is None or reaction.status not in self.statuses:
+            return False
+        got = reaction.response.fields
+        if any(part not in got.get(name, "") for name, part in self.fields.items()):
+            return False
+        return self.condition is None or bool(self.condition(reaction))
+
+    def __str__(self) -> str:
+        fields = "".join(f", {name} has {part!r}" for name, part in self.fields.items())
+        more = f", {self.text}" if self.text else ""
+        return f"the status {_one_of(self.statuses)}{fields}{more}"
+
+
+class AnyOf:
+    """Any of several outcomes."""
+
+    def __init__(self, *those: Expected) -> None:
+        self.those = those
+
+    def holds(self, reaction: Reaction) -> bool:
+        """Tell whether one of them is there."""
+        return any(each.holds(reaction) for each in self.those)
+
+    def __str__(self) -> str:
+        return ", or ".join(map(str, self.those))
+
+
+def _one_of(values: Sequence[object]) -> str:
+    return " or ".join(map(str, values))
+
+
+# --- the case -------------------------------------------------------------------------
+
+
+def exchange(
+    family: Family,
+    id: str,
+    level: Level,
+    title: str,
+    *,
+    send: Sent | tuple[Sent, ...],
+    expect: Expected,
+    why: str,
+    source: str = "",
+    lenient: Expected | None = None,
+    **facts: Any,
+) -> None:
+    """Add a case to a family.
+
+    `lenient`: what else may come back without harm. `facts`: as of `Case`.
+    """
+    parts = (*send,) if isinstance(send, tuple) else (send,)
+
+    async def run(subject: Subject) -> None:
+        for part in parts:
+            reaction = await part.to(subject)
+            if expect.holds(reaction):
+                continue
+            told = f"{expect} for {part}" if len(parts) > 1 else str(expect)
+            subject.expect(not reaction.has_ended, told, reaction)
+            if lenient is not None and lenient.holds(reaction):
+                subject.lenient(told, reaction)
+            subject.broken(told, reaction)
+
+    family.add(
+        Case(
+            id=id,
+            family=family.name,
+            level=level,
+            title=title,
+            source=source,
+            sends="; ".join(map(str, parts)),
+            expects=str(expect) + (f"; lenient: {lenient}" if lenient else ""),
+            why=why,
+            run=run,
+            **facts,
+        )
+    )

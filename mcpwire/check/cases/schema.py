@@ -1,0 +1,58 @@
+"""Each message of the server fits the schema of its revision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mcpwire.check.case import Case, Family, Level, Run, Start
+from mcpwire.check.schemas import load, stem_of
+
+if TYPE_CHECKING:
+    from mcpwire.check.subject import Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("schema")
+
+
+def _check(stem: str) -> Run:
+    async def run(subject: Subject) -> None:
+        seen = subject.watch.found(subject.revision.name, stem)
+        if seen is None:
+            subject.absent(f"message of the type {stem}")
+        if seen.message is not None:
+            subject.last_sent = b""
+            subject.broken(f"a valid {stem}: {seen.problem}", seen.message.raw)
+
+    return run
+
+
+def _stems() -> dict[str, tuple[str, ...]]:
+    """Return the type of each message that a server sends -> its revisions."""
+    found: dict[str, list[str]] = {}
+    for revision, schema in load().items():
+        names = {schema.error, *schema.sendable["server"].values()}
+        names |= {schema.result_of(m) or "" for m in schema.sendable["client"]}
+        for name in sorted(names - {""}):
+            found.setdefault(stem_of(name), []).append(revision)
+    return {stem: tuple(revisions) for stem, revisions in found.items()}
+
+
+FAMILY.add(
+    *(
+        Case(
+            id=f"SCHEMA.{stem}",
+            family=FAMILY.name,
+            level=Level.MUST,
+            title=f"each {stem} fits its schema",
+            source="schema",
+            sends="nothing by itself: it looks at all messages of the run",
+            expects=f"each {stem} that came fits the definition in the schema",
+            why="clients with typed models refuse the message, or lose a part of it",
+            run=_check(stem),
+            revisions=revisions,
+            start=Start.LAST,
+        )
+        for stem, revisions in sorted(_stems().items())
+    )
+)

@@ -1,0 +1,385 @@
+"""Raw peers: they write the octets they are given, and show all octets that come back.
+
+Nothing here knows the protocol: a case can send what a client would refuse to send.
+`Tape` keeps the octets of both directions for the report.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import ssl
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Literal
+
+import attrs
+
+from mcpwire.check.case import PeerDied
+from mcpwire.limits import Limits
+from mcpwire.transports.http.h1 import ResponseReader
+from mcpwire.transports.process import StderrTail, describe_exit, spawn
+from mcpwire.wire.jsonrpc import LineDecoder
+from mcpwire.wire.sse import SSEDecoder, SSEEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpwire.transports.targets import Stdio
+    from mcpwire.wire.urls import Url
+
+__all__ = ["HttpPeer", "Octets", "Response", "StdioPeer", "Tape"]
+
+LARGEST: Final = 64 * 1024 * 1024  # bytes of one message, or of one body
+KEPT: Final = 16 * 1024  # octets of a case that its result shows, each way
+READ: Final = 65_536
+_LIMITS: Final = Limits()
+
+
+@attrs.frozen
+class Octets:
+    """What passed at once in one direction."""
+
+    at: float
+    """Seconds since the case began."""
+    direction: Literal["sent", "received"]
+    data: bytes
+    stream: int = 0
+    """The number of the HTTP exchange; 0 over stdio."""
+
+
+class Tape:
+    """Keeps the first octets of a case, each way."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew, for the next case."""
+        self.octets: list[Octets] = []
+        self._began = monotonic()
+        self._room = {"sent": KEPT, "received": KEPT}
+
+    def add(
+        self, direction: Literal["sent", "received"], data: bytes, stream: int = 0
+    ) -> None:
+        """Keep octets, as far as there is room."""
+        kept = data[: self._room[direction]]
+        self._room[direction] -= len(kept)
+        if kept:
+            at = monotonic() - self._began
+            self.octets.append(Octets(at, direction, bytes(kept), stream))
+
+
+class StdioPeer:
+    """A server as a child process; each line it writes goes to `on_line`."""
+
+    def __init__(
+        self,
+        target: Stdio,
+        tape: Tape,
+        on_line: Callable[[bytes], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        self._target = target
+        self._tape = tape
+        self._on_line = on_line
+        self._on_end = on_end
+        self.output_ended = False
+
+    async def open(self) -> None:
+        """Start the process.
+
+        Raises:
+            ConnectError: It cannot be started.
+        """
+        loop = asyncio.get_running_loop()
+        self._child = child = spawn(self._target, StderrTail(_LIMITS.stderr_tail))
+        ends = os.fdopen(child.stdout, "rb", 0), os.fdopen(child.stdin, "wb", 0)
+        child.stdout = child.stdin = -1
+        reader = asyncio.StreamReader(READ, loop)
+        self._reading, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), ends[0]
+        )
+        transport, protocol = await loop.connect_write_pipe(
+            asyncio.streams.FlowControlMixin, ends[1]
+        )
+        self._writer = asyncio.StreamWriter(transport, protocol, None, loop)
+        self._reader_task = loop.create_task(self._read(reader))
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        lines = LineDecoder(LARGEST)
+        while data := await reader.read(READ):
+            self._tape.add("received", data)
+            for line in lines.feed(data):
+                self._on_line(bytes(line))
+        for line in lines.finish():
+            self._on_line(bytes(line))
+        self.output_ended = True
+        self._on_end()
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        return self._child.pid
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the process has ended."""
+        return self._child.exited.is_set()
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; negative: by that signal."""
+        return self._child.exit_code
+
+    @property
+    def stderr(self) -> str:
+        """The end of what it wrote to stderr."""
+        self._child.drain_stderr()
+        return self._child.stderr.text
+
+    def death(self, expected: str = "the server goes on") -> PeerDied:
+        """Return the finding that the process has ended."""
+        how = f"the server {describe_exit(self.exit_code)}"
+        last = self.stderr.strip().rpartition("\n")[2]
+        return PeerDied(expected, f"{how}; stderr ends: {last[:200]}" if last else how)
+
+    async def write(self, data: bytes) -> None:
+        """Write octets, waiting while the server does not read.
+
+        Raises:
+            PeerDied: It does not read any more.
+        """
+        self._tape.add("sent", data)
+        try:
+            self._writer.write(data)
+            await self._writer.drain()
+        except (BrokenPipeError, ConnectionError):
+            await self.wait_exit(1.0)
+            raise self.death() from None
+
+    def close_input(self) -> None:
+        """Close the server's stdin."""
+        self._writer.close()
+
+    async def wait_exit(self, timeout: float) -> bool:
+        """Wait for its end; tell whether it has ended."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._child.exited.wait(), timeout)
+        return self.is_over
+
+    async def close(self, grace: float = 1.0) -> None:
+        """Close its stdin, wait, then end its whole process group."""
+        self._writer.close()
+        try:
+            await self._child.stop(close_grace=grace, terminate_grace=grace)
+        finally:
+            self._reading.close()
+            self._reader_task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+                await self._reader_task
+
+
+class Response:
+    """One HTTP response as it comes.
+
+    Attributes:
+        status: The status code, once `has_head` is set.
+        fields: The header fields, names in lower case, as text.
+        body: The octets of a body that is no event stream.
+        events: The events of an event stream.
+        ended: Set once the response is over.
+        problem: Why it is incomplete; "" where it is not.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        on_data: Callable[[bytes], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        self.number = number
+        self.status = 0
+        self.fields: dict[str, str] = {}
+        self.body = bytearray()
+        self.events: list[SSEEvent] = []
+        self.has_head = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.problem = ""
+        self._on_data = on_data
+        self._on_end = on_end
+        self._sse: SSEDecoder | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is waited for."""
+        return False
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the body is an event stream."""
+        return self._sse is not None
+
+    @property
+    def media_type(self) -> str:
+        """The type of the body, in lower case and without parameters."""
+        return self.fields.get("content-type", "").partition(";")[0].strip().lower()
+
+    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
+        """Take the head."""
+        self.status = status
+        self.fields = {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in fields.items()
+        }
+        if self.media_type == "text/event-stream":
+            self._sse = SSEDecoder(LARGEST)
+        self.has_head.set()
+
+    def data(self, chunk: bytes) -> None:
+        """Take a part of the body."""
+        if self._sse is None:
+            self.body += chunk
+            return
+        for event in self._sse.feed(chunk):
+            self.events.append(event)
+            if event.data:
+                self._on_data(event.data)
+
+    def end(self) -> None:
+        """Take the end of the body."""
+        if self._sse is None and self.body and self.media_type == "application/json":
+            self._on_data(bytes(self.body))
+        self.finish("")
+
+    def finish(self, problem: str) -> None:
+        """Say that nothing more comes, and why."""
+        if not self.ended.is_set():
+            self.problem = problem
+            self.has_head.set()
+            self.ended.set()
+            self._on_end()
+
+
+class HttpPeer:
+    """A server at a URL. Each exchange has a connection of its own."""
+
+    def __init__(
+        self,
+        url: Url,
+        headers: Mapping[str, str],
+        tape: Tape,
+        on_data: Callable[[bytes, int], None],
+        on_end: Callable[[], None],
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.url = url
+        self.headers = dict(headers)
+        self._tape = tape
+        self._on_data = on_data
+        self._on_end = on_end
+        self._tls = (
+            (tls or ssl.create_default_context()) if url.scheme == "https" else None
+        )
+        self._open: dict[asyncio.Task[None], Response] = {}
+        self._count = 0
+
+    async def exchange(
+        self,
+        method: str,
+        headers: Mapping[str, str | None],
+        body: bytes | None,
+        *,
+        target: str | None = None,
+        connect_s: float = 5.0,
+    ) -> Response:
+        """Send a request; returns as soon as it is written.
+
+        A header whose value is ``None`` is left out.
+
+        Raises:
+            PeerDied: No connection can be opened.
+        """
+        fields = {
+            "Host": self.url.authority,
+            **self.headers,
+            "Connection": "close",
+            **headers,
+        }
+        if body is not None:
+            fields = {"Content-Length": str(len(body)), **fields}
+        lines = [f"{method} {target or self.url.target} HTTP/1.1"]
+        lines += [
+            f"{name}: {value}" for name, value in fields.items() if value is not None
+        ]
+        head = "\r\n".join([*lines, "", ""]).encode("utf-8")
+        return await self.raw(head + (body or b""), connect_s=connect_s)
+
+    async def raw(self, data: bytes, *, connect_s: float = 5.0) -> Response:
+        """Send octets on a new connection; returns as soon as they are written.
+
+        Raises:
+            PeerDied: No connection can be opened.
+        """
+        self._count += 1
+        number = self._count
+        try:
+            async with asyncio.timeout(connect_s):
+                reader, writer = await asyncio.open_connection(
+                    self.url.host, self.url.port, ssl=self._tls
+                )
+        except (OSError, TimeoutError) as error:
+            raise PeerDied(
+                "the server takes connections", f"{type(error).__name__}: {error}"
+            ) from None
+        response = Response(
+            number, lambda found: self._on_data(found, number), self._on_end
+        )
+        self._tape.add("sent", data, number)
+        task = asyncio.get_running_loop().create_task(
+            self._converse(reader, writer, data, response)
+        )
+        self._open[task] = response
+        task.add_done_callback(lambda done: self._open.pop(done, None))
+        return response
+
+    async def _converse(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        data: bytes,
+        response: Response,
+    ) -> None:
+        h1 = ResponseReader(_LIMITS)
+        h1.expect(response)
+        try:
+            writer.write(data)
+            while not h1.is_complete:
+                chunk = await reader.read(READ)
+                if not chunk:
+                    h1.eof()
+                    break
+                self._tape.add("received", chunk, response.number)
+                h1.feed(chunk)
+            response.finish("" if h1.is_complete else "the connection ended early")
+        except Exception as error:  # noqa: BLE001 - what a server sends is its finding
+            response.finish(f"{type(error).__name__}: {error}")
+        finally:
+            response.finish("we closed the connection")
+            writer.transport.abort()
+
+    async def abandon(self, response: Response) -> None:
+        """Close the connection of an exchange."""
+        for task in [task for task, each in self._open.items() if each is response]:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def close(self) -> None:
+        """Close all connections."""
+        tasks = list(self._open)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

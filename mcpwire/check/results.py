@@ -1,0 +1,230 @@
+"""What a run found: one result a case and cell, scores, the comparison of two runs.
+
+A report is written and read as JSON; `reports` and `pages` make all other forms of it.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping  # noqa: TC003 - attrs resolves them
+from typing import Any, Final
+
+import attrs
+
+from mcpwire.check.case import Level, Verdict
+from mcpwire.wire.json import encode, loads
+
+__all__ = ["Cell", "Report", "Result", "Score", "score", "worse"]
+
+FORMAT: Final = 1
+
+_MUST_WEIGHT: Final = 95
+_SHOULD_WEIGHT: Final = 5
+_FAILED_CAP: Final = 94
+_DEAD_CAP: Final = 79
+
+_DEAD: Final = frozenset({Verdict.CRASH, Verdict.HANG})
+_PASSED: Final = frozenset({Verdict.PASS, Verdict.LENIENT})
+_RANK: Final = {
+    Verdict.PASS: 0,
+    Verdict.ABSENT: 0,
+    Verdict.LENIENT: 1,
+    Verdict.WARN: 2,
+    Verdict.UNRUN: 3,
+    Verdict.FAIL: 4,
+    Verdict.HANG: 5,
+    Verdict.CRASH: 6,
+}
+
+
+@attrs.frozen(order=True)
+class Cell:
+    """Where a result belongs: never added up with another one."""
+
+    role: str
+    transport: str
+    revision: str
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.transport} {self.revision}"
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """What one case found in one cell."""
+
+    case: str
+    cell: Cell
+    level: Level
+    verdict: Verdict
+    title: str
+    source: str
+    family: str = ""
+    expected: str = ""
+    actual: str = ""
+    sent: str = ""
+    """What was sent last before the finding."""
+    seconds: float = 0.0
+    again: str = ""
+    """The command that repeats this result."""
+    octets: tuple[tuple[float, str, int, bytes], ...] = ()
+    """Seconds since the case began, direction, HTTP exchange, octets."""
+
+
+@attrs.frozen
+class Score:
+    """The score of one cell, of 100.
+
+    95 for the share of MUST that hold, 5 for the share of SHOULD; 94 at most where a
+    MUST fails, 79 at most after a crash or a hang.
+    """
+
+    points: int
+    must_passed: int
+    must: int
+    should_passed: int
+    should: int
+
+
+@attrs.frozen(kw_only=True)
+class Report:
+    """One run against one subject."""
+
+    subject: str
+    """The target, as one would type it, without secrets."""
+    server: Mapping[str, str]
+    """Name and version, as the server says."""
+    profile: str
+    seed: int
+    started: str
+    """When, in UTC."""
+    machine: Mapping[str, str]
+    tool: str
+    """The name and version of what made the report."""
+    results: tuple[Result, ...]
+    seconds: float = 0.0
+    out_of_budget: bool = False
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> bytes:
+        """Return the report as JSON text; `report.schema.json` describes it."""
+        scores = [
+            {
+                **attrs.asdict(cell),
+                "points": each.points,
+                "must": [each.must_passed, each.must],
+                "should": [each.should_passed, each.should],
+            }
+            for cell, each in self.scores().items()
+        ]
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        results = [_result_out(each) for each in self.results]
+        return encode({"format": FORMAT, **plain, "scores": scores, "results": results})
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Report:
+        """Return the report that `to_json` has written.
+
+        Raises:
+            ValueError: The text is no such report.
+        """
+        try:
+            value = loads(text)
+            found = value["format"]
+            plain = {name: value[name] for name in _PLAIN}
+            results = tuple(_result_in(each) for each in value["results"])
+            plain["notes"] = tuple(plain["notes"])
+            report = cls(**plain, results=results)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"not a report of mcpwire check: {error}") from error
+        if found != FORMAT:
+            raise ValueError(f"a report of format {found!r}, expected {FORMAT}")
+        return report
+
+    def cells(self) -> list[Cell]:
+        """Return the cells with results, in order."""
+        return sorted({result.cell for result in self.results})
+
+    def scores(self) -> dict[Cell, Score]:
+        """Return the score of each cell."""
+        return {
+            cell: score(r for r in self.results if r.cell == cell)
+            for cell in self.cells()
+        }
+
+    def failures(self) -> list[Result]:
+        """Return the results that cost points or speak of danger, the worst first."""
+        bad = [r for r in self.results if _RANK[r.verdict] >= _RANK[Verdict.WARN]]
+        return sorted(bad, key=lambda r: (-_RANK[r.verdict], r.cell, r.case))
+
+
+_PLAIN: Final = (
+    *("subject", "server", "profile", "seed", "started", "machine", "tool"),
+    *("seconds", "out_of_budget", "notes"),
+)
+_TEXTS: Final = ("case", "title", "source", "family", "expected", "actual", "sent")
+
+
+def _result_out(result: Result) -> dict[str, Any]:
+    return {
+        **{name: getattr(result, name) for name in _TEXTS},
+        **attrs.asdict(result.cell),
+        "level": result.level.value,
+        "verdict": result.verdict.value,
+        "seconds": result.seconds,
+        "again": result.again,
+        "octets": [
+            [at, direction, stream, b64encode(data).decode()]
+            for at, direction, stream, data in result.octets
+        ],
+    }
+
+
+def _result_in(value: dict[str, Any]) -> Result:
+    return Result(
+        **{name: value[name] for name in _TEXTS},
+        cell=Cell(value["role"], value["transport"], value["revision"]),
+        level=Level(value["level"]),
+        verdict=Verdict(value["verdict"]),
+        seconds=value["seconds"],
+        again=value["again"],
+        octets=tuple(
+            (at, direction, stream, b64decode(data))
+            for at, direction, stream, data in value["octets"]
+        ),
+    )
+
+
+def score(results: Iterable[Result]) -> Score:
+    """Return the score of the results of one cell."""
+    counted = [r for r in results if r.verdict is not Verdict.ABSENT]
+    must = [r for r in counted if r.level is Level.MUST]
+    should = [r for r in counted if r.level is Level.SHOULD]
+    must_passed = sum(r.verdict in _PASSED for r in must)
+    should_passed = sum(r.verdict in _PASSED for r in should)
+    points = _share(must_passed, len(must)) * _MUST_WEIGHT
+    points += _share(should_passed, len(should)) * _SHOULD_WEIGHT
+    if must_passed < len(must):
+        points = min(points, _FAILED_CAP)
+    if any(r.verdict in _DEAD for r in counted):
+        points = min(points, _DEAD_CAP)
+    return Score(int(points), must_passed, len(must), should_passed, len(should))
+
+
+def _share(passed: int, count: int) -> float:
+    return passed / count if count else 1.0
+
+
+def worse(before: Report, after: Report) -> list[tuple[Result | None, Result]]:
+    """Return the results that are worse than those of an earlier run, with both.
+
+    A case that the earlier run did not have counts from `warn` on.
+    """
+    old = {(r.case, r.cell): r for r in before.results}
+    found = []
+    for result in after.results:
+        was = old.get((result.case, result.cell))
+        rank = _RANK[Verdict.LENIENT if was is None else was.verdict]
+        if _RANK[result.verdict] > rank:
+            found.append((was, result))
+    return found

@@ -1,0 +1,521 @@
+"""Runs cases against a server: finds its revisions, looks at what it has, keeps bounds.
+
+::
+
+    survey   for each revision: one connection, the handshake, what the server has
+    cells    each transport and revision: shared cases one after another on one
+             connection, those with a connection of their own beside them
+    results  one for each case and cell, as they come
+
+After each shared case the server must answer one more request: so a crash or a hang is
+the verdict of the case that caused it, and the next case gets a new connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import shlex
+from datetime import UTC, datetime
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import attrs
+
+from mcpwire._version import __version__
+from mcpwire.check.case import (
+    Absent,
+    Broken,
+    Case,
+    Finding,
+    Lenient,
+    Level,
+    NoAnswer,
+    PeerDied,
+    Start,
+    Transport,
+    Verdict,
+)
+from mcpwire.check.cases import CASES
+from mcpwire.check.results import Cell, Report, Result
+from mcpwire.check.roles import callable_tools, find_roles
+from mcpwire.check.schemas import SchemaWatch
+from mcpwire.check.subject import Answer, Facts, Subject, shown
+from mcpwire.errors import ConnectError
+from mcpwire.transports.targets import Stdio
+from mcpwire.versions import LATEST_SESSION, REVISIONS, Era, Revision, find_revision
+from mcpwire.wire.urls import Url, parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+__all__ = ["PROFILE", "Options", "run", "select"]
+
+PROFILE: Final = "2026.1"
+"""The newest profile: the frozen set of cases that a score is of."""
+
+_PAGES: Final = 20
+_START_S: Final = 30.0
+_PROBE_S: Final = 2.0
+_LISTS: Final = (
+    ("tools", "tools/list", "tools"),
+    ("resources", "resources/list", "resources"),
+    ("resources", "resources/templates/list", "resourceTemplates"),
+    ("prompts", "prompts/list", "prompts"),
+)
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """What to run, and how."""
+
+    revisions: tuple[str, ...] = ()
+    """Only these; all that the server speaks by default."""
+    only: tuple[str, ...] = ()
+    """Ids, their beginnings, families, or ``must``, ``should``, ``robust``."""
+    skip: tuple[str, ...] = ()
+    speed: Literal["quick", "full"] = "quick"
+    hostile: bool = False
+    """Run the cases too that flood or exhaust."""
+    seed: int = 1
+    budget_s: float | None = None
+    """After so many seconds no further case begins."""
+    answer_s: float = 5.0
+    """How long one answer may take."""
+    roles: Mapping[str, str] = attrs.field(factory=dict)
+    """Role -> the name of the tool that plays it."""
+    allow_calls: tuple[str, ...] = ()
+    """Patterns of names of tools that may be called beside those that only read."""
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    tokens: Mapping[str, str] = attrs.field(factory=dict)
+    """``good`` and other kinds of access tokens -> the token; see `--auth`."""
+    profile: str = PROFILE
+    jobs: int = attrs.field(factory=lambda: min(8, (os.cpu_count() or 1) + 2))
+    """How many processes of a stdio server may run at once."""
+
+
+def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:
+    """Return the cases that the options choose.
+
+    Raises:
+        ValueError: A word of `only` or `skip` fits no case.
+    """
+    cases = [case for case in cases if case.profile <= options.profile]
+    for word in (*options.only, *options.skip):
+        if not any(_fits(case, word) for case in cases):
+            raise ValueError(
+                f"no case fits {word!r}: it takes an id, a family, must, should or "
+                "robust; see mcpwire check list"
+            )
+    chosen = []
+    for case in cases:
+        if any(_fits(case, word) for word in options.skip):
+            continue
+        named = any(_fits(case, word) for word in options.only)
+        is_usual = (case.is_quick or options.speed == "full") and (
+            not case.is_hostile or options.hostile
+        )
+        by_id = any(_is_id(case, word) for word in options.only)
+        if (named or not options.only) and (is_usual or by_id):
+            chosen.append(case)
+    return chosen
+
+
+def _fits(case: Case, word: str) -> bool:
+    level = word.upper() == case.level.value
+    return _is_id(case, word) or word == case.family or level
+
+
+def _is_id(case: Case, word: str) -> bool:
+    return case.id == word or case.id.startswith(word + ".")
+
+
+@attrs.define(eq=False)
+class _CellRun:
+    """One transport and revision of the server, and its shared connection."""
+
+    cell: Cell
+    revision: Revision
+    facts: Facts
+    shared: Subject | None = None
+    gone: str = ""
+    """Why the server cannot be reached any more."""
+
+
+class _Run:
+    """One run of many cases against one target."""
+
+    def __init__(
+        self,
+        target: Stdio | Url,
+        options: Options,
+        cases: list[Case],
+        on_result: Callable[[Result], object],
+    ) -> None:
+        self._target = target
+        self._options = options
+        self._cases = cases
+        self._on_result = on_result
+        self._watch = SchemaWatch()
+        self._transport: Transport = "stdio" if isinstance(target, Stdio) else "http"
+        jobs = options.jobs if self._transport == "stdio" else 1
+        self._jobs = asyncio.Semaphore(jobs)
+        self._ends_at = (
+            None if options.budget_s is None else monotonic() + options.budget_s
+        )
+        self.results: list[Result] = []
+        self.notes: list[str] = []
+        self.server: dict[str, str] = {}
+        self.out_of_budget = False
+
+    async def __call__(self) -> None:
+        cells = await self._survey()
+        try:
+            if self._transport == "stdio":
+                async with asyncio.TaskGroup() as tasks:
+                    for cell in cells:
+                        tasks.create_task(self._run_cell(cell))
+            else:
+                for cell in cells:
+                    await self._run_cell(cell)
+        finally:
+            for cell in cells:
+                if cell.shared is not None:
+                    await cell.shared.close()
+
+    # --- survey -----------------------------------------------------------------------
+
+    def _wanted(self) -> list[Revision]:
+        found = []
+        for name in self._options.revisions or [r.name for r in REVISIONS]:
+            revision = find_revision(name)
+            if revision is None:
+                known = ", ".join(r.name for r in REVISIONS)
+                raise ValueError(f"--revision takes any of {known}, got {name!r}")
+            found.append(revision)
+        return found
+
+    async def _survey(self) -> list[_CellRun]:
+        """Find the revisions that the server speaks, the newest session one first.
+
+        It shows how long the server takes to start: a server without the newest
+        revision need not answer its probe, so that is not waited for much longer.
+        """
+        wanted = sorted(self._wanted(), key=lambda r: r is not LATEST_SESSION)
+        began = monotonic()
+        cells = [await self._look_at(wanted[0], _START_S)]
+        bound = monotonic() - began + _PROBE_S
+        for_all = max(bound, self._options.answer_s)
+        others = (
+            self._look_at(each, for_all if each.era is Era.SESSION else bound)
+            for each in wanted[1:]
+        )
+        if self._transport == "stdio":
+            cells += await asyncio.gather(*others)
+        else:
+            cells += [await each for each in others]
+        problems = [each for each in cells if isinstance(each, str)]
+        spoken = [each for each in cells if not isinstance(each, str)]
+        if not spoken:
+            raise ConnectError(f"no revision could be used: {problems[0]}")
+        self.notes += problems
+        return sorted(spoken, key=lambda each: each.revision)
+
+    async def _look_at(self, revision: Revision, bound: float) -> _CellRun | str:
+        """Return the cell of a revision, or why there is none."""
+        subject = self._subject(revision, None, f"survey {revision}")
+        try:
+            async with self._jobs:
+                await subject.open()
+                facts = await self._facts(subject, revision, bound)
+        except (Finding, ConnectError) as found:
+            await subject.close()
+            return f"{revision}: {self._spoken(found)}"
+        except BaseException:
+            await subject.close()
+            raise
+        cell = Cell("server", self._transport, revision.name)
+        return _CellRun(cell, revision, facts, subject)
+
+    def _spoken(self, found: Exception) -> str:
+        if isinstance(found, Finding):
+            return found.actual or found.expected
+        return str(found)
+
+    async def _facts(self, subject: Subject, revision: Revision, bound: float) -> Facts:
+        patient, subject.bound_s = subject.bound_s, bound
+        hello = await subject.handshake()
+        subject.bound_s = patient
+        if hello.result is None:
+            raise Broken("a result", shown(hello.message.raw))
+        if subject.is_modern:
+            spoken = hello.result.get("supportedVersions")
+        else:
+            spoken = [hello.result.get("protocolVersion")]
+        if not isinstance(spoken, list) or revision.name not in spoken:
+            raise Broken(revision.name, f"it speaks {shown(spoken)}")
+        facts = subject.facts = Facts(revision, hello.result)
+        facts.tokens = dict(self._options.tokens)
+        for name in ("name", "version"):
+            if isinstance(facts.server_info.get(name), str):
+                self.server[name] = facts.server_info[name]
+        await self._choose_barrier(subject)
+        for capability, method, key in _LISTS:
+            if facts.declares(capability):
+                items = await _all_pages(subject, method, key)
+                setattr(facts, {"resourceTemplates": "templates"}.get(key, key), items)
+        facts.callable_tools = callable_tools(facts.tools, self._options.allow_calls)
+        facts.roles = find_roles(facts.tools, facts.callable_tools, self._options.roles)
+        return facts
+
+    async def _choose_barrier(self, subject: Subject) -> None:
+        candidates = (
+            ["server/discover"] if subject.is_modern else ["ping", "tools/list"]
+        )
+        for method in candidates:
+            subject.facts.barrier = method
+            with contextlib.suppress(NoAnswer):
+                await subject.barrier()
+                return
+        raise NoAnswer("an answer to a ping", "no answer")
+
+    # --- cases ------------------------------------------------------------------------
+
+    def _subject(self, revision: Revision, facts: Facts | None, seed: str) -> Subject:
+        return Subject(
+            self._target,
+            revision,
+            facts=facts,
+            headers=self._options.headers,
+            watch=self._watch,
+            seed=seed,
+            bound_s=self._options.answer_s,
+        )
+
+    async def _run_cell(self, run: _CellRun) -> None:
+        chosen = [
+            case
+            for case in self._cases
+            if run.cell.revision in case.revisions
+            and self._transport in case.transports
+        ]
+        last = [case for case in chosen if case.start is Start.LAST]
+        own = [c for c in chosen if c.start in {Start.OWN, Start.RAW}]
+        shared = [case for case in chosen if case.start is Start.SHARED]
+        if self._transport == "stdio":
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._in_turn(run, shared))
+                for case in own:
+                    tasks.create_task(self._in_turn(run, [case]))
+        else:
+            await self._in_turn(run, shared + own)
+        await self._in_turn(run, last)
+
+    async def _in_turn(self, run: _CellRun, cases: list[Case]) -> None:
+        for case in cases:
+            async with contextlib.AsyncExitStack() as held:
+                if case.start is not Start.SHARED:
+                    await held.enter_async_context(self._jobs)
+                result = await self._run_case(run, case)
+            self.results.append(result)
+            self._on_result(result)
+
+    async def _run_case(self, run: _CellRun, case: Case) -> Result:
+        began = monotonic()
+        if self._ends_at is not None and began > self._ends_at:
+            self.out_of_budget = True
+            return self._result(run, case, Verdict.UNRUN, "", "the budget ran out")
+        if run.gone:
+            return self._result(run, case, Verdict.UNRUN, "", run.gone)
+        missing = next((need for need in case.needs if not _has(run.facts, need)), None)
+        if missing is not None:
+            return self._result(run, case, Verdict.ABSENT, "", f"no {missing}")
+        try:
+            subject = await self._connect(run, case)
+        except (Finding, ConnectError) as found:
+            run.gone = f"no connection any more: {self._spoken(found)}"
+            return self._result(run, case, Verdict.UNRUN, "", run.gone)
+        subject.tape.clear()
+        subject.last_sent = b""
+        subject.random.seed(f"{self._options.seed} {case.id} {run.cell}")
+        try:
+            verdict, expected, actual = await self._judge(subject, case)
+        finally:
+            if case.start in {Start.OWN, Start.RAW}:
+                await subject.close()
+        if verdict in {Verdict.CRASH, Verdict.HANG} and subject is run.shared:
+            await subject.close()
+            run.shared = None
+        result = self._result(run, case, verdict, expected, actual)
+        keeps = verdict is not Verdict.PASS and verdict is not Verdict.ABSENT
+        return attrs.evolve(
+            result,
+            seconds=round(monotonic() - began, 4),
+            sent=shown(subject.last_sent) if keeps else "",
+            octets=tuple(
+                (round(o.at, 6), o.direction, o.stream, o.data)
+                for o in subject.tape.octets
+            ),
+        )
+
+    async def _connect(self, run: _CellRun, case: Case) -> Subject:
+        if case.start in {Start.SHARED, Start.LAST} and run.shared is not None:
+            return run.shared
+        subject = self._subject(run.revision, run.facts, case.id)
+        if case.capabilities is not None:
+            subject.capabilities = case.capabilities
+        try:
+            await subject.open()
+            if case.start is not Start.RAW:
+                await subject.handshake()
+        except BaseException:
+            await subject.close()
+            raise
+        if case.start is Start.SHARED:
+            run.shared = subject
+        return subject
+
+    async def _judge(self, subject: Subject, case: Case) -> tuple[Verdict, str, str]:
+        verdict, expected, actual = await _verdict_of(subject, case)
+        if case.start is Start.SHARED and verdict not in {Verdict.CRASH, Verdict.HANG}:
+            # A crash or a hang after the answer is this case's too.
+            try:
+                await subject.barrier()
+            except NoAnswer as found:
+                return Verdict.HANG, found.expected, found.actual
+            except PeerDied as found:
+                return Verdict.CRASH, found.expected, found.actual
+        return verdict, expected, actual
+
+    def _result(
+        self, run: _CellRun, case: Case, verdict: Verdict, expected: str, actual: str
+    ) -> Result:
+        return Result(
+            case=case.id,
+            cell=run.cell,
+            level=case.level,
+            verdict=verdict,
+            title=case.title,
+            source=f"{run.cell.revision} {case.source}" if case.source else "",
+            family=case.family,
+            expected=expected,
+            actual=actual,
+            again=self._again(run, case),
+        )
+
+    def _again(self, run: _CellRun, case: Case) -> str:
+        words = ["mcpwire", "check", "--only", case.id, "--revision", run.cell.revision]
+        words += ["--seed", str(self._options.seed)]
+        for role, name in self._options.roles.items():
+            words += ["--map", f"{role}={name}"]
+        for pattern in self._options.allow_calls:
+            words += ["--allow-calls", pattern]
+        if case.is_hostile:
+            words.append("--hostile")
+        target = str(self._target)
+        return shlex.join(words) + (
+            f" -- {target}" if self._transport == "stdio" else f" {target}"
+        )
+
+
+async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
+    """Run a case's function; tell its verdict, what was expected and what came."""
+    try:
+        async with asyncio.timeout(case.bound_s):
+            await case.run(subject)
+    except Finding as found:
+        if isinstance(found, Absent):
+            return Verdict.ABSENT, "", f"no {found.expected}"
+        is_minor = isinstance(found, Broken) and case.level is not Level.MUST
+        verdict = Verdict.WARN if is_minor else _VERDICTS[type(found)]
+        return verdict, found.expected, found.actual
+    except TimeoutError:
+        expected = f"the case takes at most {case.bound_s:g} s"
+        return Verdict.HANG, expected, "it took longer"
+    return Verdict.PASS, "", ""
+
+
+_VERDICTS: Final[dict[type[Finding], Verdict]] = {
+    Broken: Verdict.FAIL,
+    Lenient: Verdict.LENIENT,
+    NoAnswer: Verdict.HANG,
+    PeerDied: Verdict.CRASH,
+}
+
+
+def _has(facts: Facts, need: str) -> bool:
+    """Tell whether the server has what a case needs; see `Case.needs`."""
+    kind, is_listed, name = need.partition(":")
+    if not is_listed:
+        return facts.declares(need)
+    if kind in {"role", "token"}:
+        return name in (facts.roles if kind == "role" else facts.tokens)
+    listed = {
+        "tool": facts.tools,
+        "call": facts.callable_tools,
+        "resource": facts.resources,
+        "template": facts.templates,
+        "prompt": facts.prompts,
+    }
+    return bool(listed[kind])
+
+
+async def _all_pages(subject: Subject, method: str, key: str) -> list[dict[str, Any]]:
+    """Return the items of a list, as far as its pages can be read."""
+    items: list[dict[str, Any]] = []
+    params: dict[str, Any] = {}
+    for _ in range(_PAGES):
+        answer: Answer = await subject.request(method, params)
+        page = (answer.result or {}).get(key)
+        items += [each for each in page or () if isinstance(each, dict)]
+        cursor = (answer.result or {}).get("nextCursor")
+        if not isinstance(cursor, str):
+            break
+        params = {"cursor": cursor}
+    return items
+
+
+async def run(
+    target: Stdio | Url | str,
+    options: Options | None = None,
+    *,
+    on_result: Callable[[Result], object] = lambda _: None,
+) -> Report:
+    """Check a server and return what was found.
+
+    Args:
+        target: A command, or the URL of a server.
+        options: What to run, and how.
+        on_result: Called with each result as it comes.
+
+    Raises:
+        ConnectError: The server cannot be started or reached, or speaks no revision.
+        ValueError: The options name something that is not there.
+        LocalProtocolError: jsonschema-rs is not installed.
+
+    Safe to cancel: processes that were started are ended.
+    """
+    options = options or Options()
+    where = parse_url(target) if isinstance(target, str) else target
+    running = _Run(where, options, select(options), on_result)
+    began, started = monotonic(), datetime.now(UTC)
+    await running()
+    return Report(
+        subject=str(where),
+        server=running.server,
+        profile=options.profile,
+        seed=options.seed,
+        started=started.isoformat(timespec="seconds"),
+        machine={
+            "system": platform.platform(terse=True),
+            "python": platform.python_version(),
+            "cores": str(os.cpu_count()),
+        },
+        tool=f"mcpwire {__version__}",
+        results=tuple(running.results),
+        seconds=round(monotonic() - began, 3),
+        out_of_budget=running.out_of_budget,
+        notes=tuple(running.notes),
+    )

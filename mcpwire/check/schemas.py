@@ -1,0 +1,180 @@
+"""The specification's JSON schemas, and what of a server's messages breaks them.
+
+`schemas.json.xz` has the definitions of all revisions without their descriptions;
+`tests/check/make_schemas.py` writes it from the specification.
+"""
+
+from __future__ import annotations
+
+import lzma
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.errors import LocalProtocolError
+from mcpwire.wire.json import encode, loads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+    from mcpwire.check.subject import Message
+
+__all__ = ["ProtocolSchema", "SchemaWatch", "load"]
+
+DATA: Final = "schemas.json.xz"
+_EXCERPT: Final = 300
+
+
+def load_validators() -> ModuleType:
+    """Import jsonschema-rs.
+
+    Raises:
+        LocalProtocolError: It is not installed.
+    """
+    try:
+        import jsonschema_rs
+    except ImportError as error:
+        raise LocalProtocolError(
+            "mcpwire check needs jsonschema-rs: pip install jsonschema-rs"
+        ) from error
+    return jsonschema_rs
+
+
+class ProtocolSchema:
+    """The definitions of one revision, compiled as they are asked for.
+
+    Attributes:
+        definitions: Name -> definition.
+        sendable: Role -> method -> the name of the definition of its message.
+        allows_no_id: Whether an error may leave out an id that could not be read.
+        error: The name of the definition of an error answer.
+        answer: The name of the definition of an answer with a result.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._key = "$defs" if "$defs" in document else "definitions"
+        self.definitions: dict[str, Any] = dict(document[self._key])
+        if (result := self.definitions.get("ElicitResult")) is not None:
+            # schema.ts has `number` there, of which the generated schema.json makes
+            # `integer`; a form may ask for 3.14 (SEP-1034 does).
+            text = encode(result).replace(b'"integer"', b'"number"')
+            self.definitions["ElicitResult"] = loads(text)
+        is_new = self._key == "$defs"
+        self.answer = "JSONRPCResultResponse" if is_new else "JSONRPCResponse"
+        self.error = "JSONRPCErrorResponse" if is_new else "JSONRPCError"
+        self.allows_no_id = "id" not in self.definitions[self.error]["required"]
+        self._draft = "Draft202012Validator" if is_new else "Draft7Validator"
+        self._validators: dict[str, Any] = {}
+        self.sendable = {
+            "client": self._union("ClientRequest") | self._union("ClientNotification"),
+            "server": self._union("ServerRequest") | self._union("ServerNotification"),
+        }
+
+    def _union(self, name: str) -> dict[str, str]:
+        found = {}
+        definition = self.definitions.get(name, {})
+        for part in definition.get("anyOf", [{"$ref": f"/{name}"}]):
+            member = part["$ref"].rpartition("/")[2]
+            properties = self.definitions.get(member, {}).get("properties", {})
+            if "method" in properties:
+                found[properties["method"]["const"]] = member
+        return found
+
+    def result_of(self, method: str) -> str | None:
+        """Return the definition of a method's answer; ``None`` where it is unknown."""
+        for table in self.sendable.values():
+            request = table.get(method)
+            if request is not None:
+                stem = request.removesuffix("Request")
+                for name in (f"{stem}ResultResponse", f"{stem}Result"):
+                    if name in self.definitions:
+                        return name
+                return "EmptyResult"
+        return None
+
+    def problem(self, name: str, value: object) -> str | None:
+        """Say where a value breaks a definition first; ``None``: nowhere."""
+        if name not in self._validators:
+            compiled = getattr(load_validators(), self._draft)
+            self._validators[name] = compiled(
+                {"$ref": f"#/{self._key}/{name}", self._key: self.definitions}
+            )
+        for error in self._validators[name].iter_errors(value):
+            path = "".join(
+                f"[{part}]" if isinstance(part, int) else f".{part}"
+                for part in error.instance_path
+            )
+            return f"${path}: {error.message[:_EXCERPT]} ({name})"
+        return None
+
+
+def stem_of(name: str) -> str:
+    """Return the one name of what the revisions' schemas name differently."""
+    return "Error" if name.startswith("JSONRPCError") else name.removesuffix("Response")
+
+
+@cache
+def load() -> dict[str, ProtocolSchema]:
+    """Return the schemas of all revisions by their names."""
+    text = lzma.decompress((files(__package__) / DATA).read_bytes())
+    return {name: ProtocolSchema(each) for name, each in loads(text).items()}
+
+
+@attrs.define
+class Seen:
+    """The messages of one definition."""
+
+    count: int = 0
+    message: Message | None = None
+    """The first that breaks it."""
+    problem: str = ""
+
+
+class SchemaWatch:
+    """Holds each message of a server against the schema of its revision.
+
+    Attributes:
+        seen: Revision -> the name of a definition -> what was seen of it.
+    """
+
+    def __init__(self) -> None:
+        load_validators()
+        self._schemas = load()
+        self.seen: dict[str, dict[str, Seen]] = {}
+
+    def look(self, revision: str, message: Message, method: str | None) -> None:
+        """Look at a message; `method` is that of the request that it answers."""
+        if not isinstance(message.value, dict):
+            return
+        schema = self._schemas[revision]
+        name = self._definition(schema, message, method)
+        if name is None:
+            return
+        seen = self.seen.setdefault(revision, {}).setdefault(name, Seen())
+        seen.count += 1
+        if not seen.problem:
+            is_bare = message.is_answer and name.endswith("Result")
+            value = message.value.get("result") if is_bare else message.value
+            if (problem := schema.problem(name, value)) is not None:
+                seen.message, seen.problem = message, problem
+
+    def found(self, revision: str, stem: str) -> Seen | None:
+        """Return what was seen of a message; `stem`: its definition's common name."""
+        for name, seen in self.seen.get(revision, {}).items():
+            if stem_of(name) == stem:
+                return seen
+        return None
+
+    def _definition(
+        self, schema: ProtocolSchema, message: Message, method: str | None
+    ) -> str | None:
+        if not message.is_answer:
+            return schema.sendable["server"].get(str(message.method))
+        if "error" in message.value:
+            # Before 2025-11-25 the schema wants an id even where none could be read.
+            has_id = message.value.get("id") is not None
+            return schema.error if has_id or schema.allows_no_id else None
+        return None if method is None else schema.result_of(method)

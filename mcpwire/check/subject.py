@@ -1,0 +1,699 @@
+"""The subject of the cases: one connection to a server, as a case's function sees it.
+
+The same function serves both transports. `request` waits for the answer with its own
+id; `provoke` sends anything at all, and returns what came back before the answer to a
+request that was sent behind it: so silence is observed, not waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import attrs
+
+from mcpwire.check.case import Absent, Broken, Lenient, NoAnswer, PeerDied
+from mcpwire.check.peer import HttpPeer, Response, StdioPeer, Tape
+from mcpwire.protocol.methods import capability_declared
+from mcpwire.versions import Era, Revision
+from mcpwire.wire.json import JSONDecodeError, encode, loads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from mcpwire.check.schemas import SchemaWatch
+    from mcpwire.transports.targets import Stdio
+    from mcpwire.wire.urls import Url
+
+__all__ = ["Answer", "Facts", "Message", "Reaction", "Subject"]
+
+META: Final = "io.modelcontextprotocol/"
+_SHOWN: Final = 400
+
+
+@attrs.frozen
+class Message:
+    """One message of the server, or one line that is no JSON."""
+
+    raw: bytes
+    value: Any
+    """The decoded value; ``None`` with `problem`."""
+    problem: str = ""
+    stream: int = 0
+    """The HTTP exchange it came on; 0 over stdio."""
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is a result or an error."""
+        return isinstance(self.value, dict) and "method" not in self.value
+
+    @property
+    def method(self) -> str | None:
+        """The method of a request or notification."""
+        return self.value.get("method") if isinstance(self.value, dict) else None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The params of a request or notification."""
+        found = self.value.get("params") if isinstance(self.value, dict) else None
+        return found if isinstance(found, dict) else {}
+
+
+@attrs.frozen
+class Answer:
+    """The answer to one request."""
+
+    message: Message
+    response: Response | None = None
+    """The HTTP response that brought it, or to the POST that asked for it."""
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The whole message."""
+        return self.message.value  # type: ignore[no-any-return]
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The result; ``None`` where it is an error."""
+        found = self.value.get("result")
+        return found if isinstance(found, dict) else None
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """The error; ``None`` where there is none."""
+        found = self.value.get("error")
+        return found if isinstance(found, dict) else None
+
+    @property
+    def code(self) -> int | None:
+        """The code of the error."""
+        return (self.error or {}).get("code")
+
+    @property
+    def status(self) -> int | None:
+        """The status of the HTTP response."""
+        return self.response.status if self.response else None
+
+    def __str__(self) -> str:
+        status = f"HTTP {self.status}, " if self.response else ""
+        return status + shown(self.message.raw)
+
+
+@attrs.frozen
+class Reaction:
+    """What came back for octets that need not be a message."""
+
+    messages: list[Message]
+    """Without the answers to our own requests."""
+    response: Response | None = None
+    has_ended: bool = False
+    """Whether the process has ended over it."""
+
+    @property
+    def errors(self) -> list[Message]:
+        """The error answers among the messages."""
+        return [
+            each for each in self.messages if each.is_answer and "error" in each.value
+        ]
+
+    @property
+    def codes(self) -> list[Any]:
+        """Their codes."""
+        return [(each.value["error"] or {}).get("code") for each in self.errors]
+
+    @property
+    def status(self) -> int | None:
+        """The status of the HTTP response."""
+        return self.response.status if self.response else None
+
+    def __str__(self) -> str:
+        parts = [f"HTTP {self.status}"] if self.response else []
+        parts += [shown(each.raw) for each in self.messages[:3]]
+        if self.response and not self.messages and self.response.body:
+            parts.append(shown(bytes(self.response.body)))
+        if self.has_ended:
+            parts.append("the process ended")
+        return ", ".join(parts) or "nothing"
+
+
+@attrs.define
+class Facts:
+    """What a server says about itself, and what it has."""
+
+    revision: Revision
+    hello: dict[str, Any] = attrs.field(factory=dict)
+    """The result of `initialize`, or of `server/discover`."""
+    tools: list[dict[str, Any]] = attrs.field(factory=list)
+    resources: list[dict[str, Any]] = attrs.field(factory=list)
+    templates: list[dict[str, Any]] = attrs.field(factory=list)
+    prompts: list[dict[str, Any]] = attrs.field(factory=list)
+    roles: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    """Role -> the tool that plays it."""
+    callable_tools: list[dict[str, Any]] = attrs.field(factory=list)
+    """The tools that may be called."""
+    barrier: str = "ping"
+    """A method that is answered, for `provoke`."""
+    tokens: dict[str, str] = attrs.field(factory=dict)
+    """Kind (``good``, ``expired``, ``audience``, ``scope``) -> an access token."""
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """The capabilities that it declares."""
+        found = self.hello.get("capabilities")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def server_info(self) -> dict[str, Any]:
+        """Its name and version."""
+        meta = self.hello.get("_meta")
+        found = self.hello.get("serverInfo") or (
+            meta.get(META + "serverInfo") if isinstance(meta, dict) else None
+        )
+        return found if isinstance(found, dict) else {}
+
+    def declares(self, path: str) -> bool:
+        """Tell whether a capability such as ``resources.subscribe`` is declared."""
+        return capability_declared(self.capabilities, path)
+
+
+class Subject:
+    """One connection to the server under test.
+
+    Attributes:
+        revision: The revision of the connection.
+        facts: What the server has; empty before it is surveyed.
+        random: Random numbers of the case's seed.
+        bound_s: How long one answer may take.
+        received: All messages that have come, in their order.
+        answer_with: Method of a server's request -> a function from its params to the
+            result; others are answered with "method not found" (a ping with ``{}``).
+        session_id: The value of `Mcp-Session-Id`, over HTTP.
+        watch: Looks at each message that comes.
+    """
+
+    def __init__(
+        self,
+        target: Stdio | Url,
+        revision: Revision,
+        *,
+        watch: SchemaWatch,
+        facts: Facts | None = None,
+        headers: Mapping[str, str] | None = None,
+        seed: str = "0",
+        bound_s: float = 5.0,
+        capabilities: dict[str, Any] | None = None,
+    ) -> None:
+        self.target = target
+        self.revision = revision
+        self.facts = facts or Facts(revision)
+        self.random = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        self.bound_s = bound_s
+        self.capabilities = capabilities or {}
+        self.received: list[Message] = []
+        self.answer_with: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+        self.session_id: str | None = None
+        self.tape = Tape()
+        self.last_sent = b""
+        self._headers = dict(headers or {})
+        self.watch = watch
+        self._came = asyncio.Event()
+        self._ids = count(self.random.randrange(1_000, 1_000_000))
+        self._asked: dict[Any, str] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+        self._others: list[Subject] = []
+        self.stdio: StdioPeer | None = None
+        self.http: HttpPeer | None = None
+
+    # --- the connection ---------------------------------------------------------------
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether each request carries its version and capabilities itself."""
+        return self.revision.era is Era.STATELESS
+
+    async def open(self) -> None:
+        """Start the process; over HTTP there is nothing to open yet."""
+        from mcpwire.transports.targets import Stdio
+
+        if isinstance(self.target, Stdio):
+            self.stdio = StdioPeer(self.target, self.tape, self._take, self._came.set)
+            await self.stdio.open()
+        else:
+            self.http = HttpPeer(
+                self.target, self._headers, self.tape, self._take, self._came.set
+            )
+
+    async def handshake(self) -> Answer:
+        """Do what a client does first: `initialize`, or `server/discover`."""
+        if self.is_modern:
+            return await self.request("server/discover")
+        answer = await self.request("initialize", self.hello())
+        if answer.response is not None:
+            self.session_id = answer.response.fields.get("mcp-session-id")
+        if answer.result is not None:
+            await self.notify("notifications/initialized")
+        return answer
+
+    def hello(self) -> dict[str, Any]:
+        """Return the params of `initialize`."""
+        return {
+            "protocolVersion": self.revision.name,
+            "capabilities": self.capabilities,
+            "clientInfo": {"name": "mcpwire-check", "version": "1"},
+        }
+
+    async def another(
+        self,
+        *,
+        handshake: bool = True,
+        capabilities: dict[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Subject:
+        """Open one more connection to the same server; closed with this one."""
+        other = Subject(
+            self.target,
+            self.revision,
+            facts=self.facts,
+            headers=self._headers if headers is None else headers,
+            watch=self.watch,
+            seed=str(self.random.random()),
+            bound_s=self.bound_s,
+            capabilities=self.capabilities if capabilities is None else capabilities,
+        )
+        other.tape = self.tape
+        self._others.append(other)
+        await other.open()
+        if handshake:
+            await other.handshake()
+        return other
+
+    async def close(self) -> None:
+        """End the connection and all others that were opened from it."""
+        for other in self._others:
+            await other.close()
+        for task in self._answering:
+            task.cancel()
+        if self.stdio is not None:
+            await self.stdio.close()
+        if self.http is not None:
+            if self.session_id is not None:
+                with contextlib.suppress(PeerDied, TimeoutError):
+                    async with asyncio.timeout(1.0):
+                        gone = await self.http.exchange(
+                            "DELETE", self.http_headers(None), None
+                        )
+                        await gone.ended.wait()
+            await self.http.close()
+
+    # --- messages ---------------------------------------------------------------------
+
+    def next_id(self) -> int:
+        """Return an id that this connection has not used."""
+        return next(self._ids)
+
+    def message(
+        self, method: str, params: Mapping[str, Any] | None = None, *, id: Any = None
+    ) -> dict[str, Any]:
+        """Return a request (with an id) or a notification as the revision has it."""
+        value: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if id is not None:
+            value["id"] = id
+        if self.is_modern and id is not None:
+            params = dict(params or {})
+            params["_meta"] = {**self.meta(), **params.get("_meta", {})}
+        if params is not None:
+            value["params"] = dict(params)
+        return value
+
+    def meta(self) -> dict[str, Any]:
+        """Return the `_meta` that each request of a modern client has."""
+        return {
+            META + "protocolVersion": self.revision.name,
+            META + "clientCapabilities": self.capabilities,
+            META + "clientInfo": {"name": "mcpwire-check", "version": "1"},
+        }
+
+    def http_headers(self, message: Any) -> dict[str, str | None]:
+        """Return the headers that a client sends with a message."""
+        fields: dict[str, str | None] = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+        method = message.get("method") if isinstance(message, dict) else None
+        if method != "initialize" and self.revision.name >= "2025-06-18":
+            fields["MCP-Protocol-Version"] = self.revision.name
+        if self.session_id is not None:
+            fields["Mcp-Session-Id"] = self.session_id
+        if self.is_modern and method is not None:
+            fields["Mcp-Method"] = str(method)
+            params = message.get("params")
+            if isinstance(params, dict):
+                name = params.get("name" if method != "resources/read" else "uri")
+                if isinstance(name, str) and method in _NAMED:
+                    fields["Mcp-Name"] = name
+        return fields
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        id: Any = None,
+        headers: Mapping[str, str | None] | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        """Send a request and wait for its answer, result or error.
+
+        Raises:
+            NoAnswer: None came within the bound.
+            PeerDied: The process ended, or takes no connection.
+        """
+        id = self.next_id() if id is None else id
+        response = await self.send(self.message(method, params, id=id), headers=headers)
+        return await self.answer(id, response, timeout=timeout)
+
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | None = None
+    ) -> Response | None:
+        """Send a notification; over HTTP, wait for the response."""
+        response = await self.send(self.message(method, params))
+        if response is not None:
+            await self._ended(response)
+        return response
+
+    async def send(
+        self,
+        message: Any,
+        *,
+        headers: Mapping[str, str | None] | None = None,
+    ) -> Response | None:
+        """Send a message, or octets as they are; over stdio they end with a newline."""
+        data = message if isinstance(message, bytes) else encode(message)
+        if isinstance(message, dict) and "method" in message and "id" in message:
+            self._note(message)
+        self.last_sent = data
+        if self.stdio is not None:
+            if self.stdio.is_over:
+                raise self.stdio.death()
+            await self.stdio.write(data + b"\n")
+            return None
+        fields = {**self.http_headers(message), **(headers or {})}
+        return await self.need_http().exchange("POST", fields, data)
+
+    def _note(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(TypeError):
+            self._asked[_typed(message["id"])] = str(message["method"])
+
+    async def answer(
+        self, id: Any, response: Response | None = None, *, timeout: float | None = None
+    ) -> Answer:
+        """Wait for the answer with that id, of the same JSON type."""
+        bound = self.bound_s if timeout is None else timeout
+        try:
+            async with asyncio.timeout(bound):
+                while (found := self._answer_to(id)) is None:
+                    if response is not None and response.ended.is_set():
+                        # A resumable stream may go on elsewhere; no answer is due here.
+                        raise NoAnswer("an answer", self._how_it_ended(response))
+                    await self._wait()
+        except TimeoutError:
+            raise NoAnswer(
+                f"an answer with the id {id!r} within {bound:g} s",
+                self._instead(response),
+            ) from None
+        return Answer(found, response)
+
+    def _answer_to(self, id: Any) -> Message | None:
+        wanted = _typed(id)
+        for each in self.received:
+            if (
+                each.is_answer
+                and isinstance(each.value, dict)
+                and _typed(each.value.get("id")) == wanted
+            ):
+                return each
+        return None
+
+    def answers_to(self, id: Any) -> list[Message]:
+        """Return all answers with that id that have come."""
+        wanted = _typed(id)
+        return [
+            e
+            for e in self.received
+            if e.is_answer
+            and isinstance(e.value, dict)
+            and _typed(e.value.get("id")) == wanted
+        ]
+
+    def _instead(self, response: Response | None) -> str:
+        if response is not None and not response.has_head.is_set():
+            return "no response"
+        return f"HTTP {response.status}, and no answer" if response else "no answer"
+
+    def _how_it_ended(self, response: Response) -> str:
+        body = shown(bytes(response.body)) if response.body else "no body"
+        problem = f", {response.problem}" if response.problem else ""
+        return f"HTTP {response.status}, {body}{problem}"
+
+    async def _wait(self) -> None:
+        """Wait until anything happens.
+
+        Raises:
+            PeerDied: The process ends its output.
+        """
+        if self.stdio is not None and self.stdio.output_ended:
+            await self.stdio.wait_exit(1.0)
+            raise self.stdio.death()
+        self._came.clear()
+        await self._came.wait()
+
+    async def wait_for(
+        self,
+        is_it: Callable[[Message], bool],
+        what: str,
+        *,
+        timeout: float | None = None,
+        after: int = 0,
+    ) -> Message:
+        """Wait for a message; `after`: how many of `received` to skip.
+
+        Raises:
+            NoAnswer: None came within the bound.
+        """
+        bound = self.bound_s if timeout is None else timeout
+        try:
+            async with asyncio.timeout(bound):
+                while True:
+                    for each in self.received[after:]:
+                        if is_it(each):
+                            return each
+                    after = len(self.received)
+                    await self._wait()
+        except TimeoutError:
+            raise NoAnswer(
+                f"{what} within {bound:g} s", "nothing of the kind"
+            ) from None
+
+    async def provoke(
+        self, data: Any, *, headers: Mapping[str, str | None] | None = None
+    ) -> Reaction:
+        """Send anything, and return what came back for it.
+
+        Over stdio two requests follow it, and their answers are the proof that the
+        server has read it; over HTTP the response is waited for to its end.
+        """
+        before = len(self.received)
+        try:
+            response = await self.send(data, headers=headers)
+            if response is not None:
+                await self._ended(response)
+                return Reaction(self.received[before:], response)
+            await self.barrier()
+            await self.barrier()
+        except PeerDied:
+            if self.stdio is None:
+                raise
+            return Reaction(self._others_than_ours(before), None, has_ended=True)
+        return Reaction(self._others_than_ours(before))
+
+    def _others_than_ours(self, before: int) -> list[Message]:
+        ours = self._barriers
+        return [
+            each
+            for each in self.received[before:]
+            if not (
+                each.is_answer
+                and isinstance(each.value, dict)
+                and each.value.get("id") in ours
+            )
+        ]
+
+    _barriers: frozenset[str] = frozenset()
+
+    async def barrier(self) -> None:
+        """Wait until the server has read all that was sent.
+
+        Raises:
+            NoAnswer: It does not answer any more.
+        """
+        id = f"barrier-{self.next_id()}"
+        self._barriers |= {id}
+        kept = self.last_sent
+        try:
+            await self.request(self.facts.barrier, id=id)
+        except NoAnswer as found:
+            raise NoAnswer("the server goes on to answer", found.actual) from None
+        finally:
+            self.last_sent = kept
+
+    async def _ended(self, response: Response) -> None:
+        try:
+            async with asyncio.timeout(self.bound_s):
+                await response.ended.wait()
+        except TimeoutError:
+            raise NoAnswer(
+                f"a complete response within {self.bound_s:g} s",
+                self._instead(response),
+            ) from None
+
+    # --- HTTP -------------------------------------------------------------------------
+
+    def need_http(self) -> HttpPeer:
+        """Return the HTTP peer; only for cases of that transport."""
+        if self.http is None:
+            raise Absent("HTTP")
+        return self.http
+
+    async def exchange(
+        self,
+        method: str,
+        headers: Mapping[str, str | None] | None = None,
+        body: bytes | None = None,
+        *,
+        target: str | None = None,
+        complete: bool = True,
+    ) -> Response:
+        """Send one HTTP request of any kind and wait for the response, or its head."""
+        fields = {**self.http_headers(None), **(headers or {})}
+        if body is None:
+            fields.pop("Content-Type", None)
+        else:
+            self.last_sent = body
+        response = await self.need_http().exchange(method, fields, body, target=target)
+        if complete:
+            await self._ended(response)
+            return response
+        try:
+            async with asyncio.timeout(self.bound_s):
+                await response.has_head.wait()
+        except TimeoutError:
+            raise NoAnswer(f"a response within {self.bound_s:g} s", "none") from None
+        return response
+
+    async def raw_exchange(self, data: bytes) -> Response:
+        """Send octets on a connection of their own and wait for the response."""
+        self.last_sent = data
+        response = await self.need_http().raw(data)
+        await self._ended(response)
+        return response
+
+    # --- what comes in ----------------------------------------------------------------
+
+    def _take(self, raw: bytes, stream: int = 0) -> None:
+        try:
+            value = loads(raw)
+        except JSONDecodeError as error:
+            if raw.strip():
+                self._add(Message(raw, None, f"no JSON: {error}", stream))
+            return
+        for each in value if isinstance(value, list) and value else [value]:
+            self._add(Message(raw, each, "", stream))
+
+    def _add(self, message: Message) -> None:
+        self.received.append(message)
+        self.watch.look(self.revision.name, message, self._method_of(message))
+        if message.method is not None and "id" in message.value:
+            task = asyncio.get_running_loop().create_task(self._reply(message))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+        self._came.set()
+
+    def _method_of(self, message: Message) -> str | None:
+        """Return the method of the request that an answer belongs to."""
+        if not message.is_answer or not isinstance(message.value, dict):
+            return None
+        with contextlib.suppress(TypeError):
+            return self._asked.get(_typed(message.value.get("id")))
+        return None
+
+    async def _reply(self, message: Message) -> None:
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message.value["id"]}
+        if (make := self.answer_with.get(message.method or "")) is not None:
+            answer["result"] = make(message.params)
+        elif message.method == "ping":
+            answer["result"] = {}
+        else:
+            answer["error"] = {"code": -32601, "message": "method not found"}
+        kept = self.last_sent
+        with contextlib.suppress(PeerDied):
+            await self.send(answer)
+        self.last_sent = kept
+
+    # --- findings ---------------------------------------------------------------------
+
+    def expect(self, holds: object, expected: str, actual: object) -> None:
+        """Find the rule broken unless a condition holds."""
+        if not holds:
+            self.broken(expected, actual)
+
+    def broken(self, expected: str, actual: object) -> NoReturn:
+        """Find the rule broken."""
+        raise Broken(expected, shown(actual))
+
+    def lenient(self, expected: str, actual: object) -> NoReturn:
+        """Find that the subject took, without harm, what it must refuse."""
+        raise Lenient(expected, shown(actual))
+
+    def absent(self, what: str) -> NoReturn:
+        """Find that the subject lacks what the case is about."""
+        raise Absent(what)
+
+    def expect_error(
+        self, answer: Answer | Reaction, codes: Iterable[int], expected: str = ""
+    ) -> None:
+        """Find the rule broken unless the answer is an error with one of the codes."""
+        codes = tuple(codes)
+        expected = expected or f"an error {' or '.join(map(str, codes))}"
+        got: Sequence[Any] = (
+            answer.codes if isinstance(answer, Reaction) else [answer.code]
+        )
+        self.expect(any(code in codes for code in got), expected, answer)
+
+    def need_tool(self, role: str) -> dict[str, Any]:
+        """Return the tool that plays a role."""
+        if role not in self.facts.roles:
+            raise Absent(f"a tool for the role {role!r}")
+        return self.facts.roles[role]
+
+
+_NAMED: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+
+
+def _typed(id: Any) -> Any:
+    """Return an id so that 1, 1.0, true and "1" differ."""
+    return type(id).__name__, id
+
+
+def shown(value: object) -> str:
+    """Return a value as one short line."""
+    if isinstance(value, bytes):
+        text = value.decode("utf-8", "backslashreplace")
+    elif isinstance(value, (dict, list)):
+        text = encode(value).decode()
+    else:
+        text = str(value)
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -1,0 +1,6 @@
+"""The server under test and the mutants are modules of this folder."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
