@@ -9,9 +9,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.cli.escape import one_line
 from mcpwire.cli.failures import Exit, UsageError
-from mcpwire.cli.output import progress_text
+from mcpwire.cli.output import one_line, progress_text
 from mcpwire.cli.render import tool_signature
 from mcpwire.cli.serve import address_of, listening
 from mcpwire.cli.session import in_session
@@ -219,11 +218,7 @@ class DemoOverHttp:
 
 
 def demo_server(options: Options) -> int:
-    """Be the embedded server.
-
-    Raises:
-        UsageError: The options make no sense, or nothing can listen there.
-    """
+    """Be the embedded server."""
     if options.http is None:
         from mcpwire.server.demo import main
 

@@ -19,9 +19,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from mcpwire.cli.arguments import literal, read_object, read_typed
-from mcpwire.cli.escape import one_line, plain, quoted, shorten
 from mcpwire.cli.failures import UsageError
-from mcpwire.cli.output import read_file, read_input
+from mcpwire.cli.output import one_line, plain, quoted, read_file, read_input, shorten
 from mcpwire.errors import InternalError, InvalidMessage, LocalProtocolError, RPCError
 from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
 from mcpwire.protocol.elicitation import (
@@ -141,11 +140,7 @@ class Host:
         }
 
     def finish(self) -> None:
-        """Report answers that no form took: there may be a mistake in them.
-
-        Raises:
-            UsageError: An answer from the command line did not fit.
-        """
+        """Report answers that no form took: there may be a mistake in them."""
         if self.failure is not None:
             raise self.failure
         if self._answers:
@@ -271,11 +266,7 @@ class Host:
 
 
 def _read_answers(words: Sequence[str]) -> list[Answer]:
-    """Read the answers: JSON objects, ``@file``, ``-``, ``decline`` or ``cancel``.
-
-    Raises:
-        UsageError: One is none of these.
-    """
+    """Read the answers: JSON objects, ``@file``, ``-``, ``decline`` or ``cancel``."""
     if words.count("-") > 1:
         raise UsageError("standard input can be one --answer, not several")
     found: list[Answer] = []
@@ -349,11 +340,7 @@ class Person:
             return
 
     async def ask(self, prompt: str) -> str:
-        """Return the line that is typed behind a prompt, without white space around.
-
-        Raises:
-            Left: Ctrl-C or Ctrl-D: the question is left unanswered.
-        """
+        """Return the line that is typed behind a prompt, without white space around."""
         while True:
             line = await self._line(prompt)
             try:
@@ -485,12 +472,7 @@ class Form:
                 person.show([f"  {one_line(str(error))}"])
 
     def _take(self, field: Field, text: str) -> int:
-        """Take what was typed for a field; return where the next one is.
-
-        Raises:
-            ValueError: It does not fit; says why.
-            Left: The whole question is declined or left open.
-        """
+        """Take what was typed for a field; return where the next one is."""
         if text.startswith("!") and not text.startswith("!!"):
             return self._obey(field, text[1:])
         if text:
@@ -641,19 +623,11 @@ class Field:
     # What a typed line means...
 
     def read(self, text: str) -> Value:
-        """Return the value that a line stands for.
-
-        Raises:
-            ValueError: It does not fit; says why.
-        """
+        """Return the value that a line stands for."""
         return check_value(self._schema, self._value(text))
 
     def empty(self) -> Value:
-        """Return the value that is nothing, and is there all the same.
-
-        Raises:
-            ValueError: It does not fit; says why.
-        """
+        """Return the value that is nothing, and is there all the same."""
         return check_value(self._schema, [] if isinstance(self._schema, LISTS) else "")
 
     def _value(self, text: str) -> Any:
@@ -766,11 +740,7 @@ async def ask_consent(
 
 
 async def _is_done_there(person: Person) -> bool:
-    """Wait for the person to come back from a page; return whether to go on.
-
-    Raises:
-        Left: The question is left open.
-    """
+    """Wait for the person to come back from a page; return whether to go on."""
     question = "When you are done there: r goes on with the call, c gives it up > "
     while True:
         text = (await person.ask(question)).lower().removeprefix("!")
@@ -856,11 +826,7 @@ async def _reviewed(
     asker: Asker,
     person: Person,
 ) -> CreateMessageResult:
-    """Let the person see what goes to the program, and what it answers.
-
-    Raises:
-        RPCError: They do not want that, or the program failed.
-    """
+    """Let the person see what goes to the program, and what it answers."""
     request = asked_text(params)
     person.show(asker.lines("asks for an answer of a model", request, person))
     most = f"at most {params.max_tokens:,} tokens"
@@ -889,11 +855,7 @@ async def _agree(person: Person, question: str) -> None:
 async def ask_program(
     params: CreateMessageRequestParams, command: Sequence[str], asker: Asker
 ) -> CreateMessageResult:
-    """Have a program answer: it reads the request as JSON and prints a text.
-
-    Raises:
-        RPCError: It cannot be run, or it failed.
-    """
+    """Have a program answer: it reads the request as JSON and prints a text."""
     request = json.dumps(encode(params, asker.revision)).encode()
     try:
         process = await asyncio.create_subprocess_exec(

@@ -24,9 +24,8 @@ from mcpwire import (
     logout,
 )
 from mcpwire.cli.auth import advise_login
-from mcpwire.cli.escape import one_line
 from mcpwire.cli.failures import Exit, UsageError, exit_code
-from mcpwire.cli.output import read_file, read_input
+from mcpwire.cli.output import one_line, read_file, read_input
 from mcpwire.cli.session import advice_at_url, run_command
 from mcpwire.cli.targets import target_of
 from mcpwire.transports.duplex import can_watch
@@ -151,11 +150,7 @@ def _is_returned(text: str) -> bool:
 
 
 async def _line(output: Output) -> str:
-    """Return the next line from the terminal.
-
-    Raises:
-        UsageError: There is none, or the terminal has cut it.
-    """
+    """Return the next line from the terminal."""
     loop = asyncio.get_running_loop()
     read: asyncio.Future[bytes] = loop.create_future()
     fd = sys.stdin.fileno()

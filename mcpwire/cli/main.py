@@ -310,11 +310,7 @@ def _perform(argv: list[str]) -> int:
 
 
 def parse(argv: Sequence[str]) -> o.Options:
-    """Parse the words of a command line.
-
-    Raises:
-        UsageError: They make no sense.
-    """
+    """Parse the words of a command line."""
     from mcpwire.cli import parser
 
     name, words = argv[0], argv[1:]

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.cli.arguments import KINDS, MAX_DEPTH, SchemaReader, literal
-from mcpwire.cli.escape import one_line, shorten
+from mcpwire.cli.output import one_line, shorten
 from mcpwire.protocol.json_schema import alternatives_of
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.cli.escape import one_line
 from mcpwire.cli.failures import Exit, UsageError, close_matches, did_you_mean
 from mcpwire.cli.options import Endpoint, Quiet, Serve
-from mcpwire.cli.output import Output
+from mcpwire.cli.output import Output, one_line
 from mcpwire.errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -42,11 +41,7 @@ __all__ = [
 
 
 def address_of(given: str) -> str:
-    """Return the address with the host that it leaves out: this machine's own.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Return the address with the host that it leaves out: this machine's own."""
     from mcpwire.server.http.uvicorn import read_address
 
     address = f"127.0.0.1{given}" if given.startswith(":") else given
@@ -72,11 +67,7 @@ def listening() -> Iterator[None]:
 
 
 def serve(options: Options) -> int:
-    """Run a server that the user has written.
-
-    Raises:
-        UsageError: There is no such server, or nothing can listen there.
-    """
+    """Run a server that the user has written."""
     target = options.words[0]
     address = None if options.http is None else address_of(options.http)
     if options.reload:
@@ -134,12 +125,7 @@ def split_target(target: str) -> tuple[str, str | None]:
 
 
 def load_server(target: str) -> Server:
-    """Import the module or the file, and return its server.
-
-    Raises:
-        UsageError: There is no such module, or no server in it.
-        Exception: What importing it raised.
-    """
+    """Import the module or the file, and return its server."""
     where, name = split_target(target)
     module = _import(where)
     found = _find(module, name, where)
@@ -295,12 +281,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def gateway(options: Options) -> int:
-    """Serve many servers as one.
-
-    Raises:
-        UsageError: The options make no sense.
-        ConfigError: The configuration breaks a rule.
-    """
+    """Serve many servers as one."""
     has_servers = bool(options.words or options.config)
     if options.from_headers and (has_servers or options.watch):
         raise UsageError("--from-headers is for clients that name all servers")

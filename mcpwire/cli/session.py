@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.cli.arguments import literal
 from mcpwire.cli.auth import advise_login
-from mcpwire.cli.escape import MARKS, head_lines, shorten
 from mcpwire.cli.failures import Exit, Interrupted, UsageError, exit_code
 from mcpwire.cli.options import Asking
-from mcpwire.cli.output import Output, progress_text
+from mcpwire.cli.output import MARKS, Output, head_lines, progress_text, shorten
 from mcpwire.cli.targets import ProbeCache, target_of, tell_entry
 from mcpwire.errors import MCPError, MissingCapability, NegotiationError
 from mcpwire.versions import Era
@@ -93,11 +92,7 @@ def in_session(options: Options, work: Callable[[Session], Awaitable[int]]) -> i
 def run_command(
     options: Options, work: Callable[[Output, Signals], Coroutine[Any, Any, T]]
 ) -> T:
-    """Run a command's coroutine to its end; what it leaves behind is cancelled.
-
-    Raises:
-        Interrupted: A signal ended it.
-    """
+    """Run a command's coroutine to its end; what it leaves behind is cancelled."""
     output = Output(is_json=options.json, verbose=options.verbose > 0)
     tell_entry(options, output)
     with _logging_to(output), asyncio.Runner() as runner:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.cli.auth import auth_of, in_flags, login_options
 from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
 from mcpwire.cli.output import read_file, read_input
 from mcpwire.transports.targets import Stdio
@@ -39,12 +40,7 @@ def target_of(
     on_stderr: Callable[[bytes], None] | None,
     output: Output | None = None,
 ) -> Stdio | Http:
-    """Return what to start, or where to go.
-
-    Raises:
-        UsageError: It is no command line, or no URL.
-        ConnectError: It is a folder.
-    """
+    """Return what to start, or where to go."""
     if options.is_at_url:
         return _at_url(options, output)
     if options.entry is not None:
@@ -102,14 +98,6 @@ def _split(line: str) -> tuple[str, ...]:
 
 # URLs...
 
-AS_OPTIONS: Final = (
-    ("use https, or say allow_insecure=True", "use https, or say --allow-insecure"),
-    ("ca_file", "--ca"),
-    ("client_cert", "--cert"),
-    ("proxy", "--proxy"),
-)
-"""What the library calls things, and what they are called here; the first that fits."""
-
 
 def _at_url(options: Options, output: Output | None) -> Http:
     from mcpwire import Http
@@ -132,7 +120,7 @@ def _at_url(options: Options, output: Output | None) -> Http:
             allow_insecure=options.allow_insecure,
         )
     except ValueError as error:
-        raise UsageError(_in_words_of_options(str(error))) from error
+        raise UsageError(in_flags(str(error))) from error
 
 
 def _joined(
@@ -148,21 +136,12 @@ def _auth(
     options: Options, headers: dict[str, str], output: Output | None, configured: Any
 ) -> Any:
     """Return what logs in; a header of the user's own takes its place."""
-    from mcpwire.cli.auth import auth_of, login_options
-
     if any(name.lower() == "authorization" for name in headers):
         is_login = options.verb.startswith("auth ")
         for option in [options.verb] if is_login else login_options(options):
             raise UsageError(f"a header Authorization and {option} exclude each other")
         return None
     return auth_of(options, output, configured)
-
-
-def _in_words_of_options(text: str) -> str:
-    for word, option in AS_OPTIONS:
-        if word in text:
-            return text.replace(word, option, 1)
-    return text
 
 
 def _check_proxy(proxy: str | None) -> None:
@@ -174,11 +153,7 @@ def _check_proxy(proxy: str | None) -> None:
 
 
 def _headers(options: Options) -> dict[str, str]:
-    """Return the headers of all options.
-
-    Raises:
-        UsageError: One is malformed, given twice, or a secret in the command line.
-    """
+    """Return the headers of all options."""
     headers: dict[str, str] = {}
     for name, value in (
         *_given_headers(options.headers),
@@ -234,12 +209,7 @@ def _header_of_variable(word: str) -> tuple[str, str]:
 
 
 def read_configuration(options: Options, only: str | None = None) -> Configuration:
-    """Return the configuration of ``--config``, or that of the usual files.
-
-    Raises:
-        UsageError: There is none, or it has no such server.
-        ConfigError: Something in it is wrong.
-    """
+    """Return the configuration of ``--config``, or that of the usual files."""
     from mcpwire.config import default_files, load
     from mcpwire.errors import UnknownServer
 
@@ -276,12 +246,7 @@ def _quietly() -> Iterator[None]:
 
 
 def place_entry(options: Options) -> None:
-    """Put the server that ``@NAME`` stands for in the place of its name.
-
-    Raises:
-        UsageError: There is none of that name, or it is not enabled.
-        ConfigError: Something in the configuration is wrong.
-    """
+    """Put the server that ``@NAME`` stands for in the place of its name."""
     name = options.command[0][1:]
     configuration = read_configuration(options, name)
     entry = configuration[name]

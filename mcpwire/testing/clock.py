@@ -210,42 +210,18 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         return events
 
 
-class _ClockSelector(selectors.BaseSelector):
+class _ClockSelector(selectors.DefaultSelector):
     """The system's selector, with the clock deciding how long it may wait."""
 
     def __init__(
         self, select: Callable[[Callable[[float], _Events], float | None], _Events]
     ) -> None:
-        self._real = selectors.DefaultSelector()
+        super().__init__()
         self._decide = select
 
     def select(self, timeout: float | None = None) -> _Events:
         """Return what is ready."""
-        return self._decide(self._real.select, timeout)
-
-    def register(
-        self, fileobj: Any, events: int, data: Any = None
-    ) -> selectors.SelectorKey:
-        """Watch a descriptor."""
-        return self._real.register(fileobj, events, data)
-
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        """Watch a descriptor no more."""
-        return self._real.unregister(fileobj)
-
-    def modify(
-        self, fileobj: Any, events: int, data: Any = None
-    ) -> selectors.SelectorKey:
-        """Watch a descriptor for something else."""
-        return self._real.modify(fileobj, events, data)
-
-    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        """Return what is watched."""
-        return self._real.get_map()
-
-    def close(self) -> None:
-        """Watch nothing more."""
-        self._real.close()
+        return self._decide(super().select, timeout)
 
 
 def _check_seconds(seconds: float) -> None:

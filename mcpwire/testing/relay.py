@@ -303,11 +303,7 @@ def _as_command(target: str | Stdio | Http) -> Stdio:
 
 
 def _bridge_command(target: Http) -> Stdio:
-    """Return the command of a bridge to a server over HTTP.
-
-    Raises:
-        ValueError: An option of the target cannot be passed to another process.
-    """
+    """Return the command of a bridge to a server over HTTP."""
     given = {
         each.name: getattr(target, each.name)
         for each in attrs.fields(Http)

@@ -425,9 +425,6 @@ def cut(data: bytes, split: Split) -> list[bytes]:
     """Return the bytes in the parts that a split asks for; none of them is empty.
 
     Offsets beyond the bytes are left out.
-
-    Raises:
-        ValueError: The size is below one, or a function's parts are not the bytes.
     """
     if split is None:
         parts = [data]

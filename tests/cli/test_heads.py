@@ -2,9 +2,8 @@
 
 import pytest
 
-from mcpwire.cli.escape import head_lines
 from mcpwire.cli.main import parse
-from mcpwire.cli.output import Output
+from mcpwire.cli.output import Output, head_lines
 from mcpwire.cli.session import Session
 
 REQUEST = "POST /mcp HTTP/1.1\r\nhost: host.example\r\nauthorization: ***\r\n\r\n"
