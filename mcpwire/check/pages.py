@@ -98,6 +98,7 @@ def _subjects(reports: Iterable[Report]) -> Sequence[Subject]:
         by_case: dict[str, dict[Cell, Result]] = {}
         for result in report.results:
             by_case.setdefault(result.case, {})[result.cell] = result
+        by_case = {case: dict(sorted(each.items())) for case, each in by_case.items()}
         found.append(Subject(slug, name, report, by_case))
     return found
 

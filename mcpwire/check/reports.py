@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 from mcpwire.check.case import Level, Verdict
-from mcpwire.wire.json import encode
+from mcpwire.wire.json import encode, encode_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from mcpwire.check.results import Cell, Report, Result, Score
 
-__all__ = ["to_badge", "to_junit", "to_markdown", "to_sarif", "to_text"]
+__all__ = [
+    "details",
+    "failed",
+    "to_badge",
+    "to_junit",
+    "to_markdown",
+    "to_sarif",
+    "to_text",
+]
 
 _SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {
@@ -71,7 +81,7 @@ def _junit_case(result: Result) -> ET.Element:
         classname=f"{result.cell}".replace(" ", "."),
         time=f"{result.seconds:.3f}",
     )
-    text = _xml_text("\n".join(_details(result)))
+    text = _xml_text("\n".join(details(result)))
     if kind := _junit_kind(result):
         ET.SubElement(element, kind, message=result.verdict.value).text = text
     elif result.verdict is not Verdict.PASS:
@@ -85,7 +95,8 @@ def _xml_text(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
-def _details(result: Result) -> Iterator[str]:
+def details(result: Result) -> Iterator[str]:
+    """Yield the lines that say what a result found."""
     for name in ("sent", "expected", "actual", "source", "again"):
         if text := getattr(result, name):
             yield f"{name:<9} {text}"
@@ -247,14 +258,41 @@ def _score_line(cell: Cell, each: Score) -> str:
     return f"{each.points:>3}  {cell.transport:<6} {cell.revision}  {must}, {should}"
 
 
-def failed(report: Report, *, with_should: bool = False) -> bool:
-    """Tell whether a MUST failed; `with_should`: or a SHOULD."""
-    bad = {Verdict.FAIL, Verdict.CRASH, Verdict.HANG, Verdict.UNRUN}
+def failed(results: Iterable[Result], *, with_should: bool = False) -> bool:
+    """Tell whether a MUST is broken, or the server crashed or hung.
+
+    `with_should`: or whether a SHOULD is broken.
+    """
     return any(
-        (
-            each.verdict in bad
-            and (each.level is Level.MUST or each.verdict is not Verdict.UNRUN)
-        )
+        each.verdict in _FAILED
+        or (each.verdict is Verdict.UNRUN and each.level is Level.MUST)
         or (with_should and each.verdict is Verdict.WARN and each.level is Level.SHOULD)
-        for each in report.results
+        for each in results
     )
+
+
+_FAILED: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
+
+
+def write_tapes(folder: Path, report: Report) -> None:
+    """Write the octets of each result as JSON lines, a file each.
+
+    A line has ``at`` in seconds, ``direction``, ``stream`` (the HTTP exchange) and
+    ``octets`` in base64.
+    """
+    for result in report.results:
+        lines = [
+            encode_line(
+                {
+                    "at": at,
+                    "direction": direction,
+                    "stream": stream,
+                    "octets": b64encode(data).decode(),
+                }
+            )
+            for at, direction, stream, data in result.octets
+        ]
+        cell = result.cell
+        path = folder / f"{cell.transport}-{cell.revision}" / f"{result.case}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(lines))

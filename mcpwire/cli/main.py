@@ -83,6 +83,17 @@ browser was sent to. Without a terminal it prints that URL, with exit code 3, an
 --callback-url - finishes what was begun so, with the URL from standard input.
 """
 
+CHECK: Final = """\
+It runs cases over all protocol revisions that the server speaks: each sends something
+and holds what comes back against a rule. Only tools that say that they only read are
+called. A finding shows its octets and the command that repeats it. `mcpwire check list`
+and `mcpwire check explain ID` show the cases, `mcpwire check diff` and `mcpwire check
+page` work on the reports of --json. It needs the package jsonschema-rs.
+
+exit codes of check: 0 no MUST is broken, 6 one is, 7 the budget ran out, 9 worse than
+the baseline.
+"""
+
 SERVE: Final = """\
 Run a server: the target is `module:name` or `path/to/file.py:name`, where the name is
 that of an mcpwire.Server or of a function that makes one; without a name it is
@@ -154,6 +165,42 @@ COMMANDS: Final[dict[str, Command]] = {
         "show what was agreed on, how, and what a server says of itself",
         CLIENT,
     ),
+    "check": Command(
+        "check:check",
+        "hold a server against the specification",
+        (
+            *(o.CaseChoice, o.Cases, o.CheckedServer, o.CheckReports),
+            *(*COMMON, o.Config, o.Process, o.Url),
+        ),
+        details=CHECK,
+    ),
+    "check list": Command(
+        "check:list_cases",
+        "list the cases",
+        (o.Results, o.CaseChoice),
+        target="",
+    ),
+    "check explain": Command(
+        "check:explain",
+        "show what a case sends, expects, and why",
+        (o.Results,),
+        target="",
+        words="ID",
+    ),
+    "check diff": Command(
+        "check:diff",
+        "say what got worse between two reports of check --json",
+        (o.Results,),
+        target="",
+        words="BEFORE AFTER",
+    ),
+    "check page": Command(
+        "check:page",
+        "write a static site of reports of check --json",
+        (),
+        target="",
+        words="DIR REPORT [REPORT ...]",
+    ),
     "auth login": Command(
         "login:log_in",
         "log in to a server at a URL, for all commands from then on",
@@ -208,7 +255,7 @@ COMMANDS: Final[dict[str, Command]] = {
 }
 
 FAMILIES: Final = {"auth": "Log in to servers at a URL."}
-"""Commands of two words, by their first."""
+"""First words that are no command by themselves."""
 
 
 def _rows(family: str = "") -> str:
@@ -314,7 +361,7 @@ def parse(argv: Sequence[str]) -> o.Options:
     from mcpwire.cli import parser
 
     name, words = argv[0], argv[1:]
-    if name in FAMILIES:
+    if name in FAMILIES or " ".join(argv[:2]) in COMMANDS:
         name, words = " ".join(argv[:2]), argv[2:]
     if name not in COMMANDS:
         raise _unknown(name)

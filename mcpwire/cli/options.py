@@ -27,7 +27,11 @@ __all__ = [
     "AnyServer",
     "Asking",
     "Browser",
+    "CaseChoice",
+    "Cases",
     "Check",
+    "CheckReports",
+    "CheckedServer",
     "Completion",
     "Config",
     "Connecting",
@@ -217,6 +221,26 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals:
         _refuse(f"must be NAME=VALUE, got {text!r}")
     return name, value
+
+
+def duration(text: str) -> float:
+    """Read a time above zero in seconds, or with `s`, `m` or `h` behind it."""
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:])
+    return seconds(text) if unit is None else seconds(text[:-1]) * unit
+
+
+duration.__name__ = "time"
+
+
+def _token(text: str) -> tuple[str, str]:
+    kind, equals, variable = text.partition("=")
+    if not equals:
+        kind, variable = "good", text
+    if kind not in {"good", "expired", "audience", "scope"}:
+        _refuse(f"KIND is good, expired, audience or scope, got {kind!r}")
+    if not os.environ.get(variable):
+        raise UsageError(f"--auth {text}: {variable} is not set")
+    return kind, os.environ[variable]
 
 
 def _words(text: str) -> list[str]:
@@ -475,6 +499,116 @@ class AnyServer(Group, title="any server"):
     )
 
 
+# --- checking a server
+
+
+class CaseChoice(Group, title="which cases"):
+    """`check list` too."""
+
+    chosen: list[str] = option(
+        "--only",
+        action="append",
+        metavar="ID|FAMILY|LEVEL",
+        help="these only: an id or its beginning, a family, must, should, robust",
+    )
+
+
+class Cases(Group, title="which cases"):
+    """`check` alone."""
+
+    skip: list[str] = option(
+        "--skip", action="append", metavar="ID|FAMILY|LEVEL", help="leave these out"
+    )
+    revisions: list[str] = option(
+        "--revision",
+        action="append",
+        metavar="DATE",
+        help="this protocol revision only; may be repeated (all that it speaks)",
+    )
+    full: bool = option("--full", action="store_true", help="run the slow cases too")
+    hostile: bool = option(
+        "--hostile", action="store_true", help="run those too that flood or exhaust"
+    )
+    case_profile: str | None = option(
+        "--profile", metavar="NAME", help="a frozen set of cases, such as 2026.1"
+    )
+
+
+class CheckedServer(Group, title="how the server is treated"):
+    """`check` alone."""
+
+    seed: int = option(
+        "--seed", type=int, default=1, metavar="N", help="of random inputs (1)"
+    )
+    budget: float | None = option(
+        "--budget",
+        type=duration,
+        metavar="TIME",
+        help="begin no case after so long, such as 60s or 5m",
+    )
+    roles: list[tuple[str, str]] = option(
+        "--map",
+        action="append",
+        type=_pair,
+        metavar="ROLE=TOOL",
+        help="the tool that plays echo, slow, big, notify or ask (found by its schema)",
+    )
+    allow_calls: list[str] = option(
+        "--allow-calls",
+        action="append",
+        metavar="GLOB",
+        help="call such tools too, beside those that say that they only read",
+    )
+    access_tokens: list[tuple[str, str]] = option(
+        "--auth",
+        action="append",
+        type=_token,
+        metavar="[KIND=]VARIABLE",
+        help="the variable with an access token: good (default), expired, audience "
+        "or scope (a valid one that must be refused for that reason)",
+    )
+    official: bool = option(
+        "--official",
+        action="store_true",
+        help="run the official suite instead, strictly; it has to be installed",
+    )
+    suite: str | None = option(
+        "--suite", metavar="PROGRAM", help="the official suite's program"
+    )
+
+
+class CheckReports(Group, title="reports"):
+    """`check` alone."""
+
+    baseline: str | None = option(
+        "--baseline",
+        metavar="FILE",
+        help="accept the findings it names; entries that do not show any more fail",
+    )
+    write_baseline: str | None = option(
+        "--write-baseline", metavar="FILE", help="write such a file"
+    )
+    fail_on: str = option(
+        "--fail-on",
+        choices=("must", "should", "worse"),
+        default="must",
+        help="what makes the exit code: a broken MUST (default), a SHOULD too, or only "
+        "what the baseline does not name",
+    )
+    junit: str | None = option("--junit", metavar="FILE", help="write JUnit XML")
+    sarif: str | None = option("--sarif", metavar="FILE", help="write SARIF 2.1")
+    markdown: str | None = option("--md", metavar="FILE", help="write Markdown")
+    badge: str | None = option(
+        "--badge", metavar="FILE", help="write the JSON of a shields.io badge"
+    )
+    html: str | None = option(
+        "--html", metavar="DIR", help="write pages (needs Jinja2)"
+    )
+    tapes: str | None = option(
+        "--tap", metavar="DIR", help="write the octets of each case as JSON lines"
+    )
+
+
 # --- commands that serve
 
 
@@ -581,6 +715,10 @@ class Options(
     Check,
     Ping,
     Completion,
+    CaseChoice,
+    Cases,
+    CheckedServer,
+    CheckReports,
     Browser,
     Config,
     Process,
