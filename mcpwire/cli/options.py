@@ -77,6 +77,7 @@ class Option:
         variable: str | None,
         excludes: str | None,
         type: Callable[[str], Any] | None,
+        choices: tuple[str, ...] | None,
     ) -> None:
         flags, _, metavar = usage.partition(" ")
         self.name = ""
@@ -88,6 +89,7 @@ class Option:
         self._default = default
         self._variable = variable
         self._type = type
+        self._choices = choices
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -104,6 +106,7 @@ class Option:
             if annotation.startswith("list[") and annotation.endswith("]"):
                 self.action, self._default = "append", []
             self.settings |= {"metavar": self._metavar, "type": self._type or str}
+            self.settings |= {"choices": self._choices} if self._choices else {}
 
     def __get__(self, options: object | None, owner: type) -> Any:
         return self if options is None else self.default
@@ -127,6 +130,7 @@ def option(
     variable: str | None = None,
     excludes: str | None = None,
     type: Callable[[str], Any] | None = None,
+    choices: tuple[str, ...] | None = None,
 ) -> Any:
     """Declare an option; the annotation of its attribute says how it is given.
 
@@ -142,9 +146,16 @@ def option(
         variable: The variable of the environment that sets the default.
         excludes: Options with the same word here exclude each other.
         type: Makes a value of what is typed; raises `ArgumentTypeError`.
+        choices: The only values that there are.
     """
     return Option(
-        usage, help, default=default, variable=variable, excludes=excludes, type=type
+        usage,
+        help,
+        default=default,
+        variable=variable,
+        excludes=excludes,
+        type=type,
+        choices=choices,
     )
 
 
@@ -506,106 +517,76 @@ class CaseChoice(Group, title="which cases"):
     """`check list` too."""
 
     chosen: list[str] = option(
-        "--only",
-        action="append",
-        metavar="ID|FAMILY|LEVEL",
-        help="these only: an id or its beginning, a family, must, should, robust",
+        "--only ID|FAMILY|LEVEL",
+        "these only: an id or its beginning, a family, must, should, robust",
     )
 
 
 class Cases(Group, title="which cases"):
     """`check` alone."""
 
-    skip: list[str] = option(
-        "--skip", action="append", metavar="ID|FAMILY|LEVEL", help="leave these out"
-    )
+    skip: list[str] = option("--skip ID|FAMILY|LEVEL", "leave these out")
     revisions: list[str] = option(
-        "--revision",
-        action="append",
-        metavar="DATE",
-        help="this protocol revision only; may be repeated (all that it speaks)",
+        "--revision DATE",
+        "this protocol revision only; may be repeated (all that it speaks)",
     )
-    full: bool = option("--full", action="store_true", help="run the slow cases too")
-    hostile: bool = option(
-        "--hostile", action="store_true", help="run those too that flood or exhaust"
-    )
+    full: bool = option("--full", "run the slow cases too")
+    hostile: bool = option("--hostile", "run those too that flood or exhaust")
     case_profile: str | None = option(
-        "--profile", metavar="NAME", help="a frozen set of cases, such as 2026.1"
+        "--profile NAME", "a frozen set of cases, such as 2026.1"
     )
 
 
 class CheckedServer(Group, title="how the server is treated"):
     """`check` alone."""
 
-    seed: int = option(
-        "--seed", type=int, default=1, metavar="N", help="of random inputs (1)"
-    )
+    seed: int = option("--seed N", "of random inputs (1)", type=int, default=1)
     budget: float | None = option(
-        "--budget",
-        type=duration,
-        metavar="TIME",
-        help="begin no case after so long, such as 60s or 5m",
+        "--budget TIME", "begin no case after so long, such as 60s or 5m", type=duration
     )
     roles: list[tuple[str, str]] = option(
-        "--map",
-        action="append",
+        "--map ROLE=TOOL",
+        "the tool that plays echo, slow, big, notify or ask (found by its schema)",
         type=_pair,
-        metavar="ROLE=TOOL",
-        help="the tool that plays echo, slow, big, notify or ask (found by its schema)",
     )
     allow_calls: list[str] = option(
-        "--allow-calls",
-        action="append",
-        metavar="GLOB",
-        help="call such tools too, beside those that say that they only read",
+        "--allow-calls GLOB",
+        "call such tools too, beside those that say that they only read",
     )
     access_tokens: list[tuple[str, str]] = option(
-        "--auth",
-        action="append",
+        "--auth [KIND=]VARIABLE",
+        "the variable with an access token: good (default), expired, audience or "
+        "scope (a valid one that must be refused for that reason)",
         type=_token,
-        metavar="[KIND=]VARIABLE",
-        help="the variable with an access token: good (default), expired, audience "
-        "or scope (a valid one that must be refused for that reason)",
     )
     official: bool = option(
-        "--official",
-        action="store_true",
-        help="run the official suite instead, strictly; it has to be installed",
+        "--official", "run the official suite instead, strictly; it has to be installed"
     )
-    suite: str | None = option(
-        "--suite", metavar="PROGRAM", help="the official suite's program"
-    )
+    suite: str | None = option("--suite PROGRAM", "the official suite's program")
 
 
 class CheckReports(Group, title="reports"):
     """`check` alone."""
 
     baseline: str | None = option(
-        "--baseline",
-        metavar="FILE",
-        help="accept the findings it names; entries that do not show any more fail",
+        "--baseline FILE",
+        "accept the findings it names; entries that do not show any more fail",
     )
-    write_baseline: str | None = option(
-        "--write-baseline", metavar="FILE", help="write such a file"
-    )
+    write_baseline: str | None = option("--write-baseline FILE", "write such a file")
     fail_on: str = option(
-        "--fail-on",
+        "--fail-on {must,should,worse}",
+        "what makes the exit code: a broken MUST (default), a SHOULD too, or only "
+        "what the baseline does not name",
         choices=("must", "should", "worse"),
         default="must",
-        help="what makes the exit code: a broken MUST (default), a SHOULD too, or only "
-        "what the baseline does not name",
     )
-    junit: str | None = option("--junit", metavar="FILE", help="write JUnit XML")
-    sarif: str | None = option("--sarif", metavar="FILE", help="write SARIF 2.1")
-    markdown: str | None = option("--md", metavar="FILE", help="write Markdown")
-    badge: str | None = option(
-        "--badge", metavar="FILE", help="write the JSON of a shields.io badge"
-    )
-    html: str | None = option(
-        "--html", metavar="DIR", help="write pages (needs Jinja2)"
-    )
+    junit: str | None = option("--junit FILE", "write JUnit XML")
+    sarif: str | None = option("--sarif FILE", "write SARIF 2.1")
+    markdown: str | None = option("--md FILE", "write Markdown")
+    badge: str | None = option("--badge FILE", "write the JSON of a shields.io badge")
+    html: str | None = option("--html DIR", "write pages (needs Jinja2)")
     tapes: str | None = option(
-        "--tap", metavar="DIR", help="write the octets of each case as JSON lines"
+        "--tap DIR", "write the octets of each case as JSON lines"
     )
 
 
