@@ -86,7 +86,7 @@ def parse_words(words: Sequence[str]) -> Given:
 
 
 def read_object(text: str, what: str) -> dict[str, Any]:
-    """Return the JSON object that a text is."""
+    """Parse a text as one JSON object."""
     value = _json(text, what)
     if not isinstance(value, dict):
         raise UsageError(
@@ -129,7 +129,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def unchecked(given: Given) -> dict[str, Any]:
-    """Return the arguments as they were typed: texts, and what was given as JSON."""
+    """Return the arguments without coercion: texts, and the values given as JSON."""
     return {**given.base, **{item.key: item.value for item in given.arguments}}
 
 
@@ -208,7 +208,7 @@ def literal(value: Any) -> str:
 
 
 def coerce(text: str, schema: Any, reader: SchemaReader) -> Any:
-    """Return what a typed text stands for, by the schema of its argument.
+    """Convert a typed text to the type that the argument's schema allows.
 
     It is one of the listed values, or the first type of `KINDS` that fits. Where the
     schema says nothing, it is a string.
@@ -228,7 +228,7 @@ def coerce(text: str, schema: Any, reader: SchemaReader) -> Any:
 
 
 def read_typed(text: str, kinds: Sequence[str]) -> Any:
-    """Return a text as the first of some types of JSON Schema that it can be."""
+    """Convert a text to the first of the given JSON Schema types that it fits."""
     for kind in kinds:
         found, value = KINDS[kind].read(text)
         if found:
@@ -315,7 +315,7 @@ class SchemaReader:
         self._steps = 0
 
     def resolve(self, schema: Any) -> dict[str, Any]:
-        """Return the schema behind references; ``{}`` for what is none.
+        """Follow references; return ``{}`` if there is no schema.
 
         An `allOf` of one is the same as that one, so it is unwrapped too.
         """
@@ -398,5 +398,5 @@ class SchemaReader:
         return any(keyword in part for keyword in OPENING)
 
     def extends(self) -> bool:
-        """Tell whether the object says that it takes any further members."""
+        """Tell whether `additionalProperties` allows further members."""
         return self.resolve(self.root).get("additionalProperties", False) is not False

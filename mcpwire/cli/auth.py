@@ -1,4 +1,4 @@
-"""Which tokens a command sends to a URL: one of a variable, or those of a login."""
+"""Authorization of a command: a token from a variable, or a login."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _FLAGS: Final = {
 
 
 def in_flags(text: str) -> str:
-    """Return an error of the library with the flags for its names of options."""
+    """Replace the library's names of options in an error message by the flags."""
     names = "|".join(map(re.escape, _FLAGS))
     return re.sub(rf"(?<!-)\b({names})\b", lambda match: _FLAGS[match[0]], text)
 
 
 def login_options(options: Options) -> list[str]:
-    """Return the flags of those options that say how to log in."""
+    """Return the login flags that are set."""
     return [
         entry.flags[0]
         for group in (Tokens, Login)
@@ -119,7 +119,7 @@ def _attended(configured: Any, options: Options, output: Output | None) -> Any:
 
 
 def _attendance(options: Options, output: Output | None) -> dict[str, Any]:
-    """Return how a user takes part in a login."""
+    """Return the `OAuth` arguments for the user's part in a login."""
     is_there = output is not None and output.can_ask
     may_ask = options.may_ask and not (options.no_browser or options.callback_url)
     return {
@@ -150,7 +150,7 @@ def _oauth(options: Options, output: Output | None) -> Any:
 
 
 def _time_to_log_in(options: Options) -> float | None:
-    """Return how long the user may take; for a login that is what --timeout says."""
+    """Return the time limit for the user; `auth login` takes it from --timeout."""
     if options.verb != "auth login" or options.timeout is None:
         return LOGIN_S
     return None if options.timeout == math.inf else options.timeout
@@ -189,7 +189,7 @@ def _variable(option: str, name: str) -> str:
 
 
 def advise_login(error: BaseException, options: Options, *, is_late: bool) -> None:
-    """Say how to log in, where an error says that somebody has to."""
+    """Add to an authorization error how to log in."""
     from mcpwire import AuthError, AuthRequired, InsufficientScope, ResponseRefused
 
     # One of a grant has no cause: there the server refused a token of ours.

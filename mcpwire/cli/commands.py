@@ -79,7 +79,7 @@ def _pick(kind: str, name: str, items: Sequence[Any]) -> Any:
 
 
 def _given(options: Options) -> tuple[str, Given]:
-    """Return the first word, and the arguments that the others are."""
+    """Return the name, and the arguments parsed from the words behind it."""
     name, *words = options.words
     if "-" in words and "-" in options.answers:
         raise UsageError("standard input can be arguments or an --answer, not both")

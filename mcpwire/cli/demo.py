@@ -36,7 +36,7 @@ PATIENCE_S: Final = 0.1
 
 
 def place_server(options: Options) -> None:
-    """Make the embedded server what the command talks to."""
+    """Set the embedded server as the command's target."""
     options.command = COMMAND
     # Where the package is found through PYTHONPATH, the server has to find it too.
     path = os.environ.get("PYTHONPATH")

@@ -1,4 +1,4 @@
-"""``mcpwire auth``: logs in at a URL, says whether somebody is, and logs out."""
+"""``mcpwire auth``: log in to a server at a URL, show the login, log out."""
 
 from __future__ import annotations
 
@@ -105,14 +105,14 @@ async def _log_in(options: Options, output: Output, target: Http) -> int:
 
 
 def _kept(target: Http) -> LoginStatus | None:
-    """Return what the next command will find."""
+    """Return the stored login, as the next command will read it."""
     grant = target.grant
     assert isinstance(grant, OAuth)
     return login_status(attrs.evolve(target, auth=attrs.evolve(grant, storage=None)))
 
 
 async def _by_hand(output: Output, target: Http) -> LoginStatus | None:
-    """Have the user carry the URLs: where the browser is, we are not."""
+    """Print the login URL and read the redirect URL that the user pastes."""
     begun = await begin_login(target)
     if begun is None:
         return login_status(target)

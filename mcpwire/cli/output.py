@@ -1,4 +1,4 @@
-"""Where a command's words go: results to stdout, everything about them to stderr.
+"""Output of a command: results to stdout, everything else to stderr.
 
 What comes from a server is escaped where a terminal would obey it: control characters
 retitle windows, write the clipboard, hide and reorder what is shown. With ``--json``
@@ -102,23 +102,23 @@ class Output:
         write_text(text)
 
     def bold(self, text: str) -> str:
-        """Return a heading as the terminal shows one."""
+        """Return a text in bold, for stdout."""
         return f"\x1b[1m{text}\x1b[0m" if self.has_styles else text
 
     def dim(self, text: str) -> str:
-        """Return what is said beside, as the terminal shows it."""
+        """Return a text in the terminal's dim style."""
         return f"\x1b[2m{text}\x1b[0m" if self.has_styles else text
 
     # What is said about them...
 
     def note(self, text: str) -> None:
-        """Tell something on stderr, as one harmless line."""
+        """Write one escaped line to stderr."""
         self.clear()
         aside = "\r\x1b[K" if self._prompt else ""
         self._say(f"{aside}{one_line(text)}\n{self._prompt}")
 
     def tell(self, kind: str, value: Any, text: str) -> None:
-        """Tell of something as one line: a text, or with ``--json`` an object."""
+        """Write an event to stderr: its text, or with ``--json`` one JSON object."""
         if self.is_json:
             import json
 
@@ -126,12 +126,12 @@ class Output:
         self.note(text)
 
     def detail(self, text: str) -> None:
-        """Tell something that only ``-v`` asks for."""
+        """Write a line to stderr if ``-v`` is set."""
         if self.verbose:
             self.note(text)
 
     def fail(self, error: BaseException) -> None:
-        """Say on stderr what went wrong: one sentence, or one line of JSON."""
+        """Write an error to stderr: one sentence, or one line of JSON."""
         if self.is_json:
             import json
 
@@ -140,7 +140,7 @@ class Output:
             self.note(f"mcpwire: {sentence(error)}")
 
     def clear(self) -> None:
-        """Take the progress line away before something else is printed."""
+        """Erase the progress line."""
         if self.progress is not None:
             self.progress.clear()
 
@@ -157,7 +157,7 @@ class Output:
         self._say("".join(f"{line}\n" for line in lines))
 
     def strong(self, text: str) -> str:
-        """Return what is to be noticed, as the terminal on stderr shows it."""
+        """Return a text in bold, for stderr."""
         return f"\x1b[1m{text}\x1b[0m" if self._strong else text
 
     @property
@@ -200,7 +200,7 @@ class ProgressLine:
         self._next = 0.0
 
     def show(self, progress: float, total: float | None, message: str | None) -> None:
-        """Rewrite the line, unless that was done a moment ago."""
+        """Rewrite the line, at most once in `REDRAW_S`."""
         now = time.monotonic()
         is_early = now < self._next and (total is None or progress < total)
         if self.is_held or is_early:
@@ -212,7 +212,7 @@ class ProgressLine:
         self._shown = True
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -222,7 +222,7 @@ class ProgressLine:
 def progress_text(
     progress: float, total: float | None, message: str | None, *, with_bar: bool = True
 ) -> str:
-    """Say how far a call has come, on one line."""
+    """Return progress as one line of text."""
     said = f"  {one_line(message)}" if message else ""
     if total is None or not total > 0:
         return f"{progress:g}{said}"
@@ -281,7 +281,7 @@ def write_bytes(data: bytes) -> None:
 
 
 def abandon_stdout() -> None:
-    """Let nobody write there any more, the interpreter included when it ends."""
+    """Redirect stdout to /dev/null: the interpreter's last flush must not fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, sys.stdout.fileno())
@@ -301,7 +301,7 @@ def read_file(path: str) -> str:
 
 
 def read_input() -> str:
-    """Return the text that comes by stdin."""
+    """Return the text from stdin."""
     if sys.stdin is None:  # as Python has it without a descriptor 0
         raise UsageError("cannot read standard input: it is closed")
     try:
@@ -317,7 +317,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def check_writable(path: str) -> None:
-    """Check that a file can be made there, before anything is done for it."""
+    """Check early that a file can be created at the path."""
     folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path needed
     if os.path.isdir(path):  # noqa: PTH112 - as above
         raise UsageError(f"cannot write {path!r}: it is a directory")
@@ -366,7 +366,7 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Cut a text to so many characters; the cut shows."""
+    """Cut a text to `limit` characters, with "..." at the cut."""
     return text if len(text) <= limit else f"{text[: max(limit - 3, 0)]}..."
 
 

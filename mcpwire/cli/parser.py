@@ -125,7 +125,7 @@ def _parser(name: str, command: Command) -> _Parser:
 
 
 def _place_words(options: Options, command: Command, server: tuple[str, ...]) -> None:
-    """Tell the target from what follows it, and check that all is there."""
+    """Split the target from the words behind it; check the number of words."""
     words, verb = options.words, options.verb
     is_all = verb == "ls" and options.config is not None and not words
     wants_target = command.target and not server and not is_all

@@ -195,7 +195,7 @@ class Signals:
 
 
 def _advice(error: BaseException) -> str:
-    """Say what a person may have got wrong, where the error does not."""
+    """Return a hint for an error of connecting to a command, or an empty text."""
     from mcpwire import ConnectError, NegotiationError, RequestTimeout, RPCError
 
     if isinstance(error, ConnectError) and error.errno in {errno.EACCES, errno.ENOEXEC}:
@@ -213,7 +213,7 @@ def _advice(error: BaseException) -> str:
 
 
 def advice_at_url(error: BaseException) -> str:
-    """Say what a person may have got wrong of a server at a URL."""
+    """Return a hint for an error of connecting to a URL, or an empty text."""
     from mcpwire import ConnectError, HTTPError, NegotiationError, RemoteProtocolError
 
     if isinstance(error, ConnectError) and hasattr(error.__cause__, "verify_message"):
@@ -350,7 +350,7 @@ class Session:
             self._probes.keep()
 
     def _advise(self, error: MCPError) -> None:
-        """Say which option gives a server what it misses."""
+        """Add to an error the option that would avoid it."""
         if self.options.is_at_url and exit_code(error) == Exit.AUTHORIZATION:
             advise_login(error, self.options, is_late=self._is_connected)
             return

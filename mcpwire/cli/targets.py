@@ -1,4 +1,4 @@
-"""What a command talks to: a server it starts, or one at a URL."""
+"""The target of a command: a server that it starts, or one at a URL."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def target_of(
     on_stderr: Callable[[bytes], None] | None,
     output: Output | None = None,
 ) -> Stdio | Http:
-    """Return what to start, or where to go."""
+    """Return the target that the options describe."""
     if options.is_at_url:
         return _at_url(options, output)
     if options.entry is not None:
@@ -65,7 +65,7 @@ def target_of(
 def _of_entry(
     options: Options, entry: ServerEntry, on_stderr: Callable[[bytes], None] | None
 ) -> Stdio:
-    """Return what a configuration starts, with what the command line adds."""
+    """Return the target of a configured command, with the options applied."""
     import attrs
 
     target: Any = entry.to_target()
@@ -80,7 +80,7 @@ def _of_entry(
 
 
 def _is_program(word: str) -> bool:
-    """Tell whether a line with spaces is one file's path all the same."""
+    """Tell whether a line with spaces is the path of a file."""
     return " " in word and os.path.isfile(word)  # noqa: PTH113 - one call
 
 
@@ -135,7 +135,7 @@ def _joined(
 def _auth(
     options: Options, headers: dict[str, str], output: Output | None, configured: Any
 ) -> Any:
-    """Return what logs in; a header of the user's own takes its place."""
+    """Return the ``auth`` argument of `Http`; an Authorization header replaces it."""
     if any(name.lower() == "authorization" for name in headers):
         is_login = options.verb.startswith("auth ")
         for option in [options.verb] if is_login else login_options(options):
@@ -236,7 +236,7 @@ def read_configuration(options: Options, only: str | None = None) -> Configurati
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Keep warnings out of the log: they are told in the words of a command."""
+    """Disable the log of warnings: the command prints them itself."""
     logger = logging.getLogger("mcpwire.config")
     kept, logger.disabled = logger.disabled, True
     try:
@@ -246,7 +246,7 @@ def _quietly() -> Iterator[None]:
 
 
 def place_entry(options: Options) -> None:
-    """Put the server that ``@NAME`` stands for in the place of its name."""
+    """Replace ``@NAME`` by the configured server."""
     name = options.command[0][1:]
     configuration = read_configuration(options, name)
     entry = configuration[name]
@@ -259,7 +259,7 @@ def place_entry(options: Options) -> None:
 
 
 def tell_entry(options: Options, output: Output) -> None:
-    """Say what is odd about the entry, and what it is where nobody named its file."""
+    """Report the entry's warnings, and its target if its file was found by itself."""
     for warning in options.warnings:
         output.tell("warning", warning, f"mcpwire: {warning}")
     entry = options.entry
@@ -289,7 +289,7 @@ FILE_BYTES: Final = 64 * 1024
 
 
 class ProbeCache:
-    """What is kept of one server.
+    """Remembers whether one server left the probe unanswered.
 
     Args:
         target: The server. Its command line may hold secrets, so a hash is its name.
@@ -312,7 +312,7 @@ class ProbeCache:
         self._write({key: found[key] for key in newest})
 
     def forget(self) -> None:
-        """Let the next command probe again."""
+        """Remove the entry, so that the next command probes again."""
         found = self._read()
         if found.pop(self._key, None) is not None:
             self._write(found)

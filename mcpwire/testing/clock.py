@@ -176,7 +176,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         return events
 
     def _go_on(self, *, is_real: bool) -> None:
-        """Let the real time since the last look pass here too, if it counts."""
+        """Advance by the real time since the last call, if the clock runs real."""
         now = monotonic()
         if is_real:
             self._now += now - self._looked_at
@@ -195,7 +195,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         return []
 
     def _wait_for_io(self, look: Callable[[float], _Events], why: str) -> _Events:
-        """Wait for what only the outside can bring, but not for ever."""
+        """Wait for I/O, but no longer than the patience."""
         is_watching = len(self._watched) > self._own_descriptors
         is_alone = not is_watching and self._threads.issuperset(threading.enumerate())
         # A thread that has ended since the last look has woken us before it did.

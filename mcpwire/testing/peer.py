@@ -229,7 +229,6 @@ class ScriptedPeer:
         self._last_id = 0
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         state = "connected" if self.is_open else "not connected"
         return f"<{type(self).__name__} {state}, {len(self.received)} received>"
 
@@ -402,11 +401,11 @@ class ScriptedPeer:
             ) from None
 
     def _is_over(self) -> bool:
-        """Tell whether nothing can come any more."""
+        """Tell whether no further message can arrive."""
         return not self.is_open
 
     def _account(self) -> str:
-        """Say what came so far."""
+        """Describe the messages received so far."""
         names = [
             each.method or ("answer" if each.is_answer else "noise")
             for each in self.received
@@ -435,11 +434,11 @@ class ScriptedPeer:
         self._wake()
 
     def wire_ended(self, wire: Wire) -> None:
-        """Take note of the end of the connection, from either side."""
+        """Handle the end of the connection, from either side."""
         self._wake()
 
     def _use(self, wire: Wire) -> None:
-        """Go on with a new connection; an earlier one may go on beside it."""
+        """Make a connection the current one; earlier ones stay usable."""
         self._wire = wire
         # What nobody took of connections that are over concerns nobody any more.
         self._inbox = [each for each in self._inbox if each[0].is_open]
@@ -483,7 +482,7 @@ class ScriptedPeer:
         return SILENCE
 
     def _act(self, wire: Wire, request: Message, outcome: Any) -> bool:
-        """Do what an outcome says; return whether it says anything."""
+        """Perform an outcome; return False for `SILENCE`."""
         if not wire.is_open:
             return True  # a function may have closed it
         if callable(outcome):
@@ -513,7 +512,7 @@ def _line(message: Any) -> bytes:
 
 
 def _call(script: Callable[[Message], Any], request: Message) -> Any:
-    """Return what a function of the test's says; its mistakes are answers too."""
+    """Call a function of the test; its errors become error answers."""
     try:
         outcome = script(request)
     except RPCError as error:

@@ -92,7 +92,7 @@ class _Direction:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Do what is next: pass on what there is, or read more."""
+        """Process the next item, or read more."""
         self._is_pausing = False
         if not self._items:
             self._loop.add_reader(self._read_fd, self._readable)
@@ -137,7 +137,7 @@ class _Direction:
             self._loop.add_writer(self._write_fd, self._go_on)
 
     def hurry(self) -> None:
-        """Pause no more: what a pause holds back, or would, is lost."""
+        """End pauses; bytes behind a pause are dropped."""
         self._is_hurried = True
         if self._is_pausing:
             self.close()
@@ -185,7 +185,7 @@ class Relay:
                 await self._to_client.over.wait()
 
     def input_ended(self) -> None:
-        """The client writes no more: no fault keeps the child from hearing that."""
+        """Pass the end of the client's input to the child, past all faults."""
         self._to_server.hurry()
 
     def close(self) -> None:
@@ -264,7 +264,6 @@ class FaultyStdio:
         self.seed = seed
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} {str(self.target)!r} {list(self.faults)}>"
 
     def command(self) -> Stdio:
@@ -344,7 +343,7 @@ def decode_faults(text: str) -> list[Fault]:
 
 
 def _take(fd: int, flags: int) -> int:
-    """Return a copy of a descriptor, and let its number lead nowhere."""
+    """Duplicate a descriptor and point the original at /dev/null."""
     copy = os.dup(fd)
     nothing = os.open(os.devnull, flags)
     os.dup2(nothing, fd)
@@ -396,7 +395,7 @@ class _Bridge:
         self.is_over.set()
 
     async def run(self, target: Http) -> None:
-        """Pass lines on until either side is through."""
+        """Pass lines on until either side ends."""
         wire = HttpWire(self, answers_all=True)
         wire.attach(opener(target, DEFAULT_LIMITS).open(wire))
         loop = asyncio.get_running_loop()

@@ -263,7 +263,6 @@ class ScriptedClient(ScriptedPeer):
             await self._channel_wire.aclose()
 
     async def __aenter__(self) -> Self:
-        """Connect."""
         await self.connect()
         return self
 
@@ -273,7 +272,6 @@ class ScriptedClient(ScriptedPeer):
         __: BaseException | None,
         ___: TracebackType | None,
     ) -> None:
-        """Close."""
         await self.aclose()
 
     @property
