@@ -247,7 +247,7 @@ COMMANDS: Final[dict[str, Command]] = {
         target="",
     ),
     "demo-server": Command(
-        "demo:demo_server",
+        "serve:demo_server",
         "be the embedded server, over stdio or HTTP",
         (o.Listening, o.DemoServer, o.Quiet),
         target="",

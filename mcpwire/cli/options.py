@@ -23,61 +23,37 @@ if TYPE_CHECKING:
     from mcpwire.config import ServerEntry
     from mcpwire.types import LoggingLevel
 
-__all__ = [
-    "AnyServer",
-    "Asking",
-    "Browser",
-    "CaseChoice",
-    "Cases",
-    "Check",
-    "CheckReports",
-    "CheckedServer",
-    "Completion",
-    "Config",
-    "Connecting",
-    "DemoServer",
-    "Endpoint",
-    "Gateway",
-    "GatewayHttp",
-    "Group",
-    "Listening",
-    "Login",
-    "Meanwhile",
-    "Option",
-    "Options",
-    "Ping",
-    "Process",
-    "Quiet",
-    "Reading",
-    "Results",
-    "Serve",
-    "Stdio",
-    "Timing",
-    "Tokens",
-    "Url",
-    "UserTime",
-    "Verbose",
-    "number",
-    "option",
-    "seconds",
-]
-
 Kind: TypeAlias = Literal["process", "url", "http"]
 
 
 class Option:
-    """One option. On the class it is this entry, on an `Options` object its value."""
+    """One option. On the class it is this entry, on an `Options` object its value.
+
+    The annotation of its attribute says how it is given: a `bool` is a flag (`--no-x`
+    turns `x` off), a `bool | None` one that has both forms, a list may be repeated, an
+    `int` without a metavar counts its flags, and anything else takes one value.
+
+    Args:
+        usage: The flags and the name of the value, as in `-o/--output FILE`; empty:
+            only the variable sets it.
+        help: What it does.
+        default: What holds without it.
+        variable: The variable of the environment that sets the default.
+        excludes: Options with the same word here exclude each other.
+        type: Makes a value of what is typed; raises `ArgumentTypeError`.
+        choices: The only values that there are.
+    """
 
     def __init__(
         self,
         usage: str,
-        help: str,
+        help: str = "",
         *,
-        default: Any,
-        variable: str | None,
-        excludes: str | None,
-        type: Callable[[str], Any] | None,
-        choices: tuple[str, ...] | None,
+        default: Any = None,
+        variable: str | None = None,
+        excludes: str | None = None,
+        type: Callable[[str], Any] | None = None,
+        choices: tuple[str, ...] | None = None,
     ) -> None:
         flags, _, metavar = usage.partition(" ")
         self.name = ""
@@ -122,41 +98,8 @@ class Option:
         return text if self._type is None else self._type(text)
 
 
-def option(
-    usage: str,
-    help: str = "",
-    *,
-    default: Any = None,
-    variable: str | None = None,
-    excludes: str | None = None,
-    type: Callable[[str], Any] | None = None,
-    choices: tuple[str, ...] | None = None,
-) -> Any:
-    """Declare an option; the annotation of its attribute says how it is given.
-
-    A `bool` is a flag (`--no-x` turns `x` off), a `bool | None` one that has both
-    forms, a list may be repeated, an `int` without a metavar counts its flags, and
-    anything else takes one value.
-
-    Args:
-        usage: The flags and the name of the value, as in `-o/--output FILE`; empty:
-            only the variable sets it.
-        help: What it does.
-        default: What holds without it.
-        variable: The variable of the environment that sets the default.
-        excludes: Options with the same word here exclude each other.
-        type: Makes a value of what is typed; raises `ArgumentTypeError`.
-        choices: The only values that there are.
-    """
-    return Option(
-        usage,
-        help,
-        default=default,
-        variable=variable,
-        excludes=excludes,
-        type=type,
-        choices=choices,
-    )
+option: Callable[..., Any] = Option
+"""What makes an `Option`, of any type for type checkers: its attribute's."""
 
 
 class Group:
