@@ -127,13 +127,6 @@ def test_a_response_drives_no_terminal(cli, answering):
     assert "\x9b" not in done.err
 
 
-def test_a_long_field_is_cut_unless_all_is_asked_for(cli, answering):
-    kind = f"text/html; x={'y' * 600}"
-    url = answering(reply(500, b"no", content_type=kind)).url
-    assert "characters, -vv shows all" in cli("ping", url, "-v").err
-    assert f"< content-type: {kind}\n" in cli("ping", url, "-vv").err
-
-
 def test_timing_is_measured_over_http(cli):
     with hosted(demo_dispatcher(), "sse") as host:
         words = ("slow", "steps=1", "seconds=0.01")
