@@ -134,23 +134,6 @@ async def test_bytes_on_an_idle_connection_end_it_at_once():
             assert not engine.idle
 
 
-async def test_the_rest_of_a_response_has_some_seconds(monkeypatch):
-    def script(conn):
-        conn.receive()
-        conn.send(sse_head() + chunk(sse_event("answer")))
-        conn.wait_closed()
-
-    monkeypatch.setattr(direct, "TAIL_S", 0.03)
-    with raw_server(script) as server:
-        async with engine_to(server) as engine:
-            answer = Answer(until=lambda body: b"answer" in body)
-            await engine.ask(answer=answer)
-            assert not engine.abort(answer, STOP)
-            await all_closed(server)
-            assert engine._timer is None
-            assert not answer.has_ended
-
-
 async def test_cancelling_at_the_moment_of_the_answer_takes_no_other_s_connection():
     def script(conn):
         while (request := conn.receive()) is not None:
@@ -199,23 +182,6 @@ class Spy(asyncio.BufferedProtocol):
 
 
 # Everything at once...
-
-
-async def test_answers_that_come_at_once_on_many_connections_are_not_mixed_up():
-    together = threading.Barrier(8)
-
-    def script(conn):
-        while (request := conn.receive()) is not None:
-            together.wait(30)
-            conn.send(json_reply([request.json] * 5_000))
-
-    with raw_server(script) as server:
-        async with open_engine("direct", server.url) as engine:
-            for _ in range(3):
-                asked = [f"{number}" for number in range(8)]
-                replies = await asyncio.gather(*map(engine.ask, asked))
-                assert [reply.json for reply in replies] == [[n] * 5_000 for n in asked]
-            assert server.connections == 8
 
 
 def mixed(conn):

@@ -31,6 +31,7 @@ from raw_server import raw_server
 
 from mcpwire.errors import MessageTooLarge, RemoteProtocolError
 from mcpwire.limits import Limits
+from mcpwire.transports.http import direct, httpx_engine
 
 pytestmark = [
     pytest.mark.anyio,
@@ -285,6 +286,7 @@ async def test_a_hundred_calls_one_after_the_other_share_one_connection(kind):
         async with open_engine(kind, server.url) as engine:
             assert [(await engine.ask(n)).json for n in range(100)] == [*range(100)]
             assert server.connections == 1
+            assert engine.bytes_sent == sum(len(r.raw) for r in server.requests)
 
 
 @every_engine
@@ -351,6 +353,22 @@ async def test_an_exchange_returns_with_its_answer_and_reads_the_rest_later(kind
                 answer = await engine.ask(answer=Answer(until=is_answered))
                 await eventually(lambda answer=answer: answer.has_ended)
             assert server.connections == 2
+
+
+@every_engine
+async def test_the_rest_of_a_response_has_some_seconds(kind, monkeypatch):
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head() + chunk(sse_event("answer")))
+        conn.wait_closed()
+
+    for module in (direct, httpx_engine):
+        monkeypatch.setattr(module, "TAIL_S", 0.03)
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url) as engine:
+            answer = await engine.ask(answer=Answer(until=is_answered))
+            await all_closed(server)
+            assert not answer.has_ended
 
 
 @pytest.mark.parametrize(

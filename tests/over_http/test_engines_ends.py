@@ -150,11 +150,12 @@ async def test_a_response_that_breaks_off_is_no_response(kind, begun, resets):
             conn.reset()
 
     with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
+        async with open_engine(kind, f"{server.url}?hush-hush") as engine:
             answer = Answer()
             with pytest.raises(ConnectionClosed) as caught:
                 await engine.ask("once", answer=answer)
             assert caught.value.sent
+            assert "hush-hush" not in str(caught.value)
             assert not answer.is_over
             assert (await engine.ask("next")).json == "next"
             assert runs_of(server) == {"once": 1, "next": 1}

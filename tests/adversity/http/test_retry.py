@@ -71,7 +71,7 @@ async def test_a_connection_cut_while_idle_costs_nobody_anything(era):
             for number in range(10):
                 text = (await client.call_tool("echo", {"text": str(number)})).text
                 assert text == str(number)
-                proxy.close_idle()
+                proxy.cut()
     assert texts(server) == Counter({str(n): 1 for n in range(10)})
 
 
