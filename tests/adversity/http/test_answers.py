@@ -94,27 +94,6 @@ HOPELESS = {
 }  # fmt: skip
 
 
-@pytest.mark.system("U20", "V30")
-@pytest.mark.grounds(1, "era")
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("case", HOPELESS)
-@pytest.mark.fault("F21", "F22", "F24", "F25", "F31")
-@pytest.mark.pain("P02")
-async def test_an_answer_that_completes_nothing_fails_the_call_at_once(era, case):
-    (data, then), expected, named = HOPELESS[case]
-    with scripted_mcp(era) as server:
-        async with connected(server, recovery=ONCE) as client:
-            server.on["tools/call"] = answering(data, then)
-            error = await outcome(client.call_tool("echo"))
-            assert type(error) is expected, error
-            assert all(name in str(error) for name in named), error
-            if expected is ConnectionClosed:
-                assert error.sent is True
-            # One answer says nothing about the next.
-            del server.on["tools/call"]
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-
-
 STATUSES = (400, 401, 403, 405, 406, 409, 410, 413, 415, 421, 429, 431, 500, 501, 502,
             503, 504)  # fmt: skip
 
@@ -364,18 +343,6 @@ async def test_an_answer_in_bytes_that_are_no_utf8_is_an_invalid_message():
             server.on["tools/call"] = handler
             with pytest.raises(InvalidMessage):
                 await client.call_tool("echo")
-
-
-@pytest.mark.fault("F21")
-async def test_a_connection_that_broke_is_not_used_again():
-    with scripted_mcp() as server:
-        async with connected(server, recovery=ONCE) as client:
-            server.on["tools/call"] = answering(b"HTTP/1.1 200 OK\r\n", "reset")
-            await outcome(client.call_tool("echo"))
-            del server.on["tools/call"]
-            before = server.connections
-            await client.call_tool("echo")
-            assert server.connections == before + 1
 
 
 STALLED = {

@@ -2,7 +2,6 @@
 
 import asyncio
 import datetime as dt
-import errno
 import socket
 import ssl
 
@@ -16,12 +15,9 @@ from faulty import (
     QUICK,
     answering,
     connected,
-    outcome,
-    until,
 )
 from legacy_server import legacy_server
 from mcp_server import scripted_mcp
-from ports import kept_port
 from raw_server import json_reply, raw_server, reply
 
 import mcpwire
@@ -50,24 +46,6 @@ async def refused(target, **options):
 
 
 # What is not there...
-
-
-@pytest.mark.fault("F19")
-async def test_a_name_that_does_not_exist_is_told():
-    error = await refused("http://nowhere.invalid/mcp")
-    assert type(error) is ConnectError
-    assert error.reason == "dns"
-    assert "nowhere.invalid" in str(error)
-
-
-@pytest.mark.system("O81")
-@pytest.mark.fault("F19")
-async def test_a_refused_connection_is_told():
-    with kept_port() as port:
-        error = await refused(f"http://127.0.0.1:{port}/mcp")
-    assert type(error) is ConnectError
-    assert (error.reason, error.errno) == ("refused", errno.ECONNREFUSED)
-    assert str(port) in str(error)
 
 
 @pytest.mark.fault("F20")
@@ -168,19 +146,6 @@ async def test_a_missing_client_certificate_is_told(ca_file):
     assert type(error) is ConnectError, error
     assert error.reason == "tls"
     assert "certificate" in str(error)
-
-
-@pytest.mark.fault("F19")
-async def test_plain_http_behind_an_https_url_is_told(ca_file):
-    def script(conn):
-        conn.read_some()
-        conn.send(reply(400))
-
-    with raw_server(script) as server:
-        url = server.url.replace("http:", "https:")
-        error = await refused(mcpwire.Http(url, ca_file=ca_file))
-    assert type(error) is ConnectError
-    assert error.reason == "tls"
 
 
 @pytest.mark.pain("P28")
@@ -400,18 +365,3 @@ async def test_a_server_that_hangs_up_on_everything_is_told_of_at_once(how):
         error = await refused(server.url)
     assert not isinstance(error, TimeoutError), error
     assert str(error)
-
-
-@pytest.mark.pain("P20")
-async def test_connecting_waits_for_no_stream():
-    def hangs(request, conn):
-        conn.wait_closed(HANG_S)
-        return True
-
-    with scripted_mcp() as server:
-        server.on["GET"] = hangs
-        target = mcpwire.Http(server.url, server_stream="always")
-        async with connected(target) as client:
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            await until(lambda: "GET" in server.verbs())
-            assert await outcome(client.ping()) is not None

@@ -139,18 +139,6 @@ async def test_404_without_a_session_is_not_its_end():
     assert server.verbs().count("initialize") == 1
 
 
-@pytest.mark.system("O85")
-@pytest.mark.fault("F27")
-async def test_no_session_is_opened_again_when_that_is_not_wanted():
-    with scripted_mcp() as server:
-        async with connected(server, recovery=ONCE) as client:
-            server.forget_sessions()
-            with pytest.raises(SessionExpired):
-                await client.call_tool("echo")
-    assert server.verbs().count("initialize") == 1
-    assert server.executed == []
-
-
 @pytest.mark.fault("F27")
 @pytest.mark.parametrize("again", [404, 500])
 async def test_a_server_that_opens_no_new_session_is_told_of_soon(again):
@@ -319,14 +307,6 @@ async def test_a_server_that_does_not_answer_delete_costs_two_seconds():
             assert client.session_id is None
 
 
-@pytest.mark.pain("P25")
-async def test_the_stateless_era_has_no_delete():
-    with scripted_mcp("stateless") as server:
-        async with connected(server) as client:
-            await client.call_tool("echo")
-    assert server.verbs() == ["server/discover", "tools/call"]
-
-
 @pytest.mark.parametrize("replies", REPLIES)
 @pytest.mark.pain("P30")
 @pytest.mark.usefixtures("kept_for_long")
@@ -401,15 +381,6 @@ async def test_20_questions_of_the_server_are_answered_beside_each_other():
             results = await asyncio.gather(*calls)
             assert {result.text for result in results} == {"fine"}
     assert 2 <= most <= mcpwire.Limits().inbound
-
-
-@pytest.mark.fault("F27")
-async def test_404_to_the_probe_leads_to_initialize():
-    with scripted_mcp() as server:
-        server.on["server/discover"] = answering(reply(404))
-        async with connected(server) as client:
-            assert client.protocol_version == "2025-11-25"
-            await client.call_tool("echo")
 
 
 @pytest.mark.fault("F27")

@@ -37,20 +37,6 @@ async def no_tasks_but(before):
 # Closing...
 
 
-@pytest.mark.system("O73")
-@pytest.mark.pain("P25")
-@pytest.mark.parametrize("retry", [None, 60_000])
-@pytest.mark.usefixtures("patient_close")
-async def test_closing_does_not_wait_for_the_servers_stream(retry):
-    with scripted_mcp(retry=retry, resumable=True) as server:
-        target = mcpwire.Http(server.url, server_stream="always")
-        async with connected(target) as client:
-            await until(lambda: server.streams)
-            await client.aclose()
-    assert server.verbs().count("DELETE") == 1
-    assert server.verbs().count("GET") == 1
-
-
 async def deletes_of_one_that_is_stuck():
     """Return how often the server was told of the end, two notifications stuck."""
 
