@@ -119,25 +119,6 @@ async def test_ids_keep_their_type_and_value():
             assert (type(answer["id"]), answer["id"]) == (type(id), id)
 
 
-@pytest.mark.parametrize(
-    ("message", "id"),
-    [
-        ({"jsonrpc": "2.0", "id": 4, "method": 5}, 4),
-        ({"jsonrpc": "2.0", "id": None, "method": "ping"}, None),
-        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, None),
-        ({}, None),
-        (3, None),
-    ],
-)
-async def test_what_is_no_message_is_refused_with_400(message, id):
-    async with Bench() as bench:
-        hand = await bench.open()
-        visit = await hand.post(message).done()
-        assert visit.status == 400
-        assert visit.json["error"]["code"] == -32600
-        assert visit.json.get("id") == id
-
-
 # Several at once...
 
 

@@ -259,7 +259,7 @@ async def test_a_body_that_no_answer_waits_for_has_the_time_of_a_head():
             w.write(head)
             assert (await answer(r))[0] == 401
             await rest(r)
-        host.connections.limits = Limits()
+        host.connections.heads.seconds = PATIENCE
         async with connected(host.port) as (r, w):
             w.write(head)
             assert (await answer(r))[0] == 401
