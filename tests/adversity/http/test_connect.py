@@ -14,6 +14,7 @@ from faulty import (
     ONCE,
     QUICK,
     answering,
+    client_of,
     connected,
 )
 from legacy_server import legacy_server
@@ -255,11 +256,10 @@ async def test_a_probe_that_is_let_hang_does_not_decide():
 async def test_each_revision_is_spoken_by_its_own_rules(version):
     """`ScriptedMcp` complains of any header that is missing, early or wrong."""
     era = "stateless" if version == "2026-07-28" else "session"
-    with scripted_mcp(era, version=version) as server:
-        async with connected(server) as client:
-            assert client.protocol_version == version
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            await client.ping()
+    async with client_of(scripted_mcp(era, version=version)) as (server, client):
+        assert client.protocol_version == version
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        await client.ping()
     named = [r.headers.get("mcp-protocol-version") for r in server.requests]
     if era == "session":
         assert named == ["2026-07-28", None, *[version] * (len(named) - 2)]
@@ -271,10 +271,9 @@ async def test_each_revision_is_spoken_by_its_own_rules(version):
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-34")
 async def test_the_transport_of_2024_is_found_behind_a_refused_initialize():
-    with legacy_server() as server:
-        async with connected(server.url) as client:
-            assert client.protocol_version == "2024-11-05"
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(legacy_server()) as (_server, client):
+        assert client.protocol_version == "2024-11-05"
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.pain("P26")
@@ -296,16 +295,15 @@ async def test_the_era_is_remembered_with_the_target():
 async def test_a_server_that_changes_its_era_between_calls_is_asked_once_again(
     before, after
 ):
-    with scripted_mcp(before) as server:
-        async with connected(server, recovery=QUICK) as client:
-            await client.call_tool("echo", {"text": "before"})
-            server.switch(after)
-            results = await asyncio.gather(
-                *(client.call_tool("echo", {"text": str(n)}) for n in range(10))
-            )
-            assert [r.text for r in results] == [str(n) for n in range(10)]
-            newest = "2026-07-28" if after == "stateless" else "2025-11-25"
-            assert client.protocol_version == newest
+    async with client_of(scripted_mcp(before), recovery=QUICK) as (server, client):
+        await client.call_tool("echo", {"text": "before"})
+        server.switch(after)
+        results = await asyncio.gather(
+            *(client.call_tool("echo", {"text": str(n)}) for n in range(10))
+        )
+        assert [r.text for r in results] == [str(n) for n in range(10)]
+        newest = "2026-07-28" if after == "stateless" else "2025-11-25"
+        assert client.protocol_version == newest
     ran = [arguments["text"] for _, arguments, _ in server.executed]
     assert sorted(ran) == sorted([*map(str, range(10)), "before"])
     assert server.verbs().count("initialize") == 1

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 
 import pytest
-from faulty import ONCE, answering, connected, outcome, until
+from faulty import ONCE, answering, client_of, connected, outcome, until
 from mcp_server import scripted_mcp
 from raw_server import LAST_CHUNK, chunk, raw_server, reply, sse_event, sse_head
 
@@ -78,11 +78,10 @@ async def test_a_thousand_calls_with_headers_of_their_own_never_mix():
         name = str(number)
         await client.call_tool("echo", {"text": name}, headers={"X-Tenant": name})
 
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            for start in range(0, 1000, 20):
-                numbers = range(start, start + 20)
-                await asyncio.gather(*(ask(client, number) for number in numbers))
+    async with client_of(scripted_mcp()) as (server, client):
+        for start in range(0, 1000, 20):
+            numbers = range(start, start + 20)
+            await asyncio.gather(*(ask(client, number) for number in numbers))
     calls = [r for r in server.requests if r.method == "tools/call"]
     assert len(calls) == 1000
     for call in calls:
@@ -104,11 +103,10 @@ async def test_the_answer_to_a_question_goes_with_its_calls_headers():
 
 @pytest.mark.pain("P27")
 async def test_headers_of_a_call_may_not_take_the_protocols_place():
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            for name in ("Mcp-Session-Id", "Content-Length", "Host"):
-                error = await outcome(client.call_tool("echo", headers={name: "1"}))
-                assert isinstance(error, LocalProtocolError), (name, error)
+    async with client_of(scripted_mcp()) as (_server, client):
+        for name in ("Mcp-Session-Id", "Content-Length", "Host"):
+            error = await outcome(client.call_tool("echo", headers={name: "1"}))
+            assert isinstance(error, LocalProtocolError), (name, error)
 
 
 # Redirects...

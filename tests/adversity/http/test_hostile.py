@@ -11,6 +11,7 @@ from faulty import (
     ONCE,
     REPLIES,
     answering,
+    client_of,
     connected,
     outcome,
     until,
@@ -213,10 +214,9 @@ async def test_notifications_without_end_are_heard_within_bounds():
         conn.send(chunk(sse_event(answer)) + LAST_CHUNK)
         return True
 
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            server.on["tools/call"] = handler
-            assert (await client.call_tool("echo")).text == "fine"
+    async with client_of(scripted_mcp()) as (server, client):
+        server.on["tools/call"] = handler
+        assert (await client.call_tool("echo")).text == "fine"
 
 
 # Questions nobody declared...
