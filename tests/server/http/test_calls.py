@@ -143,38 +143,6 @@ async def test_an_id_that_is_in_use_is_refused_and_the_first_goes_on():
         )
 
 
-@pytest.mark.attack("S10")
-@pytest.mark.case("B04")
-async def test_the_same_ids_in_many_sessions_are_never_mixed_up():
-    order = []
-
-    async def work(params, request):
-        order.append(None)
-        await asyncio.sleep(0)  # a turn of the loop
-        if len(order) % 3:
-            request.log("info", params["arguments"]["text"])
-        await asyncio.sleep(0)  # a turn of the loop
-        return content(params["arguments"]["text"])
-
-    async with Bench(work) as bench:
-        hands = [await bench.open() for _ in range(8)]
-        for turn in range(20):
-            visits = [
-                (n, id, hand.post(call(id, text=f"{n}-{id}-{turn}")))
-                for n, hand in enumerate(hands)
-                for id in range(4)
-            ]
-            for n, id, visit in visits:
-                await visit.done()
-                secret = f"{n}-{id}-{turn}"
-                if visit.is_stream:
-                    log, answer = visit.messages
-                    assert log["params"]["data"] == secret
-                else:
-                    answer = visit.json
-                assert answer == success(id, content(secret))
-
-
 @pytest.mark.case("D15")
 async def test_a_thousand_calls_at_once_on_one_session_are_all_answered():
     async def work(params, request):

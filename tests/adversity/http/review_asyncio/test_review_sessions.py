@@ -172,6 +172,7 @@ async def test_a_session_forgotten_while_subscribing_is_subscribed_in_the_new_on
             await client.unsubscribe("memo://one")
 
 
+@pytest.mark.system("O85")
 async def test_without_recovery_each_call_of_a_forgotten_session_says_so():
     async with client_of(scripted_mcp(), recovery=ONCE) as (server, client):
         server.forget_sessions()
