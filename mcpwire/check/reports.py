@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 from mcpwire.check.case import Level, Verdict
-from mcpwire.wire.json import encode
+from mcpwire.wire.json import encode, encode_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from mcpwire.check.results import Cell, Report, Result, Score
 
@@ -256,14 +258,41 @@ def _score_line(cell: Cell, each: Score) -> str:
     return f"{each.points:>3}  {cell.transport:<6} {cell.revision}  {must}, {should}"
 
 
-def failed(report: Report, *, with_should: bool = False) -> bool:
-    """Tell whether a MUST failed; `with_should`: or a SHOULD."""
-    bad = {Verdict.FAIL, Verdict.CRASH, Verdict.HANG, Verdict.UNRUN}
+def failed(results: Iterable[Result], *, with_should: bool = False) -> bool:
+    """Tell whether a MUST is broken, or the server crashed or hung.
+
+    `with_should`: or whether a SHOULD is broken.
+    """
     return any(
-        (
-            each.verdict in bad
-            and (each.level is Level.MUST or each.verdict is not Verdict.UNRUN)
-        )
+        each.verdict in _FAILED
+        or (each.verdict is Verdict.UNRUN and each.level is Level.MUST)
         or (with_should and each.verdict is Verdict.WARN and each.level is Level.SHOULD)
-        for each in report.results
+        for each in results
     )
+
+
+_FAILED: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
+
+
+def write_tapes(folder: Path, report: Report) -> None:
+    """Write the octets of each result as JSON lines, a file each.
+
+    A line has ``at`` in seconds, ``direction``, ``stream`` (the HTTP exchange) and
+    ``octets`` in base64.
+    """
+    for result in report.results:
+        lines = [
+            encode_line(
+                {
+                    "at": at,
+                    "direction": direction,
+                    "stream": stream,
+                    "octets": b64encode(data).decode(),
+                }
+            )
+            for at, direction, stream, data in result.octets
+        ]
+        cell = result.cell
+        path = folder / f"{cell.transport}-{cell.revision}" / f"{result.case}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(lines))

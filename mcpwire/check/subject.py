@@ -22,6 +22,7 @@ from mcpwire.versions import Era, Revision
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mcpwire.check.schemas import SchemaWatch
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Facts", "Message", "Reaction", "Subject"]
 
 META: Final = "io.modelcontextprotocol/"
+MOST_LINES: Final = 100_000
+"""What one connection may send; then the server floods."""
 _SHOWN: Final = 400
 
 
@@ -204,6 +207,7 @@ class Subject:
         headers: Mapping[str, str] | None = None,
         seed: str = "0",
         bound_s: float = 5.0,
+        tls: ssl.SSLContext | None = None,
         capabilities: dict[str, Any] | None = None,
     ) -> None:
         self.target = target
@@ -218,8 +222,10 @@ class Subject:
         self.tape = Tape()
         self.last_sent = b""
         self._headers = dict(headers or {})
+        self._tls = tls
         self.watch = watch
         self._came = asyncio.Event()
+        self._lines = 0
         self._ids = count(self.random.randrange(1_000, 1_000_000))
         self._asked: dict[Any, str] = {}
         self._answering: set[asyncio.Task[None]] = set()
@@ -239,11 +245,17 @@ class Subject:
         from mcpwire.transports.targets import Stdio
 
         if isinstance(self.target, Stdio):
-            self.stdio = StdioPeer(self.target, self.tape, self._take, self._came.set)
-            await self.stdio.open()
+            peer = StdioPeer(self.target, self.tape, self._take, self._came.set)
+            await peer.open()
+            self.stdio = peer
         else:
             self.http = HttpPeer(
-                self.target, self._headers, self.tape, self._take, self._came.set
+                self.target,
+                self._headers,
+                self.tape,
+                self._take,
+                self._came.set,
+                tls=self._tls,
             )
 
     async def handshake(self) -> Answer:
@@ -281,6 +293,7 @@ class Subject:
             watch=self.watch,
             seed=str(self.random.random()),
             bound_s=self.bound_s,
+            tls=self._tls,
             capabilities=self.capabilities if capabilities is None else capabilities,
         )
         other.tape = self.tape
@@ -462,8 +475,11 @@ class Subject:
         """Wait until anything happens.
 
         Raises:
-            PeerDied: The process ends its output.
+            PeerDied: The process ends its output, or floods us.
         """
+        if self._lines > MOST_LINES:
+            shows = shown(self.received[-1].raw) if self.received else "noise"
+            raise PeerDied("few messages", f"{MOST_LINES:,} lines, such as {shows}")
         if self.stdio is not None and self.stdio.output_ended:
             await self.stdio.wait_exit(1.0)
             raise self.stdio.death()
@@ -603,6 +619,10 @@ class Subject:
     # --- what comes in ----------------------------------------------------------------
 
     def _take(self, raw: bytes, stream: int = 0) -> None:
+        self._lines += 1
+        if self._lines > MOST_LINES:
+            self._came.set()
+            return
         try:
             value = loads(raw)
         except JSONDecodeError as error:
