@@ -177,6 +177,10 @@ class StdioPeer:
         """Close the server's stdin."""
         self._writer.close()
 
+    def close_output(self) -> None:
+        """Close our end of the server's stdout, as a client does that dies."""
+        self._reading.close()
+
     async def wait_exit(self, timeout: float) -> bool:
         """Wait for its end; tell whether it has ended."""
         with contextlib.suppress(TimeoutError):

@@ -271,7 +271,7 @@ class _Run:
         await subject.wait_for(lambda m: m.is_answer, "any answer")
         await subject.answer(id, timeout=_PROBE_S)
         await subject.close()  # an `initialize` is no part of this revision
-        subject.received.clear()
+        subject.forget()
         await subject.open()
         return await subject.handshake()
 

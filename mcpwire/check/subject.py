@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.targets import Stdio
     from mcpwire.wire.urls import Url
 
-__all__ = ["Answer", "Facts", "Message", "Reaction", "Subject"]
+__all__ = ["Answer", "Facts", "Message", "Reaction", "Response", "Subject"]
 
 META: Final = "io.modelcontextprotocol/"
 MOST_LINES: Final = 100_000
@@ -236,6 +236,7 @@ class Subject:
         self.start_s = start_s
         self.capabilities = capabilities or {}
         self.received: list[Message] = []
+        self._answers: dict[Any, list[Message]] = {}
         self.answer_with: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
         self.session_id: str | None = None
         self.tape = Tape()
@@ -461,6 +462,7 @@ class Subject:
         bound = self._bound(timeout)
         last = response
         try:
+<<<<<<< HEAD
             async with asyncio.timeout(bound) as limit:
                 while (found := self._answer_to(id)) is None:
                     if last is not None and last.ended.is_set():
@@ -470,18 +472,26 @@ class Subject:
                             limit.reschedule(until)
                         await asyncio.sleep(pause)
                         last = await self.resume(last)
+=======
+            async with asyncio.timeout(bound):
+                while not (found := self.answers_to(id)):
+                    if response is not None and response.ended.is_set():
+                        # A resumable stream may go on elsewhere; no answer is due here.
+                        raise NoAnswer("an answer", self._how_it_ended(response))
+>>>>>>> cas1-ok
                     await self._wait()
         except TimeoutError:
             raise NoAnswer(
                 f"an answer with the id {id!r} within {bound:g} s",
                 self._instead(response),
             ) from None
-        return Answer(found, response)
+        return Answer(found[0], response)
 
     def _bound(self, timeout: float | None) -> float:
         bound = self.bound_s if timeout is None else timeout
         return bound if self.received else bound + self.start_s
 
+<<<<<<< HEAD
     def _pause_before_resuming(self, response: Response) -> float:
         """Return how long to wait before a stream that ended early is resumed.
 
@@ -512,16 +522,16 @@ class Subject:
                 return each
         return None
 
+=======
+>>>>>>> cas1-ok
     def answers_to(self, id: Any) -> list[Message]:
-        """Return all answers with that id that have come."""
-        wanted = _typed(id)
-        return [
-            e
-            for e in self.received
-            if e.is_answer
-            and isinstance(e.value, dict)
-            and _typed(e.value.get("id")) == wanted
-        ]
+        """Return all answers with that id, of the same JSON type, that have come."""
+        return self._answers.get(_typed(id), [])
+
+    def forget(self) -> None:
+        """Drop all messages that have come."""
+        self.received.clear()
+        self._answers.clear()
 
     def _instead(self, response: Response | None) -> str:
         if response is not None and not response.has_head.is_set():
@@ -701,6 +711,10 @@ class Subject:
 
     def _add(self, message: Message) -> None:
         self.received.append(message)
+        if message.is_answer:
+            with contextlib.suppress(TypeError):  # an id that is an object
+                id = _typed(message.value.get("id"))
+                self._answers.setdefault(id, []).append(message)
         self.watch.look(self.revision.name, message, self._method_of(message))
         if message.method is not None and "id" in message.value:
             task = asyncio.get_running_loop().create_task(self._reply(message))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.cases import (
+<<<<<<< HEAD
     discovery,
     framing,
     headers,
@@ -12,6 +13,19 @@ from mcpwire.check.cases import (
     jsonrpc,
     lifecycle,
     schema,
+=======
+    cancellation,
+    discovery,
+    framing,
+    hygiene,
+    jsonrpc,
+    lifecycle,
+    logging,
+    ping,
+    progress,
+    schema,
+    sequences,
+>>>>>>> cas1-ok
 )
 
 if TYPE_CHECKING:
@@ -24,9 +38,18 @@ FAMILIES: Final[tuple[Family, ...]] = (
     framing.FAMILY,
     lifecycle.FAMILY,
     discovery.FAMILY,
+<<<<<<< HEAD
     http.FAMILY,
     headers.FAMILY,
+=======
+    ping.FAMILY,
+    cancellation.FAMILY,
+    progress.FAMILY,
+    logging.FAMILY,
+    sequences.FAMILY,
+>>>>>>> cas1-ok
     schema.FAMILY,
+    hygiene.FAMILY,  # closes the shared connection: after all others
 )
 
 CASES: Final[tuple[Case, ...]] = tuple(
