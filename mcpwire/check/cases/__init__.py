@@ -4,7 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.cases import discovery, framing, jsonrpc, lifecycle, schema
+from mcpwire.check.cases import (
+<<<<<<< HEAD
+    discovery,
+    framing,
+    headers,
+    http,
+    jsonrpc,
+    lifecycle,
+    schema,
+=======
+    cancellation,
+    discovery,
+    framing,
+    hygiene,
+    jsonrpc,
+    lifecycle,
+    logging,
+    ping,
+    progress,
+    schema,
+    sequences,
+>>>>>>> cas1-ok
+)
 
 if TYPE_CHECKING:
     from mcpwire.check.case import Case, Family
@@ -16,7 +38,18 @@ FAMILIES: Final[tuple[Family, ...]] = (
     framing.FAMILY,
     lifecycle.FAMILY,
     discovery.FAMILY,
+<<<<<<< HEAD
+    http.FAMILY,
+    headers.FAMILY,
+=======
+    ping.FAMILY,
+    cancellation.FAMILY,
+    progress.FAMILY,
+    logging.FAMILY,
+    sequences.FAMILY,
+>>>>>>> cas1-ok
     schema.FAMILY,
+    hygiene.FAMILY,  # closes the shared connection: after all others
 )
 
 CASES: Final[tuple[Case, ...]] = tuple(
