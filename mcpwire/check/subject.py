@@ -462,9 +462,8 @@ class Subject:
         bound = self._bound(timeout)
         last = response
         try:
-<<<<<<< HEAD
             async with asyncio.timeout(bound) as limit:
-                while (found := self._answer_to(id)) is None:
+                while not (found := self.answers_to(id)):
                     if last is not None and last.ended.is_set():
                         pause = self._pause_before_resuming(last)
                         until = asyncio.get_running_loop().time() + pause + bound
@@ -472,13 +471,6 @@ class Subject:
                             limit.reschedule(until)
                         await asyncio.sleep(pause)
                         last = await self.resume(last)
-=======
-            async with asyncio.timeout(bound):
-                while not (found := self.answers_to(id)):
-                    if response is not None and response.ended.is_set():
-                        # A resumable stream may go on elsewhere; no answer is due here.
-                        raise NoAnswer("an answer", self._how_it_ended(response))
->>>>>>> cas1-ok
                     await self._wait()
         except TimeoutError:
             raise NoAnswer(
@@ -491,7 +483,6 @@ class Subject:
         bound = self.bound_s if timeout is None else timeout
         return bound if self.received else bound + self.start_s
 
-<<<<<<< HEAD
     def _pause_before_resuming(self, response: Response) -> float:
         """Return how long to wait before a stream that ended early is resumed.
 
@@ -511,19 +502,6 @@ class Subject:
         }
         return await self.need_http().exchange("GET", fields, None)
 
-    def _answer_to(self, id: Any) -> Message | None:
-        wanted = _typed(id)
-        for each in self.received:
-            if (
-                each.is_answer
-                and isinstance(each.value, dict)
-                and _typed(each.value.get("id")) == wanted
-            ):
-                return each
-        return None
-
-=======
->>>>>>> cas1-ok
     def answers_to(self, id: Any) -> list[Message]:
         """Return all answers with that id, of the same JSON type, that have come."""
         return self._answers.get(_typed(id), [])

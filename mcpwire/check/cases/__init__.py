@@ -5,18 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.cases import (
-<<<<<<< HEAD
+    cancellation,
     discovery,
     framing,
     headers,
     http,
-    jsonrpc,
-    lifecycle,
-    schema,
-=======
-    cancellation,
-    discovery,
-    framing,
     hygiene,
     jsonrpc,
     lifecycle,
@@ -25,7 +18,6 @@ from mcpwire.check.cases import (
     progress,
     schema,
     sequences,
->>>>>>> cas1-ok
 )
 
 if TYPE_CHECKING:
@@ -38,16 +30,13 @@ FAMILIES: Final[tuple[Family, ...]] = (
     framing.FAMILY,
     lifecycle.FAMILY,
     discovery.FAMILY,
-<<<<<<< HEAD
-    http.FAMILY,
-    headers.FAMILY,
-=======
     ping.FAMILY,
     cancellation.FAMILY,
     progress.FAMILY,
     logging.FAMILY,
     sequences.FAMILY,
->>>>>>> cas1-ok
+    http.FAMILY,
+    headers.FAMILY,
     schema.FAMILY,
     hygiene.FAMILY,  # closes the shared connection: after all others
 )
