@@ -30,6 +30,7 @@ __all__ = [
     "Lenient",
     "Level",
     "NoAnswer",
+    "NotAnswered",
     "PeerDied",
     "Start",
     "Transport",
@@ -116,6 +117,10 @@ class NoAnswer(Finding):
     """A request that must be answered was not, within the bound."""
 
 
+class NotAnswered(NoAnswer):
+    """It was not, and nothing more can come: the HTTP response is over."""
+
+
 class PeerDied(Finding):
     """The subject's process ended, or it refuses connections."""
 
@@ -130,13 +135,13 @@ class Case:
     level: Level
     title: str
     """The rule in one sentence."""
-    source: str
-    """Where the specification says so, without the revision; "" for `ROBUST`."""
     sends: str
     expects: str
     why: str
     """What a user suffers where the rule is broken."""
     run: Run
+    source: str = ""
+    """Where the specification says so, without the revision; "" for `ROBUST`."""
     rules: tuple[str, ...] = ()
     revisions: tuple[str, ...] = ALL
     transports: tuple[Transport, ...] = ("stdio", "http")

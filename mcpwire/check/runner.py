@@ -34,6 +34,7 @@ from mcpwire.check.case import (
     Lenient,
     Level,
     NoAnswer,
+    NotAnswered,
     PeerDied,
     Start,
     Transport,
@@ -93,8 +94,11 @@ class Options:
     allow_calls: tuple[str, ...] = ()
     """Patterns of names of tools that may be called beside those that only read."""
     headers: Mapping[str, str] = attrs.field(factory=dict)
+    """Fields of each HTTP request, such as those that let it in; reports mask them."""
     tokens: Mapping[str, str] = attrs.field(factory=dict)
-    """``good`` and other kinds of access tokens -> the token; see `--auth`."""
+    """Kind -> access token. ``good`` goes with each request that `headers` does not
+    authorize; the others must be refused: ``expired``, ``audience`` (for another
+    server), ``issuer``, ``scope`` (lacks one); ``other`` is of another user."""
     again: tuple[str, ...] = ()
     """Further words of the command that repeats a result."""
     profile: str = PROFILE
@@ -255,20 +259,21 @@ class _Run:
         stdio, its answer to an `initialize` behind that shows that it has started.
         """
         if subject.stdio is None or not subject.is_modern:
-            bound, subject.bound_s = subject.bound_s, _START_S
-            try:
-                return await subject.handshake()
-            finally:
-                subject.bound_s = bound
+            return await subject.handshake()
         id = subject.next_id()
         await subject.send(subject.message("server/discover", id=id))
-        with contextlib.suppress(NoAnswer):
-            return await subject.answer(id, timeout=_PROBE_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PROBE_S):
+                return await subject.answer(id)
         legacy = {**subject.hello(), "protocolVersion": LATEST_SESSION.name}
         hello = {"jsonrpc": "2.0", "id": subject.next_id(), "method": "initialize"}
         await subject.send({**hello, "params": legacy})
-        await subject.wait_for(lambda m: m.is_answer, "any answer", timeout=_START_S)
-        return await subject.answer(id, timeout=_PROBE_S)
+        await subject.wait_for(lambda m: m.is_answer, "any answer")
+        await subject.answer(id, timeout=_PROBE_S)
+        await subject.close()  # an `initialize` is no part of this revision
+        subject.forget()
+        await subject.open()
+        return await subject.handshake()
 
     async def _facts(self, subject: Subject, revision: Revision) -> Facts:
         hello = await self._greet(subject)
@@ -308,16 +313,26 @@ class _Run:
     # --- cases ------------------------------------------------------------------------
 
     def _subject(self, revision: Revision, facts: Facts | None, seed: str) -> Subject:
-        return Subject(
+        headers = dict(self._options.headers)
+        good = self._options.tokens.get("good")
+        if good is not None and "authorization" not in map(str.lower, headers):
+            headers["Authorization"] = f"Bearer {good}"
+        subject = Subject(
             self._target,
             revision,
             facts=facts,
-            headers=self._options.headers,
+            headers=headers,
             watch=self._watch,
             seed=seed,
             bound_s=self._options.answer_s,
+            start_s=_START_S,
             tls=self._tls,
         )
+        secrets = {*headers.values(), *self._options.tokens.values()} - {""}
+        subject.tape.secrets = tuple(
+            each.encode() for each in sorted(secrets, key=len, reverse=True)
+        )
+        return subject
 
     async def _run_cell(self, run: _CellRun) -> None:
         chosen = [
@@ -453,8 +468,9 @@ async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
     except Finding as found:
         if isinstance(found, Absent):
             return Verdict.ABSENT, "", f"no {found.expected}"
-        is_minor = isinstance(found, Broken) and case.level is not Level.MUST
-        verdict = Verdict.WARN if is_minor else _VERDICTS[type(found)]
+        verdict = _VERDICTS[type(found)]
+        if verdict is Verdict.FAIL and case.level is not Level.MUST:
+            verdict = Verdict.WARN
         return verdict, found.expected, found.actual
     except TimeoutError:
         expected = f"the case takes at most {case.bound_s:g} s"
@@ -466,6 +482,7 @@ _VERDICTS: Final[dict[type[Finding], Verdict]] = {
     Broken: Verdict.FAIL,
     Lenient: Verdict.LENIENT,
     NoAnswer: Verdict.HANG,
+    NotAnswered: Verdict.FAIL,
     PeerDied: Verdict.CRASH,
 }
 
@@ -506,6 +523,7 @@ async def run(
     target: Stdio | Http | str,
     options: Options | None = None,
     *,
+    cases: Iterable[Case] = CASES,
     on_result: Callable[[Result], object] = lambda _: None,
 ) -> Report:
     """Check a server and return what was found.
@@ -514,6 +532,7 @@ async def run(
         target: A command, or a server at a URL; of an `Http` the URL, the headers and
             what TLS needs are used.
         options: What to run, and how.
+        cases: The cases to choose from; your own may be among them.
         on_result: Called with each result as it comes.
 
     Raises:
@@ -536,7 +555,7 @@ async def run(
         )
         where = parse_url(http.url)
         tls = ssl_context(http) if where.scheme == "https" else None
-    running = _Run(where, options, select(options), on_result, tls)
+    running = _Run(where, options, select(options, cases), on_result, tls)
     began, started = monotonic(), datetime.now(UTC)
     await running()
     return make_report(

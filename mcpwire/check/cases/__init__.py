@@ -4,14 +4,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.cases import jsonrpc, schema
+from mcpwire.check.cases import (
+    cancellation,
+    discovery,
+    framing,
+    headers,
+    http,
+    hygiene,
+    jsonrpc,
+    lifecycle,
+    logging,
+    ping,
+    progress,
+    schema,
+    sequences,
+)
 
 if TYPE_CHECKING:
     from mcpwire.check.case import Case, Family
 
 __all__ = ["CASES", "FAMILIES"]
 
-FAMILIES: Final[tuple[Family, ...]] = (jsonrpc.FAMILY, schema.FAMILY)
+FAMILIES: Final[tuple[Family, ...]] = (
+    jsonrpc.FAMILY,
+    framing.FAMILY,
+    lifecycle.FAMILY,
+    discovery.FAMILY,
+    ping.FAMILY,
+    cancellation.FAMILY,
+    progress.FAMILY,
+    logging.FAMILY,
+    sequences.FAMILY,
+    http.FAMILY,
+    headers.FAMILY,
+    schema.FAMILY,
+    hygiene.FAMILY,  # closes the shared connection: after all others
+)
 
 CASES: Final[tuple[Case, ...]] = tuple(
     case for family in FAMILIES for case in family.cases

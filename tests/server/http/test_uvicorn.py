@@ -9,9 +9,18 @@ from types import SimpleNamespace
 import pytest
 from clocks import on_a_clock_by_hand
 from hosted import call
-from test_uvicorn_serving import served
 from turns import until
-from wired import PATIENCE, Small, raw, spoken
+from wired import (
+    PATIENCE,
+    Small,
+    answer,
+    connected,
+    port_of,
+    raw,
+    rest,
+    served,
+    spoken,
+)
 
 from mcpwire import Limits
 from mcpwire.server.http import uvicorn as http1
@@ -109,44 +118,6 @@ class SmallWrites(Host):
 
         protocol.connection_made = connection_made
         return protocol
-
-
-@contextlib.asynccontextmanager
-async def connected(port, source=HONEST, *, buffer=None):
-    sock = socket.socket()
-    if buffer is not None:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-    sock.bind((source, 0))
-    sock.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
-    reader, writer = await asyncio.open_connection(sock=sock, limit=65_536)
-    try:
-        async with asyncio.timeout(PATIENCE):
-            yield reader, writer
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-
-
-async def answer(reader):
-    """Return the status and the body of the next answer."""
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
-    return int(head.split(b" ")[1]), await reader.readexactly(length)
-
-
-async def rest(reader):
-    """Return what comes until the connection ends, however it does."""
-    received = b""
-    with contextlib.suppress(ConnectionResetError):
-        while data := await reader.read(65_536):
-            received += data
-    return received
-
-
-def port_of(url):
-    return int(url.rpartition(":")[2].partition("/")[0])
 
 
 # Trailers and framing...
@@ -260,7 +231,7 @@ async def test_a_body_that_no_answer_waits_for_has_the_time_of_a_head():
             w.write(head)
             assert (await answer(r))[0] == 401
             await rest(r)
-        host.connections.limits = Limits()
+        host.connections.heads.seconds = PATIENCE
         async with connected(host.port) as (r, w):
             w.write(head)
             assert (await answer(r))[0] == 401
