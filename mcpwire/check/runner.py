@@ -508,6 +508,7 @@ async def run(
     target: Stdio | Http | str,
     options: Options | None = None,
     *,
+    cases: Iterable[Case] = CASES,
     on_result: Callable[[Result], object] = lambda _: None,
 ) -> Report:
     """Check a server and return what was found.
@@ -516,6 +517,7 @@ async def run(
         target: A command, or a server at a URL; of an `Http` the URL, the headers and
             what TLS needs are used.
         options: What to run, and how.
+        cases: The cases to choose from; your own may be among them.
         on_result: Called with each result as it comes.
 
     Raises:
@@ -538,7 +540,7 @@ async def run(
         )
         where = parse_url(http.url)
         tls = ssl_context(http) if where.scheme == "https" else None
-    running = _Run(where, options, select(options), on_result, tls)
+    running = _Run(where, options, select(options, cases), on_result, tls)
     began, started = monotonic(), datetime.now(UTC)
     await running()
     return make_report(

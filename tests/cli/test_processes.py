@@ -144,7 +144,7 @@ def test_the_embedded_server_does_the_main_job(child, demo_target):
     code, out, err = child("ls", demo_target)
     assert (code, err) == (0, "")
     assert "add(a: int, b: int = 0) -> {sum: int}  [read-only]" in out
-    assert child("call", demo_target, "add", "a=2", "b=-3").out == '{"sum": -1}\n'
+    assert child("call", demo_target, "add", "a=2", "b=-3").out == '{"sum":-1}\n'
 
 
 def test_an_argument_of_the_wrong_type_is_refused_before_the_call(cli, demo_target):
