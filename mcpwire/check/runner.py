@@ -63,6 +63,7 @@ PROFILE: Final = "2026.1"
 _PAGES: Final = 20
 _START_S: Final = 15.0
 _PROBE_S: Final = 2.0
+_MISSED: Final = 3  # connections that fail before a cell is given up
 _LISTS: Final = (
     ("tools", "tools/list", "tools"),
     ("resources", "resources/list", "resources"),
@@ -159,6 +160,8 @@ class _CellRun:
     shared: Subject | None = None
     gone: str = ""
     """Why the server cannot be reached any more."""
+    missed: int = 0
+    """How many connections in a row could not be opened."""
 
 
 class _Run:
@@ -362,8 +365,12 @@ class _Run:
         try:
             subject = await self._connect(run, case)
         except (Finding, ConnectError) as found:
-            run.gone = f"no connection any more: {self._spoken(found)}"
-            return self._result(run, case, Verdict.UNRUN, "", run.gone)
+            run.missed += 1
+            problem = f"no connection any more: {self._spoken(found)}"
+            if run.missed >= _MISSED:
+                run.gone = problem
+            return self._result(run, case, Verdict.UNRUN, "", problem)
+        run.missed = 0
         subject.tape.clear()
         subject.last_sent = b""
         subject.random.seed(f"{self._options.seed} {case.id} {run.cell}")

@@ -16,11 +16,17 @@ from mcpwire.transports.targets import Stdio
 
 mutants.load()
 BAD = {Verdict.FAIL, Verdict.WARN, Verdict.CRASH, Verdict.HANG, Verdict.LENIENT}
-SHARED = [case for case in CASES if case.start in {Start.SHARED, Start.LAST}]
+SHARED = [
+    case
+    for case in CASES
+    if case.start in {Start.SHARED, Start.LAST}
+    and case.is_quick
+    and not case.is_hostile
+]
 
 
 def options(mutant):
-    """Return options that run the mutant's cases, and all that share a connection."""
+    """Return options that run the mutant's cases, and the quick ones that share."""
     chosen = {case.id for case in SHARED if mutant.revision in case.revisions}
     chosen |= set(mutant.cases)
     return Options(

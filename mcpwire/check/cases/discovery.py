@@ -80,17 +80,6 @@ exchange(
     why="clients ask again and again, or share what is private",
 )
 
-exchange(
-    FAMILY,
-    "VER-06.a",
-    Level.ROBUST,
-    "`server/discover` may be asked for again",
-    revisions=MODERN,
-    send=(Request("server/discover"), Request("server/discover")),
-    expect=Result(_speaks, "the versions"),
-    why="a client that reconnects through a proxy asks again",
-)
-
 
 @case(
     "EXT-01.a",

@@ -107,21 +107,6 @@ async def declared_lists_answer(subject: Subject) -> None:
 @case(
     "LIFE-08.a",
     Level.MUST,
-    "a version that it speaks is the version that it answers",
-    source="basic/lifecycle#version-negotiation",
-    revisions=LEGACY,
-    sends="nothing more: it looks at the answer to the first `initialize`",
-    expects="the version that was asked for",
-    why="clients that cannot speak the other one end the connection",
-)
-async def version_is_echoed(subject: Subject) -> None:
-    got = subject.facts.hello.get("protocolVersion")
-    subject.expect(got == subject.revision.name, subject.revision.name, got)
-
-
-@case(
-    "LIFE-08.b",
-    Level.MUST,
     "an unknown version is answered with another one that it speaks",
     source="basic/lifecycle#version-negotiation",
     revisions=LEGACY,

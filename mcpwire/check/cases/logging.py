@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Level, Start
 from mcpwire.check.cases._calls import lasting
-from mcpwire.check.cases._exchange import Error, Request, Result, exchange
+from mcpwire.check.cases._exchange import Error, Refusal, Request, Result, exchange
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Message, Subject
@@ -98,7 +98,7 @@ exchange(
         Request("logging/setLevel", {"level": 3}),
         Request("logging/setLevel", {"level": None}),
     ),
-    expect=Error(-32602, -32600),
+    expect=Refusal(),
     lenient=Result(),
     why="a faulty call is found out much later",
 )

@@ -8,9 +8,9 @@ from mcpwire.check.case import Family, Level
 from mcpwire.check.cases._calls import lasting
 from mcpwire.check.cases._exchange import (
     AnyOf,
+    Changed,
     Error,
     Notification,
-    Request,
     Result,
     Silence,
     Status,
@@ -200,16 +200,20 @@ exchange(
     why="progress that comes late ends the connection",
 )
 
+
+def _with_token(token: Any, text: str) -> Changed:
+    return Changed({}, text, params={"_meta": {"progressToken": token}})
+
+
 exchange(
     FAMILY,
     "F03.c",
     Level.ROBUST,
     "a token that is neither a text nor a number does no harm",
     rules=("PROG-01",),
-    needs=("tools",),
     send=(
-        Request("tools/list", {"_meta": {"progressToken": {"a": 1}}}),
-        Request("tools/list", {"_meta": {"progressToken": None}}),
+        _with_token({"a": 1}, "a request whose token is an object"),
+        _with_token(None, "one whose token is null"),
     ),
     expect=AnyOf(Result(), Error(-32600, -32602)),
     why="one faulty client ends the work of all others",
