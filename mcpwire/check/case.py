@@ -130,20 +130,21 @@ class Case:
     level: Level
     title: str
     """The rule in one sentence."""
-    source: str
-    """Where the specification says so, without the revision; "" for `ROBUST`."""
     sends: str
     expects: str
     why: str
     """What a user suffers where the rule is broken."""
     run: Run
+    source: str = ""
+    """Where the specification says so, without the revision; "" for `ROBUST`."""
     rules: tuple[str, ...] = ()
     revisions: tuple[str, ...] = ALL
     transports: tuple[Transport, ...] = ("stdio", "http")
     needs: tuple[str, ...] = ()
-    """What the server must have: a capability (``resources.subscribe``), a role
-    (``role:echo``), a token (``token:good``), or anything listed (``tool:``, ``call:``
-    for one that may be called, ``resource:``, ``template:``, ``prompt:``)."""
+    """What the server must have: a capability (``resources.subscribe``), an extension
+    (``extension:tasks``), a role (``role:echo``), a token (``token:good``), or anything
+    listed (``tool:``, ``call:`` for one that may be called, ``resource:``,
+    ``template:``, ``prompt:``)."""
     start: Start = Start.SHARED
     capabilities: dict[str, Any] | None = None
     """What the client declares; only with a connection of its own."""

@@ -206,7 +206,7 @@ class _Run:
         wanted = sorted(self._wanted(), key=lambda r: r is not LATEST_SESSION)
         began = monotonic()
         cells = [await self._look_at(wanted[0], _START_S)]
-        bound = monotonic() - began + _PROBE_S
+        bound = 2 * (monotonic() - began) + _PROBE_S
         for_all = max(bound, self._options.answer_s)
         others = (
             self._look_at(each, for_all if each.era is Era.SESSION else bound)
@@ -434,6 +434,9 @@ async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
     except TimeoutError:
         expected = f"the case takes at most {case.bound_s:g} s"
         return Verdict.HANG, expected, "it took longer"
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # A server may say anything; what a case cannot read must not end the run.
+        return Verdict.UNRUN, "", f"the case could not read an answer: {error!r}"
     return Verdict.PASS, "", ""
 
 
@@ -452,6 +455,8 @@ def _has(facts: Facts, need: str) -> bool:
         return facts.declares(need)
     if kind in {"role", "token"}:
         return name in (facts.roles if kind == "role" else facts.tokens)
+    if kind == "extension":
+        return facts.has_extension(f"io.modelcontextprotocol/{name}")
     listed = {
         "tool": facts.tools,
         "call": facts.callable_tools,
