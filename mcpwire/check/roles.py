@@ -1,9 +1,9 @@
 """Which tools may be called, and which plays which role.
 
 Roles are `echo` (gives a text back), `slow` (takes a while), `big` (a large result),
-`notify` (progress or log messages while it runs), `ask` (asks the client) and `change`
-(changes what is listed; another call changes it back). `--map` names them; else a tool
-plays a role by its name and schema.
+`notify` (progress or log messages while it runs), `ask` (asks the client), `change`
+(changes what is listed; another call changes it back) and `task` (goes on as a task).
+`--map` names them; else a tool plays a role by its name and schema.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ROLES", "arguments_for", "callable_tools", "find_roles", "is_named_like"]
 
-ROLES: Final = ("echo", "slow", "big", "notify", "ask", "change")
+ROLES: Final = ("echo", "slow", "big", "notify", "ask", "change", "task")
 
 _WORDS: Final = {
     "echo": ("echo",),
@@ -28,6 +28,7 @@ _WORDS: Final = {
     "notify": ("notify", "progress", "longrunning", "long_running"),
     "ask": ("ask", "elicit", "sampl"),
     "change": ("change", "toggle", "trigger_tool", "trigger_prompt"),
+    "task": ("task", "later", "background"),
 }
 
 

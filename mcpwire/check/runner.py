@@ -369,7 +369,9 @@ class _Run:
         try:
             await subject.open()
             if case.start is not Start.RAW:
+                patient, subject.bound_s = subject.bound_s, _START_S
                 await subject.handshake()
+                subject.bound_s = patient
         except BaseException:
             await subject.close()
             raise

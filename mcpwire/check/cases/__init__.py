@@ -5,13 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.cases import (
+    asking,
     caching,
+    changes,
     completions,
+    fuzz,
+    input_rounds,
     jsonrpc,
+    meta,
     paging,
     prompts,
     resources,
     schema,
+    skills,
+    subscriptions,
+    task_extension,
+    tasks,
     tools,
 )
 
@@ -29,6 +38,15 @@ FAMILIES: Final[tuple[Family, ...]] = (
     completions.FAMILY,
     paging.FAMILY,
     caching.FAMILY,
+    changes.FAMILY,
+    subscriptions.FAMILY,
+    asking.FAMILY,
+    input_rounds.FAMILY,
+    tasks.FAMILY,
+    task_extension.FAMILY,
+    skills.FAMILY,
+    meta.FAMILY,
+    fuzz.FAMILY,
 )
 
 CASES: Final[tuple[Case, ...]] = tuple(
