@@ -33,6 +33,7 @@ __all__ = [
     "Page",
     "base64_problem",
     "call_all",
+    "check_one_list",
     "declaring",
     "fit_tools",
     "has_header",
@@ -127,6 +128,21 @@ async def names_of(subject: Subject, listed: Listed) -> list[str]:
     """Return what tells the items of a list apart, in their order."""
     found = await pages(subject, listed)
     return [str(item.get(listed.name)) for page in found for item in page.items]
+
+
+async def check_one_list(subject: Subject, listed: Listed) -> None:
+    """Find a list that differs between this connection and another one.
+
+    Lists may change with time: over HTTP both are read now, and over stdio a process
+    that has just begun is compared with what the first one had when it began.
+    """
+    here = sorted(set(await names_of(subject, listed)))
+    if subject.http is not None:
+        there = sorted(set(await names_of(await subject.another(), listed)))
+    else:
+        items = getattr(subject.facts, listed.word)
+        there = sorted({str(item.get(listed.name)) for item in items})
+    subject.expect(here == there, str(there), here)
 
 
 def fit_tools(subject: Subject) -> list[tuple[dict[str, Any], dict[str, Any]]]:

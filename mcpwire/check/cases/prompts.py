@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import MODERN, Family, Level, NoAnswer, Start
 from mcpwire.check.cases._exchange import Error, Request, exchange
-from mcpwire.check.cases._items import PROMPTS, base64_problem, names_of, walk
+from mcpwire.check.cases._items import PROMPTS, base64_problem, check_one_list, walk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -76,14 +76,12 @@ async def prompts_are_listed(subject: Subject) -> None:
     needs=("prompt:",),
     start=Start.OWN,
     is_quick=False,
-    sends="prompts/list, page by page, on one more connection",
-    expects="the prompts that the first connection was given",
+    sends="prompts/list, page by page, on two connections",
+    expects="the prompts on both",
     why="requests of one client may come over many connections",
 )
 async def one_list_for_all(subject: Subject) -> None:
-    found = set(await names_of(subject, PROMPTS))
-    known = {str(each.get("name")) for each in subject.facts.prompts}
-    subject.expect(found == known, f"{sorted(known)}", sorted(found))
+    await check_one_list(subject, PROMPTS)
 
 
 exchange(

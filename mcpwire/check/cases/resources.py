@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Level, NoAnswer, Start, since
 from mcpwire.check.cases._exchange import Error, Request, exchange
-from mcpwire.check.cases._items import RESOURCES, base64_problem, names_of
+from mcpwire.check.cases._items import RESOURCES, base64_problem, check_one_list
 from mcpwire.wire.uri_template import TemplateError, UriTemplate, is_uri
 
 if TYPE_CHECKING:
@@ -73,14 +73,12 @@ async def resources_are_listed(subject: Subject) -> None:
     needs=("resource:",),
     start=Start.OWN,
     is_quick=False,
-    sends="resources/list, page by page, on one more connection",
-    expects="the resources that the first connection was given",
+    sends="resources/list, page by page, on two connections",
+    expects="the resources on both",
     why="requests of one client may come over many connections",
 )
 async def one_list_for_all(subject: Subject) -> None:
-    found = set(await names_of(subject, RESOURCES))
-    known = {str(each.get("uri")) for each in subject.facts.resources}
-    subject.expect(found == known, f"{sorted(known)}", sorted(found))
+    await check_one_list(subject, RESOURCES)
 
 
 @case(

@@ -12,6 +12,7 @@ from mcpwire.check.cases._items import (
     TOOLS,
     base64_problem,
     call_all,
+    check_one_list,
     fit_tools,
     has_header,
     names_of,
@@ -87,14 +88,12 @@ async def tools_are_listed(subject: Subject) -> None:
     needs=("tool:",),
     start=Start.OWN,
     is_quick=False,
-    sends="tools/list, page by page, on one more connection",
-    expects="the tools that the first connection was given",
+    sends="tools/list, page by page, on two connections",
+    expects="the tools on both",
     why="requests of one client may come over many connections",
 )
 async def one_list_for_all(subject: Subject) -> None:
-    found = set(await names_of(subject, TOOLS))
-    known = {str(tool.get("name")) for tool in subject.facts.tools}
-    subject.expect(found == known, f"{sorted(known)}", sorted(found))
+    await check_one_list(subject, TOOLS)
 
 
 @case(
