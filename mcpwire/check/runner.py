@@ -221,7 +221,23 @@ class _Run:
         if not spoken:
             raise ConnectError(f"no revision could be used: {problems[0]}")
         self.notes += problems
+        self._share_what_is_safe(spoken)
         return sorted(spoken, key=lambda each: each.revision)
+
+    def _share_what_is_safe(self, cells: list[_CellRun]) -> None:
+        """Let tools be called in revisions without annotations, too.
+
+        A tool that says in one revision that it only reads does so in all.
+        """
+        safe = {t["name"] for cell in cells for t in cell.facts.callable_tools}
+        for cell in cells:
+            facts = cell.facts
+            if cell.revision.name == REVISIONS[0].name:
+                named = [t for t in facts.tools if isinstance(t.get("name"), str)]
+                facts.callable_tools = [t for t in named if t["name"] in safe]
+                facts.roles = find_roles(
+                    facts.tools, facts.callable_tools, self._options.roles
+                )
 
     async def _look_at(self, revision: Revision, bound: float) -> _CellRun | str:
         """Return the cell of a revision, or why there is none."""

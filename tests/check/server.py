@@ -25,6 +25,7 @@ server = mcpwire.Server(
 )
 
 READS = {"annotations": {"readOnlyHint": True}}
+ICON = "data:image/png;base64,iVBORw0KGgo="
 PIXEL = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
 
@@ -121,6 +122,15 @@ async def ask(context: Context) -> str:
     return f"{answer.action}: {answer.value}"
 
 
+@server.tool(title="Sample", icons=[types.Icon(ICON)], **READS)
+async def sample(context: Context) -> str:
+    """Ask the client's model, with tools if it takes them."""
+    tool = types.Tool("add", {"type": "object"})
+    tools = [tool] if context.can("sampling.tools") else None
+    answer = await context.sample("Say hello.", max_tokens=10, tools=tools)
+    return f"{answer.model} answered"
+
+
 @server.tool(task="optional", **READS)
 async def later(context: Context, seconds: float = 0.1) -> str:
     """Take a while, as a task too."""
@@ -171,7 +181,13 @@ def extra_prompt() -> str:
 
 
 server.add_resource("subject://extra", "here")
-server.add_resource("subject://picture.png", PIXEL, mime_type="image/png", size=16)
+server.add_resource(
+    "subject://picture.png",
+    PIXEL,
+    mime_type="image/png",
+    size=16,
+    annotations=types.Annotations(last_modified="2026-01-12T15:00:58Z"),
+)
 for _name in ("one", "two", "three"):
     server.add_resource(f"subject://{_name}", _name)
 
@@ -195,8 +211,9 @@ def show() -> list:
 
 
 @server.completion("greet", "name")
-def names(typed: str) -> list[str]:
-    return [name for name in ("Ada", "Alan", "Grace") if name.startswith(typed)]
+def names(typed: str) -> types.Completion:
+    found = [name for name in ("Ada", "Alan", "Grace") if name.startswith(typed)]
+    return types.Completion(found, total=len(found), has_more=False)
 
 
 for _handle in (
