@@ -17,6 +17,7 @@ import attrs
 
 from mcpwire.check.case import Absent, Broken, Lenient, NoAnswer, PeerDied
 from mcpwire.check.peer import HttpPeer, Response, StdioPeer, Tape
+from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.methods import capability_declared, declared_extensions
 from mcpwire.versions import Era, Revision
 from mcpwire.wire.json import JSONDecodeError, encode, loads
@@ -701,7 +702,10 @@ def shown(value: object) -> str:
     if isinstance(value, bytes):
         text = value.decode("utf-8", "backslashreplace")
     elif isinstance(value, (dict, list)):
-        text = encode(value).decode()
+        try:
+            text = encode(value).decode()
+        except LocalProtocolError:  # a lone surrogate, or a number that is none
+            text = repr(value)
     else:
         text = str(value)
     text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -77,7 +77,7 @@ async def no_requests(subject: Subject) -> None:
         for each in subject.received
         if each.method is not None and "id" in each.value
     ]
-    subject.expect(not found, "no request of the server", found[:1])
+    subject.expect(not found, "no request of the server", b"".join(found[:1]))
 
 
 def _modes(wanted: str) -> Run:
@@ -134,7 +134,7 @@ async def no_form(subject: Subject) -> None:
         for each in await _ask(subject)
         if each.method == "elicitation/create" and each.params.get("mode") != "url"
     ]
-    subject.expect(not asked, "no form", asked[:1])
+    subject.expect(not asked, "no form", b"".join(asked[:1]))
 
 
 @case(
@@ -179,7 +179,7 @@ async def answered(subject: Subject) -> None:
     if not await _ask(subject):
         subject.absent("question")
     failed = [e.raw for e in subject.received if e.is_answer and "error" in e.value]
-    subject.expect(not failed, "a result", failed[:1])
+    subject.expect(not failed, "a result", b"".join(failed[:1]))
 
 
 def _declining(action: str) -> Run:

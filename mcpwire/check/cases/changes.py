@@ -73,7 +73,9 @@ async def _quiet_change(subject: Subject, when: str) -> None:
     await subject.barrier()
     await subject.barrier()
     told = [each.raw for each in _updates(subject, mark)]
-    subject.expect(not told, f"nothing of resources {when} a subscription", told[:1])
+    subject.expect(
+        not told, f"nothing of resources {when} a subscription", b"".join(told[:1])
+    )
 
 
 @case(
@@ -143,4 +145,4 @@ async def declared(subject: Subject) -> None:
     if not seen:
         subject.absent("notification that a list changed")
     found: list[Any] = [each.raw for each in _undeclared(subject)]
-    subject.expect(not found, "none without listChanged", found[:1])
+    subject.expect(not found, "none without listChanged", b"".join(found[:1]))

@@ -192,7 +192,9 @@ async def only_what_was_asked(subject: Subject) -> None:
         if not _told_on(all_):
             subject.absent("change that is told with its id")
         told = _told_on(none)
-        subject.expect(not told, "nothing for the subscription to nothing", told[:1])
+        subject.expect(
+            not told, "nothing for the subscription to nothing", b"".join(told[:1])
+        )
 
 
 def _told_on(found: Listening) -> list[bytes]:
@@ -228,7 +230,7 @@ async def only_those_uris(subject: Subject) -> None:
         if not _told_on(all_):
             subject.absent("change of a resource that is told")
         told = _told_on(none)
-        subject.expect(not told, "no update of other resources", told[:1])
+        subject.expect(not told, "no update of other resources", b"".join(told[:1]))
 
 
 @case(
@@ -253,7 +255,7 @@ async def over_is_over(subject: Subject) -> None:
         if not _told_on(all_):
             subject.absent("change that is told with its id")
         late = [e.raw for e in subject.received[mark:] if over.is_of(e)]
-        subject.expect(not late, f"nothing for {over.id!r}", late[:1])
+        subject.expect(not late, f"nothing for {over.id!r}", b"".join(late[:1]))
 
 
 exchange(
@@ -303,4 +305,6 @@ async def not_on_this_stream(subject: Subject) -> None:
             subject.absent("notification of the call")
         number = found.response.number if found.response else 0
         wrong = [each.raw for each in came if each.stream == number]
-        subject.expect(not wrong, "nothing of a call on the subscription", wrong[:1])
+        subject.expect(
+            not wrong, "nothing of a call on the subscription", b"".join(wrong[:1])
+        )
