@@ -126,13 +126,14 @@ MSGSPEC: Final = (f"{PACKAGE}.server.authoring.", f"{PACKAGE}.auth.records")
 
 PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "msgspec", "orjson"})
 
-EXTRAS: Final[Mapping[str, str]] = {
-    "joserfc": "mcpwire.auth.jwt",
-    "jsonschema_rs": "mcpwire.protocol.output_validation",
-    "uvicorn": "mcpwire.server.http.uvicorn",
-    "yaml": "mcpwire.protocol.skills",
+EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
+    "jinja2": ("mcpwire.check.pages",),
+    "joserfc": ("mcpwire.auth.jwt",),
+    "jsonschema_rs": ("mcpwire.protocol.output_validation", "mcpwire.check.schemas"),
+    "uvicorn": ("mcpwire.server.http.uvicorn",),
+    "yaml": ("mcpwire.protocol.skills",),
 }
-"""Import name of an optional distribution -> the only place that may use it."""
+"""Import name of an optional distribution -> the only places that may use it."""
 
 
 class Finding(NamedTuple):
@@ -250,9 +251,9 @@ def _distribution(target: str) -> str | None:
     return "attrs" if top == "attr" else top
 
 
-def _extra_breach(module: Module, item: Import, place: str) -> str | None:
-    if not f"{module.name}.".startswith(f"{place}."):
-        return f"only {place} may use it"
+def _extra_breach(module: Module, item: Import, places: tuple[str, ...]) -> str | None:
+    if not any(f"{module.name}.".startswith(f"{place}.") for place in places):
+        return f"only {' and '.join(places)} may use it"
     return "an extra is imported on use only" if item.when == "module" else None
 
 
@@ -272,8 +273,8 @@ def _third_party_breach(module: Module, item: Import) -> str | None:
     distribution = _distribution(item.target)
     if distribution is None:
         return None
-    if place := EXTRAS.get(distribution):
-        return _extra_breach(module, item, place)
+    if places := EXTRAS.get(distribution):
+        return _extra_breach(module, item, places)
     if distribution in RUNTIME:
         return _runtime_breach(module, item, distribution)
     return "it is no runtime dependency"

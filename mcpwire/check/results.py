@@ -1,17 +1,18 @@
 """What a run found: one result a case and cell, scores, the comparison of two runs.
 
-A report is written and read as JSON (`Report.to_json`, `Report.from_json`); all other
-forms are made from it.
+A report is written and read as JSON; `reports` and `pages` make all other forms of it.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping  # noqa: TC003 - attrs resolves them
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from mcpwire.check.case import Level, Verdict
+from mcpwire.wire.json import encode, loads
 
 __all__ = ["Cell", "Report", "Result", "Score", "score", "worse"]
 
@@ -105,6 +106,41 @@ class Report:
     out_of_budget: bool = False
     notes: tuple[str, ...] = ()
 
+    def to_json(self) -> bytes:
+        """Return the report as JSON text; `report.schema.json` describes it."""
+        scores = [
+            {
+                **attrs.asdict(cell),
+                "points": each.points,
+                "must": [each.must_passed, each.must],
+                "should": [each.should_passed, each.should],
+            }
+            for cell, each in self.scores().items()
+        ]
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        results = [_result_out(each) for each in self.results]
+        return encode({"format": FORMAT, **plain, "scores": scores, "results": results})
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Report:
+        """Return the report that `to_json` has written.
+
+        Raises:
+            ValueError: The text is no such report.
+        """
+        try:
+            value = loads(text)
+            found = value["format"]
+            plain = {name: value[name] for name in _PLAIN}
+            results = tuple(_result_in(each) for each in value["results"])
+            plain["notes"] = tuple(plain["notes"])
+            report = cls(**plain, results=results)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"not a report of mcpwire check: {error}") from error
+        if found != FORMAT:
+            raise ValueError(f"a report of format {found!r}, expected {FORMAT}")
+        return report
+
     def cells(self) -> list[Cell]:
         """Return the cells with results, in order."""
         return sorted({result.cell for result in self.results})
@@ -120,6 +156,43 @@ class Report:
         """Return the results that cost points or speak of danger, the worst first."""
         bad = [r for r in self.results if _RANK[r.verdict] >= _RANK[Verdict.WARN]]
         return sorted(bad, key=lambda r: (-_RANK[r.verdict], r.cell, r.case))
+
+
+_PLAIN: Final = (
+    *("subject", "server", "profile", "seed", "started", "machine", "tool"),
+    *("seconds", "out_of_budget", "notes"),
+)
+_TEXTS: Final = ("case", "title", "source", "family", "expected", "actual", "sent")
+
+
+def _result_out(result: Result) -> dict[str, Any]:
+    return {
+        **{name: getattr(result, name) for name in _TEXTS},
+        **attrs.asdict(result.cell),
+        "level": result.level.value,
+        "verdict": result.verdict.value,
+        "seconds": result.seconds,
+        "again": result.again,
+        "octets": [
+            [at, direction, stream, b64encode(data).decode()]
+            for at, direction, stream, data in result.octets
+        ],
+    }
+
+
+def _result_in(value: dict[str, Any]) -> Result:
+    return Result(
+        **{name: value[name] for name in _TEXTS},
+        cell=Cell(value["role"], value["transport"], value["revision"]),
+        level=Level(value["level"]),
+        verdict=Verdict(value["verdict"]),
+        seconds=value["seconds"],
+        again=value["again"],
+        octets=tuple(
+            (at, direction, stream, b64decode(data))
+            for at, direction, stream, data in value["octets"]
+        ),
+    )
 
 
 def score(results: Iterable[Result]) -> Score:

@@ -23,6 +23,7 @@ from mcpwire.versions import Era, Revision
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mcpwire.check.schemas import SchemaWatch
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Facts", "Message", "Reaction", "Subject"]
 
 META: Final = "io.modelcontextprotocol/"
+MOST_LINES: Final = 100_000
+"""What one connection may send; then the server floods."""
 _SHOWN: Final = 400
 
 
@@ -194,6 +197,7 @@ class Subject:
         facts: What the server has; empty before it is surveyed.
         random: Random numbers of the case's seed.
         bound_s: How long one answer may take.
+        start_s: How much longer until anything has come: the process may be starting.
         received: All messages that have come, in their order.
         answer_with: Method of a server's request -> a function from its params to the
             result; others are answered with "method not found" (a ping with ``{}``).
@@ -211,6 +215,8 @@ class Subject:
         headers: Mapping[str, str] | None = None,
         seed: str = "0",
         bound_s: float = 5.0,
+        start_s: float = 0.0,
+        tls: ssl.SSLContext | None = None,
         capabilities: dict[str, Any] | None = None,
     ) -> None:
         self.target = target
@@ -218,6 +224,7 @@ class Subject:
         self.facts = facts or Facts(revision)
         self.random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self.bound_s = bound_s
+        self.start_s = start_s
         self.capabilities = capabilities or {}
         self.received: list[Message] = []
         self.answer_with: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
@@ -225,8 +232,10 @@ class Subject:
         self.tape = Tape()
         self.last_sent = b""
         self._headers = dict(headers or {})
+        self._tls = tls
         self.watch = watch
         self._came = asyncio.Event()
+        self._lines = 0
         self._ids = count(self.random.randrange(1_000, 1_000_000))
         self._asked: dict[Any, str] = {}
         self._answering: set[asyncio.Task[None]] = set()
@@ -246,11 +255,17 @@ class Subject:
         from mcpwire.transports.targets import Stdio
 
         if isinstance(self.target, Stdio):
-            self.stdio = StdioPeer(self.target, self.tape, self._take, self._came.set)
-            await self.stdio.open()
+            peer = StdioPeer(self.target, self.tape, self._take, self._came.set)
+            await peer.open()
+            self.stdio = peer
         else:
             self.http = HttpPeer(
-                self.target, self._headers, self.tape, self._take, self._came.set
+                self.target,
+                self._headers,
+                self.tape,
+                self._take,
+                self._came.set,
+                tls=self._tls,
             )
 
     async def handshake(self) -> Answer:
@@ -288,6 +303,8 @@ class Subject:
             watch=self.watch,
             seed=str(self.random.random()),
             bound_s=self.bound_s,
+            start_s=self.start_s,
+            tls=self._tls,
             capabilities=self.capabilities if capabilities is None else capabilities,
         )
         other.tape = self.tape
@@ -350,7 +367,8 @@ class Subject:
             "Accept": "application/json, text/event-stream",
         }
         method = message.get("method") if isinstance(message, dict) else None
-        if method != "initialize" and self.revision.name >= "2025-06-18":
+        is_hello = method == "initialize" and not self.is_modern
+        if not is_hello and self.revision.name >= "2025-06-18":
             fields["MCP-Protocol-Version"] = self.revision.name
         if self.session_id is not None:
             fields["Mcp-Session-Id"] = self.session_id
@@ -420,7 +438,7 @@ class Subject:
         self, id: Any, response: Response | None = None, *, timeout: float | None = None
     ) -> Answer:
         """Wait for the answer with that id, of the same JSON type."""
-        bound = self.bound_s if timeout is None else timeout
+        bound = self._bound(timeout)
         try:
             async with asyncio.timeout(bound):
                 while (found := self._answer_to(id)) is None:
@@ -434,6 +452,10 @@ class Subject:
                 self._instead(response),
             ) from None
         return Answer(found, response)
+
+    def _bound(self, timeout: float | None) -> float:
+        bound = self.bound_s if timeout is None else timeout
+        return bound if self.received else bound + self.start_s
 
     def _answer_to(self, id: Any) -> Message | None:
         wanted = _typed(id)
@@ -471,8 +493,11 @@ class Subject:
         """Wait until anything happens.
 
         Raises:
-            PeerDied: The process ends its output.
+            PeerDied: The process ends its output, or floods us.
         """
+        if self._lines > MOST_LINES:
+            shows = shown(self.received[-1].raw) if self.received else "noise"
+            raise PeerDied("few messages", f"{MOST_LINES:,} lines, such as {shows}")
         if self.stdio is not None and self.stdio.output_ended:
             await self.stdio.wait_exit(1.0)
             raise self.stdio.death()
@@ -492,7 +517,7 @@ class Subject:
         Raises:
             NoAnswer: None came within the bound.
         """
-        bound = self.bound_s if timeout is None else timeout
+        bound = self._bound(timeout)
         try:
             async with asyncio.timeout(bound):
                 while True:
@@ -612,6 +637,10 @@ class Subject:
     # --- what comes in ----------------------------------------------------------------
 
     def _take(self, raw: bytes, stream: int = 0) -> None:
+        self._lines += 1
+        if self._lines > MOST_LINES:
+            self._came.set()
+            return
         try:
             value = loads(raw)
         except JSONDecodeError as error:

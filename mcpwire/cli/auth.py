@@ -8,33 +8,19 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.cli.failures import UsageError
+from mcpwire.cli.options import Login, Tokens
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
-    from mcpwire.cli.grammar import Options
+    from mcpwire.cli.options import Options
     from mcpwire.cli.output import Output
 
 __all__ = [
-    "LOGIN_OPTIONS",
-    "add_login_options",
     "advise_login",
     "auth_of",
     "login_options",
 ]
-
-LOGIN_OPTIONS: Final = {
-    "auth": "--auth",
-    "auth_env": "--auth-env",
-    "client_id": "--client-id",
-    "client_secret_env": "--client-secret-env",
-    "issuer": "--issuer",
-    "scopes": "--scope",
-    "profile": "--profile",
-}
-"""Options that only servers at a URL have."""
-
 
 LOGIN_S: Final = 300.0
 """How long a user may take to log in."""
@@ -52,47 +38,14 @@ _NAMES: Final = {
 """What the library calls its options, and what they are called here."""
 
 
-def add_login_options(parser: argparse.ArgumentParser, *, is_login: bool) -> None:
-    """Add what is about logging in; commands that do only that need not be told to."""
-    group = parser.add_argument_group("authorization of a server at a URL")
-    if not is_login:
-        group.add_argument(
-            "--auth",
-            action="store_true",
-            help="log in where the server wants that; without it a login is used that "
-            "there is, of `mcpwire auth login` say",
-        )
-        group.add_argument(
-            "--auth-env",
-            metavar="VARIABLE",
-            help="send the token that this variable holds",
-        )
-    group.add_argument(
-        "--client-id", metavar="ID", help="this client, as it is registered there"
-    )
-    group.add_argument(
-        "--client-secret-env",
-        metavar="VARIABLE",
-        help="and the variable that holds its secret; needs --issuer",
-    )
-    group.add_argument(
-        "--issuer", metavar="URL", help="the authorization server that they belong to"
-    )
-    group.add_argument(
-        "--scope",
-        dest="scopes",
-        action="append",
-        metavar="SCOPE",
-        help="ask for this instead of what the server names, as often as needed",
-    )
-    group.add_argument(
-        "--profile", metavar="NAME", help="which of several accounts (default)"
-    )
-
-
 def login_options(options: Options) -> list[str]:
-    """Return which options say how to log in."""
-    return [option for name, option in LOGIN_OPTIONS.items() if getattr(options, name)]
+    """Return the flags of those options that say how to log in."""
+    return [
+        entry.flags[0]
+        for group in (Tokens, Login)
+        for entry in group.options()
+        if getattr(options, entry.name)
+    ]
 
 
 def auth_of(options: Options, output: Output | None, configured: Any = None) -> Any:

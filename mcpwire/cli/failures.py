@@ -38,6 +38,7 @@ class Exit(IntEnum):
     PROTOCOL = 6
     TIMEOUT = 7
     RPC = 8
+    WORSE = 9
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 

@@ -46,6 +46,7 @@ class Output:
     Attributes:
         is_json: Whether results are JSON documents.
         verbose: Whether what happens between the lines is told too.
+        has_styles: Whether stdout shows bold text and colours.
         width: The columns of the terminal on stdout; ``None`` where there is none.
     """
 
@@ -57,9 +58,9 @@ class Output:
         live = _is_terminal(sys.stderr) and not is_json
         self.progress = ProgressLine(sys.stderr) if live else None
         self._prompt = ""
-        has_styles = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        self._styled = self.is_terminal and has_styles
-        self._strong = _is_terminal(sys.stderr) and has_styles
+        may_style = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self.has_styles = self.is_terminal and may_style
+        self._strong = _is_terminal(sys.stderr) and may_style
 
     # Results...
 
@@ -95,11 +96,11 @@ class Output:
 
     def bold(self, text: str) -> str:
         """Return a heading as the terminal shows one."""
-        return f"\x1b[1m{text}\x1b[0m" if self._styled else text
+        return f"\x1b[1m{text}\x1b[0m" if self.has_styles else text
 
     def dim(self, text: str) -> str:
         """Return what is said beside, as the terminal shows it."""
-        return f"\x1b[2m{text}\x1b[0m" if self._styled else text
+        return f"\x1b[2m{text}\x1b[0m" if self.has_styles else text
 
     # What is said about them...
 

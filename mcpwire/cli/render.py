@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.cli.arguments import KINDS, MAX_DEPTH, SchemaReader, literal
 from mcpwire.cli.escape import one_line, shorten
-from mcpwire.cli.schemas import MAX_DEPTH, SchemaReader, literal, members
+from mcpwire.protocol.json_schema import alternatives_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mcpwire.cli.schemas import Json, Schema
     from mcpwire.client import Client
     from mcpwire.types import (
         CallToolResult,
@@ -241,28 +241,18 @@ def _entry(lines: list[str], description: str | None, style: Style) -> list[str]
     return [*found, f"{TEXT_INDENT}{said}"]
 
 
-NAMES: Final = {
-    "array": "list",
-    "boolean": "bool",
-    "integer": "int",
-    "null": "null",
-    "number": "float",
-    "object": "object",
-    "string": "str",
-}
-
 MAX_DEFAULT: Final = 40
 MAX_CHOICES: Final = 80
 MAX_RESULT_MEMBERS: Final = 8
 
 
-def type_name(schema: Json, reader: SchemaReader, depth: int = MAX_DEPTH) -> str:
+def type_name(schema: Any, reader: SchemaReader, depth: int = MAX_DEPTH) -> str:
     """Return a short name for what a schema allows, such as ``list[int] | null``."""
     schema = reader.resolve(schema)
     listed = reader.choices(schema)
     if listed is not None:
         return shorten(" | ".join(map(literal, listed)), MAX_CHOICES)
-    union = members(schema)
+    union = alternatives_of(schema)
     if union and depth:
         names = [type_name(member, reader, depth - 1) for member in union]
     else:
@@ -272,13 +262,15 @@ def type_name(schema: Json, reader: SchemaReader, depth: int = MAX_DEPTH) -> str
     return " | ".join(dict.fromkeys(names)) or "any"
 
 
-def _kind_name(kind: str, schema: Schema, reader: SchemaReader, depth: int) -> str:
+def _kind_name(
+    kind: str, schema: dict[str, Any], reader: SchemaReader, depth: int
+) -> str:
     if kind == "array" and "items" in schema and depth:
         return f"list[{type_name(schema['items'], reader, depth - 1)}]"
-    return NAMES[kind]
+    return KINDS[kind].name
 
 
-def parameters(schema: Json) -> list[str]:
+def parameters(schema: Any) -> list[str]:
     """Return the parameters of a tool, in its own order."""
     reader = SchemaReader(schema)
     required = reader.required()
@@ -296,7 +288,7 @@ def parameters(schema: Json) -> list[str]:
     return [*found, "..."] if reader.extends() else found
 
 
-def result_name(schema: Json) -> str:
+def result_name(schema: Any) -> str:
     """Return what a tool gives back, with the members of an object."""
     reader = SchemaReader(schema)
     named = reader.properties()

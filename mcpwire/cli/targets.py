@@ -19,7 +19,7 @@ from mcpwire.wire.json import loads
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from mcpwire.cli.grammar import Options
+    from mcpwire.cli.options import Options
     from mcpwire.cli.output import Output
     from mcpwire.config import Configuration, ServerEntry
     from mcpwire.transports.http.target import Http
@@ -59,8 +59,8 @@ def target_of(
     return Stdio(
         command[0],
         command[1:],
-        env=options.env,
-        inherit_env=options.inherit_env or options.passed_env,
+        env=dict(options.env),
+        inherit_env=options.inherit_env,
         cwd=options.cwd,
         stderr=on_stderr or "tail",
     )
@@ -73,12 +73,10 @@ def _of_entry(
     import attrs
 
     target: Any = entry.to_target()
-    names = entry.inherit_env if isinstance(entry.inherit_env, tuple) else ()
-    is_all = options.inherit_env or entry.inherit_env is True
     changed: Stdio = attrs.evolve(
         target,
-        env={**(entry.env or {}), **options.env},
-        inherit_env=is_all or (*names, *options.passed_env),
+        env={**(entry.env or {}), **dict(options.env)},
+        inherit_env=options.inherit_env or entry.inherit_env,
         cwd=options.cwd or entry.cwd,
         stderr=on_stderr or "tail",
     )
@@ -183,7 +181,7 @@ def _headers(options: Options) -> dict[str, str]:
     """
     headers: dict[str, str] = {}
     for name, value in (
-        *_given_headers(options.given_headers),
+        *_given_headers(options.headers),
         *map(_header_of_variable, options.header_env),
     ):
         if name.lower() in map(str.lower, headers):
@@ -318,9 +316,6 @@ def _is_found(options: Options, entry: ServerEntry) -> bool:
     return not is_named and entry.file in HERE
 
 
-OFF: Final = "MCPWIRE_NO_CACHE"
-"""The variable that turns it off, whatever its value."""
-
 LIFE_S: Final = 24 * 3_600.0
 SERVERS: Final = 256
 """How many servers are kept; those that are forgotten first make room."""
@@ -336,7 +331,7 @@ class ProbeCache:
     """
 
     def __init__(self, target: Stdio | Http) -> None:
-        self._path = None if os.environ.get(OFF) else _path()
+        self._path = _path()
         self._key = _key(target)
 
     @property

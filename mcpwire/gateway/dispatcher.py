@@ -23,7 +23,12 @@ from mcpwire.gateway.translation import TaskIds
 from mcpwire.gateway.upstreams import CLOSED, Upstreams, UpstreamsBusy
 from mcpwire.protocol.methods import available, declared_extensions
 from mcpwire.protocol.request_state import ANONYMOUS
-from mcpwire.server.dispatcher import INITIALIZED, Dispatcher, capabilities_at
+from mcpwire.server.dispatcher import (
+    INITIALIZED,
+    Dispatcher,
+    capabilities_at,
+    wrap,
+)
 from mcpwire.server.request import IN_MEMORY, RequestInfo, check_retained
 from mcpwire.types._base import TRACE_KEYS
 from mcpwire.versions import LATEST
@@ -112,9 +117,8 @@ class GatewayDispatcher(Dispatcher):
             method: partial(self._answer, answer) for method, answer in answers.items()
         }
         handlers["server/discover"] = self._discover_servers
-        return self._gateway.around.wrap(
-            {method: handlers[method] for method in handlers if self._is_asked(method)}
-        )
+        asked = {name: each for name, each in handlers.items() if self._is_asked(name)}
+        return wrap(asked, self._gateway.around)
 
     def _is_asked(self, method: str) -> bool:
         """Tell whether a revision that is spoken has that request."""

@@ -24,7 +24,6 @@ from mcpwire.gateway.upstreams import Upstream, UpstreamPool
 from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.request_state import check_key
 from mcpwire.server.components import check_page_size
-from mcpwire.server.dispatcher import Middleware
 from mcpwire.server.notifications import Listens
 from mcpwire.tools.names import NamePolicy
 from mcpwire.tools.rules import Rules
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.auth.resource_server import ResourceServer
+    from mcpwire.server.dispatcher import AroundRequest
     from mcpwire.server.request import RequestInfo
     from mcpwire.server.server import Server
     from mcpwire.transports.base import Inbound
@@ -186,7 +186,7 @@ class Gateway:
             from mcpwire.gateway.tracing import ExchangeTrace
 
             self.trace = ExchangeTrace(trace)
-            self.around.add(None, self.trace.around)
+            self.around.append((None, self.trace.around))
 
     def _describe(
         self,
@@ -280,7 +280,7 @@ class Gateway:
     def _begin(self) -> None:
         """Have nothing yet of what there is while it serves."""
         self.parking = Parking(timeout=self.ask_timeout or 0.0, keys=self.state_keys)
-        self.around = Middleware()
+        self.around: list[tuple[str | None, AroundRequest]] = []
         self.opened: set[Upstreams] = set()
         self.pool = UpstreamPool(
             maximum=self.max_upstream_sets, idle=self.idle, close=self.close_later
@@ -458,7 +458,7 @@ class Gateway:
         return self._add_middleware(None, around)
 
     def _add_middleware(self, method: str | None, around: Any) -> Any:
-        self.around.add(method, around)
+        self.around.append((method, around))
         for dispatcher in self._dispatchers.values():
             dispatcher.redeclare()
         return around

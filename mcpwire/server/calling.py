@@ -25,6 +25,7 @@ from mcpwire.server.notifications import call_soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Self
 
     from mcpwire.server.authoring.signature import Signature
     from mcpwire.server.context import Context
@@ -34,7 +35,7 @@ __all__ = ["Calling", "Prepared", "Slots"]
 
 
 class Prepared:
-    """A function with its arguments and dependencies; it must be closed."""
+    """A function with its arguments, and with dependencies that end on its exit."""
 
     def __init__(
         self,
@@ -114,15 +115,14 @@ class Prepared:
             loop = asyncio.get_running_loop()
             self._in_thread.add_done_callback(lambda _: call_soon(loop, action))
 
-    async def close(self, error: BaseException | None = None) -> None:
-        """End what dependencies began.
+    async def __aenter__(self) -> Self:
+        return self
 
-        An error of the call is raised where they yielded, as around any ``with``: a
-        transaction is not to be committed then. They cannot undo it.
-        """
+    async def __aexit__(self, *error: object) -> None:
+        # An error of the call is raised where dependencies yielded, as around any
+        # ``with``: a transaction is not to be committed then. They cannot undo it.
         if self._stack is not None:
-            kind, trace = (type(error), error.__traceback__) if error else (None, None)
-            await self._stack.__aexit__(kind, error, trace)
+            await self._stack.__aexit__(*error)  # type: ignore[arg-type] # as they came
 
 
 class SlotPool:
@@ -230,15 +230,9 @@ class Calling:
         runs_in_thread: bool = False,
     ) -> Any:
         """Call a function for a request and return what it returns."""
-        prepared = Prepared(self, signature, function, arguments)
-        try:
+        async with Prepared(self, signature, function, arguments) as prepared:
             await prepared.make(request)
-            value = await prepared.call(request, runs_in_thread=runs_in_thread)
-        except BaseException as error:
-            await prepared.close(error)
-            raise
-        await prepared.close()
-        return value
+            return await prepared.call(request, runs_in_thread=runs_in_thread)
 
     async def in_thread(
         self,

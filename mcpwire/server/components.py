@@ -697,53 +697,33 @@ def page_of(
     cursor: object,
     *,
     size: int | None,
-    name: str = "",
+    name: str,
     key: Callable[[T], str] = attrgetter("key"),
 ) -> tuple[list[T], str | None]:
-    """Return a page, and the cursor of the next where there is one."""
-    start = 0
-    if cursor is not None:
-        start = _start(items, cursor, name or _kind(items), key)
+    """Return a page of the list of that name, and the cursor of the next, if any."""
+    start = 0 if cursor is None else _start([key(item) for item in items], cursor, name)
     end = len(items) if size is None else start + size
     if end >= len(items):
         return list(items[start:]), None
-    told = [name or _kind(items), key(items[end - 1]), key(items[end])]
-    return list(items[start:end]), urlsafe_b64encode(encode_json(told)).decode()
+    place = [name, key(items[end - 1]), key(items[end])]
+    return list(items[start:end]), urlsafe_b64encode(encode_json(place)).decode()
 
 
-def _kind(items: Sequence[Any]) -> str:
-    return getattr(items[0], "kind", "") if items else ""
-
-
-def _start(
-    items: Sequence[T], cursor: object, name: str, key: Callable[[T], str]
-) -> int:
-    last, following = _read(cursor, name)
-    keys = [key(item) for item in items]
-    if last in keys:
-        return keys.index(last) + 1
-    if following in keys:
-        return keys.index(following)
-    raise _unknown()
-
-
-def _read(cursor: object, name: str) -> tuple[str, str]:
+def _start(keys: list[str], cursor: object, name: str) -> int:
     # 2026-07-28 server/utilities/pagination: an empty string is a cursor like others;
-    # here it is none that was given out.
-    if type(cursor) is not str or len(cursor) > _MAX_CURSOR:
-        raise _unknown()
+    # here it is one that was not given out.
     try:
-        told = loads(b64decode(cursor, b"-_", validate=True))
-    except ValueError as error:  # no Base64, no JSON, no UTF-8
-        raise _unknown() from error
-    match told:
-        case [kind, str(last), str(following)] if kind == name:
-            return last, following
-    raise _unknown()
-
-
-def _unknown() -> InvalidParams:
-    return InvalidParams("params.cursor is none of this list: begin without one")
+        if type(cursor) is str and len(cursor) <= _MAX_CURSOR:
+            match loads(b64decode(cursor, b"-_", validate=True)):
+                case [kind, str(last), str(following)] if kind == name:
+                    if last in keys:
+                        return keys.index(last) + 1
+                    return keys.index(following)
+    except ValueError:  # no Base64, no JSON, no UTF-8, or both are gone
+        pass
+    raise InvalidParams(
+        "unknown params.cursor: it was not issued for this list, begin without one"
+    )
 
 
 def list_page(
@@ -755,7 +735,9 @@ def list_page(
     size: int | None,
 ) -> dict[str, Any]:
     """Return one page of a table as the result of its list method."""
-    page, following = page_of(table.all(request), params.get("cursor"), size=size)
+    page, following = page_of(
+        table.all(request), params.get("cursor"), size=size, name=name
+    )
     result: dict[str, Any] = {name: [item.at(request.revision) for item in page]}
     if following is not None:
         result["nextCursor"] = following

@@ -61,7 +61,7 @@ from mcpwire.wire.json import Fragment
 from mcpwire.wire.json import encode as encode_json
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.auth.resource_server import ResourceServer
@@ -93,11 +93,11 @@ __all__ = [
     "TOOLS_CALL",
     "Dispatcher",
     "HttpRefusal",
-    "Middleware",
     "Route",
     "capabilities_at",
     "run_handler",
     "tool_failure",
+    "wrap",
 ]
 
 INITIALIZE: Final = "initialize"
@@ -315,37 +315,19 @@ def _in_era(error: RPCError, request: RequestContext) -> RPCError:
     return InternalError("the handler failed")
 
 
-class Middleware:
-    """The functions around one server's requests, the first outermost.
+def wrap(
+    methods: Mapping[str, Handler],
+    middleware: Sequence[tuple[str | None, AroundRequest]],
+) -> dict[str, Handler]:
+    """Return the handlers with functions around them, the first outermost.
 
-    ::
-
-        @server.middleware("tools/call")
-        async def timed(params, request, call_next):
-            begin = time.perf_counter()
-            try:
-                return await call_next(params, request)
-            finally:
-                logger.info("%s: %.3f s", params["name"], time.perf_counter() - begin)
-
-    What a handler raises passes through them. Results are plain dicts, before the
-    members that every result of an era has are added.
+    Each is around the requests of its method, or without one around all.
     """
-
-    def __init__(self) -> None:
-        self._chain: list[tuple[str | None, AroundRequest]] = []
-
-    def add(self, method: str | None, around: AroundRequest) -> None:
-        """Add one; without a method it is around every request."""
-        self._chain.append((method, around))
-
-    def wrap(self, methods: Mapping[str, Handler]) -> dict[str, Handler]:
-        """Return the handlers with the functions around them."""
-        wrapped = dict(methods)
-        for wanted, around in reversed(self._chain):
-            for method in wrapped if wanted is None else {wanted} & wrapped.keys():
-                wrapped[method] = _around(around, wrapped[method])
-        return wrapped
+    wrapped = dict(methods)
+    for wanted, around in reversed(middleware):
+        for method in wrapped if wanted is None else {wanted} & wrapped.keys():
+            wrapped[method] = _around(around, wrapped[method])
+    return wrapped
 
 
 def _around(around: AroundRequest, handler: Handler) -> Handler:

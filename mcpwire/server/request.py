@@ -157,6 +157,20 @@ class Session:
     is_closed: bool = False
     """Whether its client is gone."""
 
+    def changed(self, method: str, uri: str | None) -> None:
+        """Tell the client of a list, or of a resource that it subscribed to."""
+        # 2025-11-25 basic/lifecycle, "Initialization": nothing but pings and logs
+        # before the client has said that it is ready.
+        if not self.is_initialized or self.is_closed:
+            return
+        if uri is None:
+            self.send(method, {})
+        elif uri in self.subscribed:
+            self.send(method, {"uri": uri})
+
+    def finish(self) -> None:
+        """Do nothing: it ends with its connection."""
+
 
 def check_retained(what: str, value: Mapping[str, Any]) -> None:
     """Refuse a client's object that takes too much memory to outlive its request.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import AsyncExitStack
 from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -209,28 +210,22 @@ class Tools:
                 value = await tool.function(**arguments)
             return tool_result(value, signature.returns, request.revision)
         prepared = Prepared(calling, signature, tool.function, arguments)
-        try:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(prepared)
             await prepared.make(request)
             if self.tasks is not None and may_be_task:
-                run = partial(self._run_and_close, tool, prepared)
+                run = partial(self._run_and_end, tool, prepared)
                 task = await self.tasks.intercept(tool, params, request, run)
                 if task is not None:
-                    return task  # which closes what is prepared
-        except BaseException as error:
-            await prepared.close(error)
-            raise
-        return await self._run_and_close(tool, prepared, request)
+                    stack.pop_all()  # the task ends what is prepared
+                    return task
+            return await self._run(tool, prepared, request)
 
-    async def _run_and_close(
+    async def _run_and_end(
         self, tool: Tool, prepared: Prepared, request: RequestContext
     ) -> dict[str, Any]:
-        try:
-            result = await self._run(tool, prepared, request)
-        except BaseException as error:
-            await prepared.close(error)
-            raise
-        await prepared.close()
-        return result
+        async with prepared:
+            return await self._run(tool, prepared, request)
 
     async def _run(
         self, tool: Tool, prepared: Prepared, request: RequestContext

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).parent.parent
 BOUND_S = 50.0
-LEFT_S = 20.0
+LEFT_S = 40.0
 """Within what a process that was killed is gone, however loaded the machine."""
 
 HEAD = f"""

@@ -1,11 +1,11 @@
-"""How failures are told: soon, in one of a few classes, with their cause."""
+"""How failures are told: at once, in one of a few classes, with their cause."""
 
 import asyncio
 import os
 import signal
-import time
 
 import pytest
+from clocks import on_a_clock_by_hand
 from programs import is_running
 from quick import quick
 from scripted import scripted
@@ -16,77 +16,56 @@ import mcpwire
 pytestmark = pytest.mark.anyio
 
 BOUND_S = 50.0
-PROMPT_S = 0.25
-"""Within what a call must fail once its answer can no longer come."""
-
 IN_FLIGHT = 20
-
-
-async def at_best(attempt, promise):
-    """Return the quickest of twelve attempts, or the first within the promise.
-
-    Others may keep the machine from any one of them.
-    """
-    quickest = BOUND_S
-    for _ in range(12):
-        quickest = min(quickest, await attempt())
-        if quickest < promise:
-            break
-    return quickest
 
 
 # Soon...
 
-# The child tells the time of its own end: the clock is the machine's.
 ENDS = {
     "killed": ("os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
     "aborted": ("os.abort()", "SIGABRT"),
     "exit 0": ("os._exit(0)", "code 0"),
     "exit 7": ("os._exit(7)", "code 7"),
-    "closed its output": ("os.close(1); time.sleep(60)", "output"),
 }
 
 
 @pytest.mark.pain("P02", "P03")
 @pytest.mark.fault("F04", "F05")
 @pytest.mark.parametrize(("end", "cause"), ENDS.values(), ids=ENDS.keys())
-async def test_every_call_in_flight_fails_soon_after_the_servers_end(end, cause):
-    target = scripted(
-        f"handshake()\nfor _ in range({IN_FLIGHT}): recv()\n"
-        f"os.write(2, repr(time.monotonic()).encode())\n{end}"
-    )
+@on_a_clock_by_hand
+async def test_every_call_in_flight_fails_at_the_servers_end(end, cause):
+    """The clock stands still: its end is the event, and no time is waited for."""
+    await all_in_flight_fail(end, cause)
+
+
+async def all_in_flight_fail(end, cause):
+    target = scripted(f"handshake()\nfor _ in range({IN_FLIGHT}): recv()\n{end}")
     limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
+    async with mcpwire.Client(target, limits=limits, timeout=None) as client:
+        calls = (client.call_tool("x") for _ in range(IN_FLIGHT))
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(end) for end in ends} == {mcpwire.ConnectionClosed}
+    assert len({id(end) for end in ends}) == IN_FLIGHT
+    assert all(cause in str(end) for end in ends)
+    assert all(end.sent for end in ends)
 
-    async def attempt():
-        async with mcpwire.Client(target, limits=limits, timeout=None) as client:
-            calls = (client.call_tool("x") for _ in range(IN_FLIGHT))
-            ends = await asyncio.gather(*calls, return_exceptions=True)
-            now = time.monotonic()
-        assert {type(end) for end in ends} == {mcpwire.ConnectionClosed}
-        assert len({id(end) for end in ends}) == IN_FLIGHT
-        assert all(cause in str(end) for end in ends)
-        assert all(end.sent for end in ends)
-        return now - float(ends[0].stderr_tail)
 
+@pytest.mark.pain("P02", "P03")
+@pytest.mark.fault("F05")
+async def test_every_call_in_flight_fails_where_a_server_closes_its_output_and_stays():
     async with asyncio.timeout(BOUND_S):
-        assert await at_best(attempt, PROMPT_S) < PROMPT_S
+        await all_in_flight_fail("os.close(1); time.sleep(60)", "output")
 
 
 @pytest.mark.pain("P02", "P03")
 @pytest.mark.fault("F02")
 @pytest.mark.parametrize("mode", ["auto", "session", "stateless"])
 @pytest.mark.parametrize("end", ["os._exit(127)", "os.kill(os.getpid(), 11)"])
-async def test_connecting_fails_soon_after_the_servers_end(mode, end):
-    target = scripted(f"os.write(2, repr(time.monotonic()).encode())\n{end}")
-
-    async def attempt():
-        client = mcpwire.Client(target, mode=mode, connect_timeout=None)
-        with pytest.raises(mcpwire.ConnectError) as caught:
-            await client.connect()
-        return time.monotonic() - float(caught.value.stderr_tail)
-
-    async with asyncio.timeout(BOUND_S):
-        assert await at_best(attempt, PROMPT_S) < PROMPT_S
+@on_a_clock_by_hand
+async def test_connecting_fails_at_the_servers_end(mode, end):
+    client = mcpwire.Client(scripted(end), mode=mode, connect_timeout=None)
+    with pytest.raises(mcpwire.ConnectError):
+        await client.connect()
 
 
 @pytest.mark.pain("P02")
@@ -119,22 +98,17 @@ async def test_calls_in_flight_fail_when_the_server_closes_its_input():
 
 
 @pytest.mark.pain("P07")
-async def test_closing_a_server_that_behaves_takes_next_to_no_time():
-    async def attempt():
-        client = mcpwire.Client(quick())
-        await client.connect()
-        started = time.monotonic()
-        await client.aclose()
-        return time.monotonic() - started
-
-    async with asyncio.timeout(BOUND_S):
-        assert await at_best(attempt, 0.05) < 0.05
+@on_a_clock_by_hand
+async def test_closing_a_server_that_behaves_waits_for_no_time():
+    client = mcpwire.Client(quick())
+    await client.connect()
+    await client.aclose()
 
 
 @pytest.mark.pain("P06", "P07")
 @pytest.mark.fault("F09")
 @pytest.mark.parametrize("wrapper_minds", [True, False])
-async def test_a_grandchild_that_ignores_everything_is_gone_within_the_ladders_time(
+async def test_a_grandchild_that_ignores_everything_is_gone(
     wrapper_minds,
 ):
     # The wrapper ends with its input, or ignores that and SIGTERM as its child does.
@@ -146,20 +120,13 @@ async def test_a_grandchild_that_ignores_everything_is_gone_within_the_ladders_t
         + ("while True: recv()" if wrapper_minds else "while True: time.sleep(60)")
     )
     limits = mcpwire.Limits(close_grace=0.15, terminate_grace=0.15)
-    ladder = limits.close_grace + limits.terminate_grace + PROMPT_S
-
-    async def attempt():
+    async with asyncio.timeout(BOUND_S):
         client = mcpwire.Client(target, limits=limits)
         await client.connect()
         channel = client._connection.channel
         pids = channel.pid, int(channel.stderr_tail)
-        started = time.monotonic()
         await client.aclose()
         await until(lambda: not any(map(is_running, pids)), 0.002)
-        return time.monotonic() - started
-
-    async with asyncio.timeout(BOUND_S):
-        assert await at_best(attempt, ladder) < ladder
 
 
 # In one of a few classes...

@@ -3,7 +3,7 @@
 import pytest
 
 from mcpwire.cli.escape import head_lines
-from mcpwire.cli.grammar import parse
+from mcpwire.cli.main import parse
 from mcpwire.cli.output import Output
 from mcpwire.cli.session import Session
 

@@ -21,9 +21,6 @@ from hosting import hosted
 from mcpwire.cli.session import Signals
 from mcpwire.server.demo import demo_dispatcher
 
-SOON_S = 10.0
-"""Bounds what takes about a second on a machine that has nothing else to do."""
-
 
 @pytest.fixture(autouse=True)
 def heard():
@@ -54,13 +51,12 @@ class Running:
         self.process.send_signal(number)
 
     def end(self):
-        """Return exit code, stdout, stderr and the seconds it took to end."""
-        started = time.monotonic()
+        """Return exit code, stdout and stderr."""
         try:
             out, err = self.process.communicate(timeout=PATIENCE)
         finally:
             self.process.kill()
-        return self.process.returncode, out, err, time.monotonic() - started
+        return self.process.returncode, out, err
 
 
 @pytest.mark.rule("CAN-01")
@@ -73,7 +69,7 @@ def test_an_interrupted_call_is_cancelled_on_the_server(tool_server, number, cod
     running = Running("call", server.line, "do")
     server.wait_for("tools/call")
     running.signal(number)
-    assert running.end()[:3] == (code, "", "mcpwire: interrupted\n")
+    assert running.end() == (code, "", "mcpwire: interrupted\n")
     messages = server.messages()
     (call,) = [m for m in messages if m.get("method") == "tools/call"]
     assert messages[-1]["method"] == "notifications/cancelled"
@@ -89,7 +85,7 @@ def test_an_interrupted_call_at_a_url_ends_with_its_stream_and_session(mode, end
         running = Running("call", host.url, "slow", "seconds=60", "--mode", mode)
         host.wait_until(lambda: is_called(host), PATIENCE)
         running.signal(signal.SIGINT)
-        assert running.end()[:3] == (130, "", "mcpwire: interrupted\n")
+        assert running.end() == (130, "", "mcpwire: interrupted\n")
         # At 2026-07-28 the end of its stream tells the server.
         said = [request.method or request.verb for request in host.requests]
         assert said[-1] == end
@@ -104,7 +100,7 @@ def test_an_interrupted_call_is_one_line_of_json_where_that_was_asked_for(tool_s
     running = Running("call", "--json", server.line, "do")
     server.wait_for("tools/call")
     running.signal(signal.SIGINT)
-    code, out, err, _ = running.end()
+    code, out, err = running.end()
     assert (code, out) == (130, "")
     assert json.loads(err)["error"] == {
         "type": "Interrupted",
@@ -114,14 +110,13 @@ def test_an_interrupted_call_is_one_line_of_json_where_that_was_asked_for(tool_s
     }
 
 
-def test_a_server_that_will_not_leave_is_killed_soon(tool_server):
+def test_a_server_that_will_not_leave_is_killed(tool_server):
     server = tool_server(stubborn=True, stays=True)
     running = Running("call", server.line, "do")
     server.wait_for("tools/call")
     running.signal(signal.SIGINT)
-    code, _, err, took = running.end()
+    code, _, err = running.end()
     assert (code, err) == (130, "mcpwire: interrupted\n")
-    assert took < SOON_S
     assert not server.is_running()
 
 
@@ -133,12 +128,11 @@ def test_a_second_interrupt_waits_for_nothing(tool_server):
     server.wait_for("notifications/cancelled")
     running.signal(signal.SIGINT)
     running.signal(signal.SIGINT)
-    code, out, err, took = running.end()
+    code, out, err = running.end()
     # The last one may find the command at its very end, where it just ends it.
     assert code in {130, -signal.SIGINT}
     assert out == ""
     assert err in {"mcpwire: interrupted\n", ""}
-    assert took < SOON_S
     assert not server.is_running()
 
 
@@ -148,9 +142,7 @@ def test_interrupting_the_handshake_leaves_no_child(scripted, stubborn):
     running = Running("ls", server.line)
     server.wait_for("server/discover")
     running.signal(signal.SIGINT)
-    code, out, err, took = running.end()
-    assert (code, out, err) == (130, "", "mcpwire: interrupted\n")
-    assert took < SOON_S
+    assert running.end() == (130, "", "mcpwire: interrupted\n")
     assert not server.is_running()
 
 

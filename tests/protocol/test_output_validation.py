@@ -4,10 +4,10 @@ import contextlib
 import resource
 import socket
 import sys
-from time import process_time
 
 import jsonschema_rs
 import pytest
+from growth import grows_in_proportion
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,12 +43,11 @@ MIN = ": breaks minimum: 3"
 
 
 @pytest.fixture
-def quick():
-    """Fail a test that takes long, or much memory."""
-    started, before = process_time(), resource.getrusage(resource.RUSAGE_SELF)
+def frugal():
+    """Fail a test that takes much memory; what it bounds would else take it all."""
+    before = resource.getrusage(resource.RUSAGE_SELF)
     yield
     after = resource.getrusage(resource.RUSAGE_SELF)
-    assert process_time() - started < 10
     kib = 1024 if sys.platform == "darwin" else 1
     assert (after.ru_maxrss - before.ru_maxrss) / kib < 300 * 1024
 
@@ -336,35 +335,45 @@ def test_the_number_and_the_size_of_patterns_are_bounded():
         lambda n: "(?i:\\w)" * 250 + str(n),
     ],
 )
-def test_many_costly_patterns_take_no_more_than_a_moment(make):
+def test_few_of_many_costly_patterns_are_compiled(make, monkeypatch):
+    compiled = set()
+
+    def compile_(schema, **options):
+        compiled.add(str(schema.get("pattern")))
+        return compiler(schema, **options)
+
+    compiler = jsonschema_rs.Draft202012Validator
+    monkeypatch.setattr(jsonschema_rs, "Draft202012Validator", compile_)
     schema = {"anyOf": [{"pattern": make(n)} for n in range(200)]}
-    started = process_time()
     with contextlib.suppress(RemoteProtocolError):
         SchemaValidator(schema, skip_patterns=True)
-    assert process_time() - started < 6.0
+    assert 0 < len(compiled - {"None"}) <= 10
 
 
 @pytest.mark.rule("SCH-10")
 @pytest.mark.attack("S17")
 @pytest.mark.parametrize(
-    ("pattern", "text"),
+    ("pattern", "letter", "end"),
     [
-        ("^(a+)+$", "a" * 100_000 + "!"),
-        ("(x+x+)+y", "x" * 100_000),
-        ("^(([a-z])+.)+[A-Z]([a-z])+$", "a" * 100_000),
-        (r"(.*)*,(.*)*,(.*)*;", "," * 100_000),
+        *(("^(a+)+$", "a", "!"), ("(x+x+)+y", "x", "")),
+        ("^(([a-z])+.)+[A-Z]([a-z])+$", "a", ""),
+        (r"(.*)*,(.*)*,(.*)*;", ",", ""),
     ],
 )
-@pytest.mark.usefixtures("quick")
-def test_an_evil_pattern_takes_linear_time(pattern, text):
-    told = SchemaValidator({"pattern": pattern}).check(text)
-    assert told == f"structuredContent: breaks pattern: {pattern!r}"
+def test_an_evil_pattern_takes_linear_time(pattern, letter, end):
+    texts = SchemaValidator({"pattern": pattern})
     names = SchemaValidator({"patternProperties": {pattern: False}})
-    assert names.check({text: 1}) is None
+
+    def checked(text):
+        told = texts.check(text)
+        assert told == f"structuredContent: breaks pattern: {pattern!r}"
+        assert names.check({text: 1}) is None
+
+    assert grows_in_proportion(checked, lambda size: letter * size + end, 100_000)
 
 
 @pytest.mark.rule("SCH-10")
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("frugal")
 def test_the_larger_a_pattern_the_less_text_it_is_tried_on():
     text = "ab" * 8_000
     for count, is_checked in ((100, True), (900, True), (999, False)):
@@ -403,13 +412,13 @@ def doubled(levels):
         ({"type": "integer"}, [0] * 2_000_001),
     ],
 )
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("frugal")
 def test_a_value_that_would_take_too_long_is_reported_and_not_checked(schema, value):
     assert SchemaValidator(schema).check(value) == TOO_MUCH
 
 
 @pytest.mark.rule("SCH-10")
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("frugal")
 def test_unevaluated_within_unevaluated_is_known_to_be_expensive():
     schema = {"properties": {"a": {"type": "integer"}}}
     for _ in range(20):
@@ -418,7 +427,7 @@ def test_unevaluated_within_unevaluated_is_known_to_be_expensive():
 
 
 @pytest.mark.rule("SCH-10")
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("frugal")
 def test_a_fault_in_a_large_value_costs_no_copies_of_it():
     validator = SchemaValidator({"anyOf": [{"type": "string"}] * 1_000})
     assert validator.check([1]) == "structuredContent: breaks anyOf"
@@ -572,13 +581,17 @@ def test_the_validator_never_does_more_than_the_bound(schema, value):
     assert count <= bound(schema, value)
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_free_member_of_a_broad_schema_may_be_deep():
-    broad = {f"p{number}": {"type": "string"} for number in range(9_000)}
-    validator = SchemaValidator({"properties": {**broad, "free": {}}})
-    value = {}
-    for _ in range(400):
-        value = {"a": value}
-    started = process_time()
-    assert validator.check({"free": value}) is None
-    assert process_time() - started < 1
+    def checked(schema_and_value):
+        validator, value = schema_and_value
+        assert validator.check(value) is None
+
+    def make(size):
+        broad = {f"p{number}": {"type": "string"} for number in range(20 * size)}
+        value = {}
+        for _ in range(size):
+            value = {"a": value}
+        return SchemaValidator({"properties": {**broad, "free": {}}}), {"free": value}
+
+    # Where each level of the value met each member, it were the square.
+    assert grows_in_proportion(checked, make, 480)

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import re
 
 import jsonschema_rs
 import pytest
 from by_hand import Hand, modern, request
 
 from mcpwire import Client, InvalidParams, ResourceNotFound
-from mcpwire.server.demo import TOOLS, demo_dispatcher
+from mcpwire.server.demo import demo_dispatcher
 from mcpwire.types import PromptReference, ResourceTemplateReference
 from mcpwire.versions import REVISIONS
 
@@ -58,12 +59,12 @@ async def test_it_lists_its_tools_in_the_same_order(revision):
         assert (slow.annotations is not None) == (revision >= "2025-03-26")
 
 
-@pytest.mark.parametrize("name", TOOLS)
-async def test_its_schemas_are_schemas_of_objects(name):
-    schemas = [TOOLS[name]["inputSchema"], TOOLS[name].get("outputSchema")]
-    for schema in filter(None, schemas):
-        assert schema["type"] == "object"
-        assert jsonschema_rs.meta.is_valid(schema)
+async def test_its_schemas_are_schemas_of_objects():
+    async with connect(NAMES[-1]) as client:
+        for tool in await client.list_tools():
+            for schema in filter(None, [tool.input_schema, tool.output_schema]):
+                assert schema["type"] == "object"
+                assert jsonschema_rs.meta.is_valid(schema)
 
 
 @AT_EACH_REVISION
@@ -86,8 +87,6 @@ async def test_add_returns_the_sum_as_text_and_as_a_value(revision):
             assert json.loads(result.text) == {"sum": total}
             if revision >= "2025-06-18":
                 assert result.structured_content == {"sum": total}
-                schema = TOOLS["add"]["outputSchema"]
-                assert jsonschema_rs.is_valid(schema, result.structured_content)
             else:
                 assert "structuredContent" not in result.raw
 
@@ -127,31 +126,27 @@ async def test_slow_stops_when_it_is_cancelled(revision):
 @pytest.mark.parametrize(
     ("name", "arguments", "why"),
     [
-        ("add", {"a": "1"}, "argument 'a' must be of type integer, got string"),
-        ("add", {}, "argument 'a' is missing"),
-        ("add", {"a": 2**53}, f"argument 'a' must be at most {2**53 - 1}"),
-        (
-            "echo",
-            {"message": 1},
-            "argument 'message' must be of type string, got integer",
-        ),
-        (
-            "echo",
-            {"massage": "x"},
-            "argument 'message' is missing; argument 'massage' is",
-        ),
-        ("slow", {"steps": 0}, "argument 'steps' must be at least 1"),
-        ("slow", {"seconds": -1}, "argument 'seconds' must be at least 0"),
+        ("add", {"a": "1"}, "a: expected integer, got string '1'"),
+        ("add", {}, "a is missing"),
+        ("add", {"a": 2**53}, f"a: expected integer <= {2**53 - 1}"),
+        ("echo", {"message": 1}, "message: expected string, got number 1"),
+        ("echo", {"massage": "x"}, "unknown argument 'massage', there are message"),
+        ("slow", {"steps": 0}, "steps: expected integer >= 1"),
+        ("slow", {"seconds": -1}, "seconds: expected number >= 0"),
     ],
 )
 @AT_OLDEST_AND_LATEST
-async def test_wrong_arguments_are_a_result_that_says_so(
+async def test_wrong_arguments_are_refused_as_the_revision_has_it(
     name, arguments, why, revision
 ):
     async with connect(revision) as client:
-        result = await client.call_tool(name, arguments)
-        assert result.is_error
-        assert result.text.startswith(why)
+        if revision == NAMES[0]:
+            with pytest.raises(InvalidParams, match=re.escape(why)):
+                await client.call_tool(name, arguments)
+        else:
+            result = await client.call_tool(name, arguments)
+            assert result.is_error
+            assert result.text.startswith(why)
 
 
 @pytest.mark.rule("TOOL-15")
@@ -170,11 +165,7 @@ async def test_it_has_a_resource_and_a_template(revision):
         assert resource.uri == "demo://greeting"
         assert template.uri_template == "demo://greeting/{name}"
         assert await client.read_text(resource.uri) == "Hello from mcpwire."
-        for name, greeted in (
-            ("Ada", "Ada"),
-            ("J%C3%BCrgen", "Jürgen"),
-            ("a%2Fb", "a/b"),
-        ):
+        for name, greeted in (("Ada", "Ada"), ("J%C3%BCrgen", "Jürgen")):
             uri = template.uri_template.replace("{name}", name)
             result = await client.read_resource(uri)
             assert result.text == f"Hello, {greeted}."
@@ -216,8 +207,8 @@ async def test_it_has_a_prompt(revision):
     ("params", "why"),
     [
         ({"name": "nope"}, "there is no prompt 'nope'"),
-        ({"name": "greet"}, "needs the argument 'name'"),
-        ({"name": "greet", "arguments": {}}, "needs the argument 'name'"),
+        ({"name": "greet"}, "the argument 'name' is missing"),
+        ({"name": "greet", "arguments": {}}, "the argument 'name' is missing"),
     ],
 )
 @AT_OLDEST_AND_LATEST

@@ -16,8 +16,8 @@ from waiting import BOUND_S, signal_main, until
 import mcpwire
 import mcpwire.sync
 
-AT_ONCE_S = 10.0
-"""In less, nothing was waited out that takes thirty seconds or more."""
+NEVER_S = 3_600.0
+"""What waited for this would outlast the test."""
 
 IN_SELECTOR_S = 0.05
 """After so long nothing is left to do but wait: an interrupt costs no connection."""
@@ -31,12 +31,11 @@ def test_an_interrupted_call_is_cancelled_at_the_server_and_the_client_goes_on(
 ):
     with mcpwire.sync.Client(echo.target, background=background) as client:
         for count in (1, 2):
-            took = interrupted(
-                lambda: client.call_tool("slow"),
+            interrupted(
+                lambda: client.call_tool("slow", timeout=None),
                 lambda count=count: echo.slow == count,
                 after=IN_SELECTOR_S,
             )
-            assert took < AT_ONCE_S
             until(lambda count=count: echo.cancelled == count)
             assert client.call_tool("echo", {"text": "here"}).text == "here"
         assert client.stats.connections == 1
@@ -90,14 +89,15 @@ def test_the_second_interrupt_ends_what_goes_on_after_the_first(
         async def open_channel(self, *_):
             try:
                 begun.set()
-                await asyncio.sleep(60)
+                await asyncio.sleep(NEVER_S)
             finally:
                 cleaning.set()
-                await asyncio.sleep(60)
+                await asyncio.sleep(NEVER_S)
 
-    client = mcpwire.sync.Client(Stubborn(), background=background)
-    took = interrupted(client.connect, begun.is_set, cleaning.is_set)
-    assert took < AT_ONCE_S
+    client = mcpwire.sync.Client(
+        Stubborn(), background=background, connect_timeout=None
+    )
+    interrupted(client.connect, begun.is_set, cleaning.is_set)
     client.close()
 
 
@@ -110,10 +110,10 @@ def test_an_interrupted_connect_leaves_nothing_and_can_be_tried_again(
 ):
     begun = tmp_path / "begun"
     silent = scripted(f"open({str(begun)!r}, 'w').close()\nwhile True: recv()")
-    client = mcpwire.sync.Client(silent, background=background)
+    client = mcpwire.sync.Client(silent, background=background, connect_timeout=None)
     for _ in range(2):
         # Not in the middle of starting it: `Popen` itself is not safe to interrupt.
-        assert interrupted(client.connect, begun.exists, after=after) < AT_ONCE_S
+        interrupted(client.connect, begun.exists, after=after)
         begun.unlink()
         assert not client.is_connected
     client.close()
@@ -157,10 +157,10 @@ def test_whoever_waits_for_a_started_call_is_interrupted_and_not_the_call(
 
 
 def test_an_interrupted_close_kills_the_server_at_once(interrupted):
-    limits = mcpwire.Limits(close_grace=60.0, terminate_grace=60.0)
+    limits = mcpwire.Limits(close_grace=NEVER_S, terminate_grace=NEVER_S)
     client = mcpwire.sync.Client(scripted(DEAF), limits=limits)
     client.connect()
-    assert interrupted(client.close, after=0.1) < AT_ONCE_S
+    interrupted(client.close, after=0.1)
     assert not client.is_connected
     client.close()
 
@@ -171,7 +171,7 @@ def test_an_iteration_over_events_is_interrupted_like_a_call(
 ):
     with mcpwire.sync.Client(echo.target, background=background) as client:
         events = client.events()
-        assert interrupted(lambda: next(events), after=0.1) < AT_ONCE_S
+        interrupted(lambda: next(events), after=0.1)
         events.close()
         assert client.call_tool("echo", {"text": "hi"}).text == "hi"
 

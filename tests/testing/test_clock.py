@@ -22,16 +22,7 @@ from mcpwire.testing import (
     text,
 )
 
-QUICK_S = 10.0
-"""Far below the virtual times here, far above what any machine needs."""
-
-
-@pytest.fixture(autouse=True)
-def no_time():
-    """Fail the test that waited for what should take no time."""
-    started = time.monotonic()
-    yield
-    assert time.monotonic() - started < QUICK_S
+# The times of most tests are hours or days: one that waited for them would never end.
 
 
 def manually(main):

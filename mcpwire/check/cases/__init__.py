@@ -9,9 +9,12 @@ from mcpwire.check.cases import (
     caching,
     changes,
     completions,
+    discovery,
+    framing,
     fuzz,
     input_rounds,
     jsonrpc,
+    lifecycle,
     meta,
     paging,
     prompts,
@@ -31,6 +34,9 @@ __all__ = ["CASES", "FAMILIES"]
 
 FAMILIES: Final[tuple[Family, ...]] = (
     jsonrpc.FAMILY,
+    framing.FAMILY,
+    lifecycle.FAMILY,
+    discovery.FAMILY,
     schema.FAMILY,
     tools.FAMILY,
     resources.FAMILY,

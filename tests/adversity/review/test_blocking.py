@@ -29,7 +29,7 @@ BOUND_S = 30.0
 HANG_S = 100.0
 """How long what never comes is waited for: longer than any test takes."""
 
-SOON_S = 10.0
+SOON_S = 30.0
 """Within what something ends that waits for nobody: a machine may stall for long."""
 
 QUICK = Limits(close_grace=0.2, terminate_grace=0.2)

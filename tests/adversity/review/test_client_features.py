@@ -15,7 +15,7 @@ from mcpwire.transports.handlers import InboundTasks
 pytestmark = pytest.mark.anyio
 
 BOUND_S = 30.0
-SOON_S = 10.0
+SOON_S = 30.0
 """Within what something ends that waits for nobody: a machine may stall for long."""
 SESSION = "2025-11-25"
 STATELESS = "2026-07-28"

@@ -18,8 +18,9 @@ TEMPLATES = (
     *("k://{x*}", "l://{x}.{y}.{z}.{w}", "m://{+x}a{+y}a{+z}b", "n://x{?list*}"),
 )
 
-BOUND_S = 0.5
-"""What a megabyte may take at the very most; what goes back and forth, takes days."""
+ROOM = 32
+"""How often the time of a harmless megabyte any other may take; what goes back and
+forth, takes days."""
 
 
 def server():
@@ -73,17 +74,14 @@ def attacks(template):
     yield f"{scheme}://" + "é" * (MIB // 2)
 
 
-async def quickest(way, message):
-    """Return the least of up to eight: others may take the caches from any one."""
-    taken = []
-    for _ in range(8):
-        began = time.process_time()
-        answers = await way.say(message)
-        taken.append(time.process_time() - began)
-        assert answers[0]["id"] == 1
-        if taken[-1] < BOUND_S / 2:
-            break
-    return min(taken)
+async def seconds(way, uri):
+    """Return the time of the processor that a request to read a resource takes."""
+    message = json.dumps(ask(way, 1, "resources/read", {"uri": uri})).encode()
+    began = time.process_time()
+    answers = await way.say(message)
+    taken = time.process_time() - began
+    assert answers[0]["id"] == 1
+    return taken
 
 
 @pytest.mark.attack("S17")
@@ -91,12 +89,13 @@ async def test_no_uri_takes_long_to_be_matched_or_refused():
     made, taken = server()
     assert len(taken) >= 8
     way = await opened("memory, session", made)
+    harmless = max(0.001, *[await seconds(way, "z://" + "a" * MIB) for _ in range(3)])
     slow = []
     for template in taken:
         for uri in attacks(template):
-            params = {"uri": uri}
-            message = json.dumps(ask(way, 1, "resources/read", params)).encode()
-            seconds = await quickest(way, message)
-            if seconds > BOUND_S:
-                slow.append((template, uri[:20], seconds))
+            for _ in range(8):  # others may take the caches from any one attempt
+                if await seconds(way, uri) < ROOM * harmless:
+                    break
+            else:
+                slow.append((template, uri[:20]))
     assert slow == []

@@ -180,4 +180,5 @@ def test_a_full_store_takes_an_event_as_fast_as_a_small_one():
             taken.append(seconds_for_one_more(kept, 20_000))
         finally:
             gc.enable()
-    assert taken[1] < 2.5 * taken[0]
+    # Where it grew with what is held, it would be 600 times as much.
+    assert taken[1] < 30 * taken[0]

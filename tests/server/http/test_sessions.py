@@ -410,7 +410,7 @@ def test_numbers_are_above_zero(name, value):
 
 
 async def test_a_store_is_in_memory_if_none_is_given_and_is_switched_off_by_false():
-    stores = [Bench(event_store=s).sessions._store for s in (None, True, False)]
+    stores = [Bench(event_store=s).sessions.store for s in (None, True, False)]
     assert [type(store).__name__ for store in stores] == [
         "MemoryEventStore",
         "MemoryEventStore",

@@ -1,7 +1,6 @@
 """A client meets each fault on real pipes, and nothing is left of the relay."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -107,13 +106,11 @@ async def test_a_spoiled_answer_fails_its_call_and_no_other():
 
 @pytest.mark.parametrize("fault", [Corrupt(at=0), Lose(at=0, count=5)])
 async def test_a_handshake_that_is_spoiled_does_not_hang(fault):
-    started = time.monotonic()
     c = client(fault, connect_timeout=0.3)
     async with asyncio.timeout(BOUND_S):
         with pytest.raises(mcpwire.MCPError):
             await c.connect()
         await c.aclose()
-    assert time.monotonic() - started < BOUND_S / 2
 
 
 @pytest.mark.parametrize(
@@ -147,7 +144,6 @@ async def test_a_relay_that_is_closed_from_the_start_is_no_connection():
 @pytest.mark.fault("F07")
 @pytest.mark.parametrize("after", [{"after_message": 2}, {"after_bytes": 300}])
 async def test_a_pipe_that_nobody_reads_fills_and_hinders_no_close(after):
-    started = time.monotonic()
     async with asyncio.timeout(BOUND_S), client(Stall(toward="server", **after)) as c:
         calls = [
             asyncio.create_task(echo(c, "x" * 200_000, timeout=0.2)) for _ in range(5)
@@ -156,7 +152,6 @@ async def test_a_pipe_that_nobody_reads_fills_and_hinders_no_close(after):
         assert all(
             isinstance(call.exception(), mcpwire.RequestTimeout) for call in calls
         )
-    assert time.monotonic() - started < BOUND_S / 2
 
 
 async def test_a_stall_of_the_answers_is_a_timeout_and_hinders_no_close():
@@ -177,9 +172,7 @@ def test_delays_go_by_the_loop_s_clock():
             assert await call == "hi"
             assert loop.time() - started >= 50
 
-    started = time.monotonic()
     run(main(), patience=BOUND_S)
-    assert time.monotonic() - started < BOUND_S
 
 
 async def test_by_chance_and_seed_the_same_calls_are_lost():
@@ -264,10 +257,8 @@ async def test_a_server_that_closes_its_input_breaks_the_client_s_pipe():
         "handshake(); os.close(0); notify('notifications/deaf'); time.sleep(60)"
     )
     is_deaf = asyncio.Event()
-    started = time.monotonic()
     c = client(target=deaf, on_notification=lambda _: is_deaf.set())
     async with asyncio.timeout(BOUND_S), c:
         await is_deaf.wait()
         with pytest.raises(mcpwire.ConnectionClosed):
             await asyncio.gather(echo(c), echo(c), echo(c))
-    assert time.monotonic() - started < BOUND_S / 2

@@ -18,9 +18,6 @@ BOUND_S = 30.0
 HANG_S = 100.0
 """How long what never ends lasts: longer than any test takes."""
 
-SOON_S = 10.0
-"""Within what something ends that waits for nobody: a machine may stall for long."""
-
 
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 @pytest.mark.parametrize("framing", ["length", "chunks", "close"])
@@ -46,9 +43,7 @@ async def test_a_refusal_whose_body_never_ends_is_not_waited_for(auth, engine, f
                 raise ConnectionAbortedError
 
             server._turns_away = turn_away
-            started = asyncio.get_running_loop().time()
             await echo(client)
-            assert asyncio.get_running_loop().time() - started < SOON_S
             server._turns_away = usual
     assert auth.grants == ["authorization_code", "refresh_token"]
 
@@ -74,7 +69,5 @@ async def test_giving_up_a_call_asks_for_no_login_with_a_server_of_2024_either(a
                 call.cancel()
                 with pytest.raises(mcpwire.CallCancelled):
                     await call
-                closing_at = asyncio.get_running_loop().time()
-            assert asyncio.get_running_loop().time() - closing_at < SOON_S
             never.set()
     assert len(times) == 2

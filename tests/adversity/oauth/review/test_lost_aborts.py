@@ -17,8 +17,8 @@ from mcpwire.transports.oauth.engine import AuthEngine
 
 pytestmark = [pytest.mark.anyio]
 
-BOUND_S = 30.0
-SOON_S = 10.0
+BOUND_S = 50.0
+SOON_S = 30.0
 
 
 def out_of_time(reply):

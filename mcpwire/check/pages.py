@@ -1,0 +1,140 @@
+"""Reports as a static site that reads without a script.
+
+::
+
+    index.html                 the matrix: cases by subjects and their cells; scores
+    subjects/NAME.html         one subject: scores, findings first, command, machine
+    cases/ID.html              one case: rule, source, why; the verdict of each subject
+    results/NAME/ID.html       one case of one subject: octets of both directions
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.check.case import Verdict
+from mcpwire.check.cases import CASES
+from mcpwire.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from mcpwire.check.results import Cell, Report, Result
+
+__all__ = ["write_pages"]
+
+LETTERS: Final = {
+    Verdict.PASS: "P",
+    Verdict.LENIENT: "L",
+    Verdict.WARN: "W",
+    Verdict.FAIL: "F",
+    Verdict.CRASH: "C",
+    Verdict.HANG: "H",
+    Verdict.ABSENT: "-",
+    Verdict.UNRUN: "U",
+}
+
+
+@attrs.frozen
+class Subject:
+    """One report of the site, with its place in it."""
+
+    slug: str
+    name: str
+    report: Report
+    by_case: dict[str, dict[Cell, Result]]
+
+
+def write_pages(folder: Path, reports: Iterable[Report]) -> None:
+    """Write the site of some reports into a folder, which may exist.
+
+    Raises:
+        LocalProtocolError: Jinja2 is not installed.
+        OSError: A file cannot be written.
+    """
+    subjects = _subjects(reports)
+    templates = _templates()
+    cases = [c for c in CASES if any(c.id in each.by_case for each in subjects)]
+    _write(folder / "style.css", templates.get_template("style.css").render())
+
+    def page(path: str, template: str, **values: Any) -> None:
+        top = "../" * path.count("/")
+        text = templates.get_template(template).render(
+            top=top, subjects=subjects, letters=LETTERS, **values
+        )
+        _write(folder / path, text)
+
+    page("index.html", "index.html", cases=cases)
+    for case in cases:
+        page(f"cases/{case.id}.html", "case.html", case=case)
+    for subject in subjects:
+        page(f"subjects/{subject.slug}.html", "subject.html", subject=subject)
+        for case in cases:
+            results = subject.by_case.get(case.id)
+            if results:
+                path = f"results/{subject.slug}/{case.id}.html"
+                page(path, "result.html", subject=subject, case=case, results=results)
+
+
+def _subjects(reports: Iterable[Report]) -> Sequence[Subject]:
+    found: list[Subject] = []
+    for report in reports:
+        named = report.server.get("name") or report.subject
+        name = f"{named} {report.server.get('version', '')}".strip()
+        transports = {cell.transport for cell in report.cells()}
+        if transports == {"http"}:
+            name += " (HTTP)"
+        stem = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "subject"
+        taken = {each.slug for each in found}
+        slug = next(
+            s
+            for s in (stem, *(f"{stem}-{n}" for n in range(2, len(taken) + 3)))
+            if s not in taken
+        )
+        by_case: dict[str, dict[Cell, Result]] = {}
+        for result in report.results:
+            by_case.setdefault(result.case, {})[result.cell] = result
+        by_case = {case: dict(sorted(each.items())) for case, each in by_case.items()}
+        found.append(Subject(slug, name, report, by_case))
+    return found
+
+
+def _templates() -> Any:
+    try:
+        import jinja2
+    except ImportError as error:
+        raise LocalProtocolError(
+            "HTML pages need Jinja2: pip install Jinja2"
+        ) from error
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("mcpwire.check"),
+        autoescape=jinja2.select_autoescape(["html"]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["octets"] = _as_text
+    made.filters["hex"] = _as_hex
+    return made
+
+
+def _as_text(data: bytes) -> str:
+    """Return octets as text, with what cannot be printed in escapes."""
+    text = data.decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def _as_hex(data: bytes, most: int = 512) -> str:
+    """Return the first octets in lines of sixteen, in hexadecimal."""
+    rows = (data[at : at + 16] for at in range(0, min(len(data), most), 16))
+    lines = [f"{n * 16:04x}  {row.hex(' ')}" for n, row in enumerate(rows)]
+    return "\n".join([*lines, "..."] if len(data) > most else lines)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

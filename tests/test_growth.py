@@ -1,0 +1,22 @@
+"""`growth` tells what grows in proportion from what grows with the square."""
+
+import pytest
+from growth import calls, grows_in_proportion
+
+
+def squared(text):
+    while text:
+        text = text[1:]  # copies all the rest
+
+
+@pytest.mark.parametrize(
+    ("function", "is_linear"),
+    [(lambda text: text.replace("a", "b"), True), (squared, False)],
+)
+def test_a_square_is_told_from_what_is_linear(function, is_linear):
+    assert grows_in_proportion(function, "a".__mul__, 80_000) is is_linear
+
+
+def test_calls_of_python_and_of_c_are_counted():
+    assert calls(len, ()) == 1
+    assert calls(lambda: [len(()), len(())]) - calls(lambda: [len(())]) == 1
