@@ -228,7 +228,23 @@ class _Run:
         if not spoken:
             raise ConnectError(f"no revision could be used: {problems[0]}")
         self.notes += problems
+        self._share_what_is_safe(spoken)
         return sorted(spoken, key=lambda each: each.revision)
+
+    def _share_what_is_safe(self, cells: list[_CellRun]) -> None:
+        """Let tools be called in revisions without annotations, too.
+
+        A tool that says in one revision that it only reads does so in all.
+        """
+        safe = {t["name"] for cell in cells for t in cell.facts.callable_tools}
+        for cell in cells:
+            facts = cell.facts
+            if cell.revision.name == REVISIONS[0].name:
+                named = [t for t in facts.tools if isinstance(t.get("name"), str)]
+                facts.callable_tools = [t for t in named if t["name"] in safe]
+                facts.roles = find_roles(
+                    facts.tools, facts.callable_tools, self._options.roles
+                )
 
     async def _look_at(self, revision: Revision) -> _CellRun | str:
         """Return the cell of a revision, or why there is none."""
@@ -468,6 +484,9 @@ async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
     except TimeoutError:
         expected = f"the case takes at most {case.bound_s:g} s"
         return Verdict.HANG, expected, "it took longer"
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # A server may say anything; what a case cannot read must not end the run.
+        return Verdict.UNRUN, "", f"the case could not read an answer: {error!r}"
     return Verdict.PASS, "", ""
 
 
@@ -486,6 +505,8 @@ def _has(facts: Facts, need: str) -> bool:
         return facts.declares(need)
     if kind in {"role", "token"}:
         return name in (facts.roles if kind == "role" else facts.tokens)
+    if kind == "extension":
+        return facts.has_extension(f"io.modelcontextprotocol/{name}")
     listed = {
         "tool": facts.tools,
         "call": facts.callable_tools,

@@ -17,7 +17,8 @@ import attrs
 
 from mcpwire.check.case import Absent, Broken, Lenient, NoAnswer, PeerDied
 from mcpwire.check.peer import HttpPeer, Response, StdioPeer, Tape
-from mcpwire.protocol.methods import capability_declared
+from mcpwire.errors import LocalProtocolError
+from mcpwire.protocol.methods import capability_declared, declared_extensions
 from mcpwire.versions import Era, Revision
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
@@ -159,6 +160,8 @@ class Facts:
     """The tools that may be called."""
     barrier: str = "ping"
     """A method that is answered, for `provoke`."""
+    unfit: set[str] = attrs.field(factory=set)
+    """Tools that take too long for cases that call them all."""
     tokens: dict[str, str] = attrs.field(factory=dict)
     """Kind (``good``, ``expired``, ``audience``, ``scope``) -> an access token."""
 
@@ -180,6 +183,10 @@ class Facts:
     def declares(self, path: str) -> bool:
         """Tell whether a capability such as ``resources.subscribe`` is declared."""
         return capability_declared(self.capabilities, path)
+
+    def has_extension(self, id: str) -> bool:
+        """Tell whether an extension is declared."""
+        return id in declared_extensions(self.capabilities)
 
 
 class Subject:
@@ -371,7 +378,9 @@ class Subject:
             params = message.get("params")
             if isinstance(params, dict):
                 name = params.get("name" if method != "resources/read" else "uri")
-                if isinstance(name, str) and method in _NAMED:
+                if method in _OF_TASKS:
+                    name = params.get("taskId")
+                if isinstance(name, str) and method in _NAMED | _OF_TASKS:
                     fields["Mcp-Name"] = name
         return fields
 
@@ -635,14 +644,14 @@ class Subject:
             with contextlib.suppress(TypeError):  # an id that is an object
                 id = _typed(message.value.get("id"))
                 self._answers.setdefault(id, []).append(message)
-        self.watch.look(self.revision.name, message, self._method_of(message))
+        self.watch.look(self.revision.name, message, self.method_of(message))
         if message.method is not None and "id" in message.value:
             task = asyncio.get_running_loop().create_task(self._reply(message))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         self._came.set()
 
-    def _method_of(self, message: Message) -> str | None:
+    def method_of(self, message: Message) -> str | None:
         """Return the method of the request that an answer belongs to."""
         if not message.is_answer or not isinstance(message.value, dict):
             return None
@@ -701,6 +710,7 @@ class Subject:
 
 
 _NAMED: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+_OF_TASKS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 
 
 def _typed(id: Any) -> Any:
@@ -713,7 +723,10 @@ def shown(value: object) -> str:
     if isinstance(value, bytes):
         text = value.decode("utf-8", "backslashreplace")
     elif isinstance(value, (dict, list)):
-        text = encode(value).decode()
+        try:
+            text = encode(value).decode()
+        except LocalProtocolError:  # a lone surrogate, or a number that is none
+            text = repr(value)
     else:
         text = str(value)
     text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

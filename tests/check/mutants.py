@@ -123,6 +123,23 @@ def http_mutant(
     return add
 
 
+def in_responses(change: Change) -> Callable[[dict[str, Any]], None]:
+    """Make a change of a message one of HTTP responses with one message."""
+    state = State()
+
+    def response(held: dict[str, Any]) -> None:
+        try:
+            message, request = json.loads(held["body"]), held["request"]["body"]
+            state.note(json.loads(request))
+        except ValueError:
+            return
+        if isinstance(message, dict):
+            found = change(message, state)
+            held["body"] = json.dumps(found).encode()
+
+    return response
+
+
 def load() -> dict[str, Mutant]:
     """Return all mutants; imports the modules that register them."""
     from importlib import import_module

@@ -111,7 +111,8 @@ fault("a method that is a number is ignored", "B02.d",
 fault("JSON-RPC 1.0 is answered", "B02.e", when=lambda m: get(m, "jsonrpc") == "1.0",
       then=lambda m: result(m["id"]))  # fmt: skip
 fault("params that are a text are ignored", "B02.f",
-      when=lambda m: get(m, "params") == "x", then=lambda m: result(m["id"]))  # fmt: skip
+      when=lambda m: get(m, "params") == "x",
+      then=lambda m: result(m["id"]))  # fmt: skip
 fault("a `_meta` that is a text is ignored", "B02.g",
       when=lambda m: get(m, "params") == {"_meta": "x"},
       then=lambda m: result(m["id"]))  # fmt: skip
@@ -133,7 +134,8 @@ fault("batches of notifications are answered", "RPC-13.b", revision=BATCHES,
 fault("an empty batch is a fault of the server", "B05.a", revision=BATCHES,
       when=lambda m: m == [], then=lambda m: "internal server error")  # fmt: skip
 fault("a batch with a fault is dropped", "B05.b", revision=BATCHES,
-      when=lambda m: isinstance(m, list) and m[:1] == [5], then=lambda m: 202)  # fmt: skip
+      when=lambda m: isinstance(m, list) and m[:1] == [5],
+      then=lambda m: 202)  # fmt: skip
 fault("batches are still taken", "B06.a", when=is_batch,
       then=lambda m: [result(each["id"]) for each in m])  # fmt: skip
 fault("an empty array is accepted", "B06.b", when=lambda m: m == [],

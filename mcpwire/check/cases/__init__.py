@@ -5,17 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.cases import (
+    asking,
+    caching,
     cancellation,
+    changes,
+    completions,
     discovery,
     framing,
+    fuzz,
     hygiene,
+    input_rounds,
     jsonrpc,
     lifecycle,
     logging,
+    meta,
+    paging,
     ping,
     progress,
+    prompts,
+    resources,
     schema,
     sequences,
+    skills,
+    subscriptions,
+    task_extension,
+    tasks,
+    tools,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +49,21 @@ FAMILIES: Final[tuple[Family, ...]] = (
     logging.FAMILY,
     sequences.FAMILY,
     schema.FAMILY,
+    tools.FAMILY,
+    resources.FAMILY,
+    prompts.FAMILY,
+    completions.FAMILY,
+    paging.FAMILY,
+    caching.FAMILY,
+    changes.FAMILY,
+    subscriptions.FAMILY,
+    asking.FAMILY,
+    input_rounds.FAMILY,
+    tasks.FAMILY,
+    task_extension.FAMILY,
+    skills.FAMILY,
+    meta.FAMILY,
+    fuzz.FAMILY,
     hygiene.FAMILY,  # closes the shared connection: after all others
 )
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import LEGACY, Family, Level, NoAnswer, Start, since
+from mcpwire.check.case import LEGACY, Family, Level, NoAnswer, Start
 from mcpwire.check.cases._exchange import (
     AnyOf,
     Changed,
@@ -17,7 +16,6 @@ from mcpwire.check.cases._exchange import (
     Status,
     exchange,
 )
-from mcpwire.check.roles import arguments_for
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
@@ -388,36 +386,6 @@ async def patient_server(subject: Subject) -> None:
         subject.expect(
             not is_request or each.method == "ping", "no request but ping", each.raw
         )
-
-
-# --- what was agreed ------------------------------------------------------------------
-
-
-@case(
-    "LIFE-11.a",
-    Level.MUST,
-    "the server asks nothing that the client did not declare",
-    source="basic/lifecycle#operation",
-    rules=("LIFE-11",),
-    revisions=since("2025-06-18", "2025-11-25"),
-    start=Start.LAST,
-    sends="a call of the tool that asks the client, if there is one",
-    expects="no sampling, elicitation or roots request in the whole run",
-    why="the client cannot answer, and the call fails or hangs",
-)
-async def respects_capabilities(subject: Subject) -> None:
-    tool = subject.facts.roles.get("ask")
-    if tool is not None:
-        params = {"name": tool["name"], "arguments": arguments_for(tool) or {}}
-        with contextlib.suppress(NoAnswer):
-            await subject.request("tools/call", params)
-    for each in subject.received:
-        is_asked = each.method in {
-            "sampling/createMessage",
-            "elicitation/create",
-            "roots/list",
-        }
-        subject.expect(not is_asked, "no such request", each.raw)
 
 
 # --- the version's header over HTTP ---------------------------------------------------
