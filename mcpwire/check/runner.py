@@ -356,6 +356,7 @@ class _Run:
         try:
             verdict, expected, actual = await self._judge(subject, case)
         finally:
+            await subject.close_others()
             if case.start in {Start.OWN, Start.RAW}:
                 await subject.close()
         if verdict in {Verdict.CRASH, Verdict.HANG} and subject is run.shared:

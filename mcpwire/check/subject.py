@@ -288,7 +288,7 @@ class Subject:
         capabilities: dict[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Subject:
-        """Open one more connection to the same server; closed with this one."""
+        """Open one more connection to the same server; closed when the case is over."""
         other = Subject(
             self.target,
             self.revision,
@@ -306,10 +306,15 @@ class Subject:
             await other.handshake()
         return other
 
+    async def close_others(self) -> None:
+        """End the connections that were opened from this one."""
+        others, self._others = self._others, []
+        for other in others:
+            await other.close()
+
     async def close(self) -> None:
         """End the connection and all others that were opened from it."""
-        for other in self._others:
-            await other.close()
+        await self.close_others()
         for task in self._answering:
             task.cancel()
         if self.stdio is not None:

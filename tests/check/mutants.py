@@ -85,6 +85,9 @@ class Mutant:
     chunk: Callable[[bytes, dict[str, Any]], bytes | None] | None = None
     """Over HTTP: changes a part of an event stream; gets what `response` does; ``None``
     ends the stream."""
+    ending: Callable[[dict[str, Any]], Any] | None = None
+    """Over HTTP: gets what `response` does before a response ends; what it returns is
+    awaited."""
     is_guarded: bool = False
     """Over HTTP: whether the server wants tokens; see `guarded.py`."""
     server_args: tuple[str, ...] = ()
@@ -220,16 +223,17 @@ def app(inner: Any, current: Callable[[], Mutant | None]) -> Any:
         if each.request is not None:
             if (waiting := each.request(request)) is not None:
                 await waiting
-            headers = [
-                (k.encode(), v.encode("latin-1")) for k, v in request["headers"].items()
-            ]
             scope = {
                 **scope,
                 "method": request["method"],
                 "path": request["path"],
                 "query_string": request["query"].encode("latin-1"),
-                "headers": headers,
             }
+            new, old = request["headers"], request["given"]
+            changed = {name for name in {*new, *old} if new.get(name) != old.get(name)}
+            scope["headers"] = [
+                (k, v) for k, v in scope["headers"] if k.decode().lower() not in changed
+            ] + [(n.encode(), new[n].encode("latin-1")) for n in changed & new.keys()]
         token = object()
         running.add(token)
         try:
@@ -310,7 +314,11 @@ def _sending(each: Mutant, request: dict[str, Any], send: Any) -> Any:  # noqa: 
             if is_stream := kind.startswith("text/event-stream"):
                 change()  # the head only: the body is still to come
                 await send(_start(held))
-        elif is_over:
+            return
+        is_last = not event.get("more_body") and each.ending is not None
+        if is_last and (waiting := each.ending(held)) is not None:
+            await waiting
+        if is_over:
             pass
         elif is_stream:
             body = event.get("body", b"")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.cases import headers, http, jsonrpc, schema
+from mcpwire.check.cases import headers, http, jsonrpc, origin, schema, sessions
 
 if TYPE_CHECKING:
     from mcpwire.check.case import Case, Family
@@ -15,6 +15,8 @@ FAMILIES: Final[tuple[Family, ...]] = (
     jsonrpc.FAMILY,
     http.FAMILY,
     headers.FAMILY,
+    sessions.FAMILY,
+    origin.FAMILY,
     schema.FAMILY,
 )
 
