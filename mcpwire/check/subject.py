@@ -528,6 +528,14 @@ class Subject:
         self._came.clear()
         await self._came.wait()
 
+    async def until(self, is_so: Callable[[], object], timeout: float) -> bool:
+        """Wait until something is so; tell whether it is within the time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while not is_so():
+                    await self._wait()
+        return bool(is_so())
+
     async def wait_for(
         self,
         is_it: Callable[[Message], bool],

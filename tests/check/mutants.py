@@ -76,7 +76,7 @@ class Mutant:
     many requests run). What it returns is awaited."""
     message: Callable[[Any, dict[str, Any]], Any] | None = None
     """Over HTTP: changes a JSON body; gets the message and the head of the request,
-    returns the message."""
+    returns the message, or what gives it when it is awaited."""
     is_hasty: bool = False
     """Over HTTP: whether a body counts as whole once it is JSON."""
     octets: Callable[[bytes], bytes | None] | None = None
@@ -261,7 +261,9 @@ async def _changed_body(
             break
     message = _as_json(body)
     if isinstance(message, dict) and each.message is not None:
-        body = json.dumps(each.message(message, request)).encode()
+        changed = each.message(message, request)
+        changed = await changed if asyncio.iscoroutine(changed) else changed
+        body = json.dumps(changed).encode()
     request["headers"]["content-length"] = str(len(body))
     headers = [(k, v) for k, v in scope["headers"] if k != b"content-length"]
     headers.append((b"content-length", str(len(body)).encode()))
@@ -315,9 +317,6 @@ def _sending(each: Mutant, request: dict[str, Any], send: Any) -> Any:  # noqa: 
                 change()  # the head only: the body is still to come
                 await send(_start(held))
             return
-        is_last = not event.get("more_body") and each.ending is not None
-        if is_last and (waiting := each.ending(held)) is not None:
-            await waiting
         if is_over:
             pass
         elif is_stream:
@@ -326,12 +325,17 @@ def _sending(each: Mutant, request: dict[str, Any], send: Any) -> Any:  # noqa: 
                 body = each.chunk(body, held)
                 is_over = body is None
             more = event.get("more_body", False) and not is_over
-            await send(
-                {"type": "http.response.body", "body": body or b"", "more_body": more}
-            )
+            part = {"type": "http.response.body", "body": body or b""}
+            await send({**part, "more_body": True})
+            if not more:
+                if each.ending is not None and (waiting := each.ending(held)):
+                    await waiting
+                await send({"type": "http.response.body", "body": b""})
         else:
             held["body"] += event.get("body", b"")
             if not event.get("more_body"):
+                if each.ending is not None and (waiting := each.ending(held)):
+                    await waiting
                 change()
                 if request["method"] != "HEAD" and held["status"] >= 200:
                     held["headers"]["content-length"] = str(len(held["body"]))

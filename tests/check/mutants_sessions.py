@@ -158,7 +158,7 @@ def note_end(head):
 
 def never(held):
     is_call = body_of(held).get("method") == "tools/call"
-    return asyncio.sleep(3) if is_call and given(held, ID) in ENDED else None
+    return asyncio.sleep(5) if is_call and given(held, ID) in ENDED else None
 
 
 fault(

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.cases import headers, http, jsonrpc, origin, schema, sessions
+from mcpwire.check.cases import (
+    concurrency,
+    headers,
+    http,
+    jsonrpc,
+    origin,
+    schema,
+    sessions,
+    streams,
+)
 
 if TYPE_CHECKING:
     from mcpwire.check.case import Case, Family
@@ -17,6 +26,8 @@ FAMILIES: Final[tuple[Family, ...]] = (
     headers.FAMILY,
     sessions.FAMILY,
     origin.FAMILY,
+    streams.FAMILY,
+    concurrency.FAMILY,
     schema.FAMILY,
 )
 
