@@ -305,7 +305,7 @@ def _sending(each: Mutant, request: dict[str, Any], send: Any) -> Any:  # noqa: 
         if each.response is not None:
             each.response(held)
 
-    async def sending(event: dict[str, Any]) -> None:
+    async def sending(event: dict[str, Any]) -> None:  # noqa: C901 - streams too
         nonlocal is_stream, is_over
         if event["type"] == "http.response.start":
             held["status"] = event["status"]
