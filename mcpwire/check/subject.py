@@ -15,17 +15,31 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import attrs
 
-from mcpwire.check.case import Absent, Broken, Lenient, NoAnswer, PeerDied
+from mcpwire.check.case import (
+    Absent,
+    Broken,
+    Lenient,
+    NoAnswer,
+    NotAnswered,
+    PeerDied,
+)
 from mcpwire.check.peer import HttpPeer, Response, StdioPeer, Tape
-from mcpwire.errors import LocalProtocolError
+from mcpwire.errors import LocalProtocolError, MCPError
+from mcpwire.protocol.http_headers import (
+    NAME_MEMBERS,
+    find_param_headers,
+    mirror_params,
+)
 from mcpwire.protocol.methods import capability_declared, declared_extensions
 from mcpwire.versions import Era, Revision
+from mcpwire.wire.headers import encode_value
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from mcpwire.check.peer import HeaderValue
     from mcpwire.check.schemas import SchemaWatch
     from mcpwire.transports.targets import Stdio
     from mcpwire.wire.urls import Url
@@ -36,6 +50,7 @@ META: Final = "io.modelcontextprotocol/"
 MOST_LINES: Final = 100_000
 """What one connection may send; then the server floods."""
 _SHOWN: Final = 400
+_SHORTEST_S: Final = 0.05  # between two attempts to resume a stream
 
 
 @attrs.frozen
@@ -295,7 +310,7 @@ class Subject:
         capabilities: dict[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Subject:
-        """Open one more connection to the same server; closed with this one."""
+        """Open one more connection to the same server; closed when the case is over."""
         other = Subject(
             self.target,
             self.revision,
@@ -315,10 +330,15 @@ class Subject:
             await other.handshake()
         return other
 
+    async def close_others(self) -> None:
+        """End the connections that were opened from this one."""
+        others, self._others = self._others, []
+        for other in others:
+            await other.close()
+
     async def close(self) -> None:
         """End the connection and all others that were opened from it."""
-        for other in self._others:
-            await other.close()
+        await self.close_others()
         for task in self._answering:
             task.cancel()
         if self.stdio is not None:
@@ -361,9 +381,9 @@ class Subject:
             META + "clientInfo": {"name": "mcpwire-check", "version": "1"},
         }
 
-    def http_headers(self, message: Any) -> dict[str, str | None]:
+    def http_headers(self, message: Any) -> dict[str, HeaderValue]:
         """Return the headers that a client sends with a message."""
-        fields: dict[str, str | None] = {
+        fields: dict[str, HeaderValue] = {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
         }
@@ -377,12 +397,23 @@ class Subject:
             fields["Mcp-Method"] = str(method)
             params = message.get("params")
             if isinstance(params, dict):
-                name = params.get("name" if method != "resources/read" else "uri")
-                if method in _OF_TASKS:
-                    name = params.get("taskId")
-                if isinstance(name, str) and method in _NAMED | _OF_TASKS:
-                    fields["Mcp-Name"] = name
+                fields |= self._mirrored(str(method), params)
         return fields
+
+    def _mirrored(self, method: str, params: dict[str, Any]) -> dict[str, str]:
+        """Return the headers that repeat a request's name and arguments."""
+        found: dict[str, str] = {}
+        name = params.get(NAME_MEMBERS.get(method, ""))
+        if isinstance(name, str):
+            found["Mcp-Name"] = encode_value(name)
+        tools = self.facts.tools if method == "tools/call" else ()
+        for tool in tools:
+            arguments = params.get("arguments")
+            if tool.get("name") == name and isinstance(arguments, dict):
+                with contextlib.suppress(MCPError):
+                    headers = find_param_headers(tool.get("inputSchema"))
+                    found |= dict(mirror_params(headers, arguments))
+        return found
 
     async def request(
         self,
@@ -390,7 +421,7 @@ class Subject:
         params: Mapping[str, Any] | None = None,
         *,
         id: Any = None,
-        headers: Mapping[str, str | None] | None = None,
+        headers: Mapping[str, HeaderValue] | None = None,
         timeout: float | None = None,
     ) -> Answer:
         """Send a request and wait for its answer, result or error.
@@ -409,14 +440,14 @@ class Subject:
         """Send a notification; over HTTP, wait for the response."""
         response = await self.send(self.message(method, params))
         if response is not None:
-            await self._ended(response)
+            await self.ended(response)
         return response
 
     async def send(
         self,
         message: Any,
         *,
-        headers: Mapping[str, str | None] | None = None,
+        headers: Mapping[str, HeaderValue] | None = None,
     ) -> Response | None:
         """Send a message, or octets as they are; over stdio they end with a newline."""
         data = message if isinstance(message, bytes) else encode(message)
@@ -440,12 +471,17 @@ class Subject:
     ) -> Answer:
         """Wait for the answer with that id, of the same JSON type."""
         bound = self._bound(timeout)
+        last = response
         try:
-            async with asyncio.timeout(bound):
+            async with asyncio.timeout(bound) as limit:
                 while not (found := self.answers_to(id)):
-                    if response is not None and response.ended.is_set():
-                        # A resumable stream may go on elsewhere; no answer is due here.
-                        raise NoAnswer("an answer", self._how_it_ended(response))
+                    if last is not None and last.ended.is_set():
+                        pause = self._pause_before_resuming(last)
+                        until = asyncio.get_running_loop().time() + pause + bound
+                        if pause > _SHORTEST_S:
+                            limit.reschedule(until)
+                        await asyncio.sleep(pause)
+                        last = await self.resume(last)
                     await self._wait()
         except TimeoutError:
             raise NoAnswer(
@@ -457,6 +493,25 @@ class Subject:
     def _bound(self, timeout: float | None) -> float:
         bound = self.bound_s if timeout is None else timeout
         return bound if self.received else bound + self.start_s
+
+    def _pause_before_resuming(self, response: Response) -> float:
+        """Return how long to wait before a stream that ended early is resumed.
+
+        Raises:
+            NotAnswered: It cannot be resumed.
+        """
+        if not response.last_event_id or response.status != 200:
+            raise NotAnswered("an answer", self._how_it_ended(response))
+        return max(_SHORTEST_S, (response.retry_ms or 0) / 1000)
+
+    async def resume(self, response: Response) -> Response:
+        """Go on with a stream that has ended, as a client does."""
+        fields: dict[str, HeaderValue] = {
+            **self.http_headers(None),
+            "Last-Event-ID": response.last_event_id,
+            "Content-Type": None,
+        }
+        return await self.need_http().exchange("GET", fields, None)
 
     def answers_to(self, id: Any) -> list[Message]:
         """Return all answers with that id, of the same JSON type, that have come."""
@@ -492,6 +547,14 @@ class Subject:
         self._came.clear()
         await self._came.wait()
 
+    async def until(self, is_so: Callable[[], object], timeout: float) -> bool:
+        """Wait until something is so; tell whether it is within the time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while not is_so():
+                    await self._wait()
+        return bool(is_so())
+
     async def wait_for(
         self,
         is_it: Callable[[Message], bool],
@@ -520,7 +583,7 @@ class Subject:
             ) from None
 
     async def provoke(
-        self, data: Any, *, headers: Mapping[str, str | None] | None = None
+        self, data: Any, *, headers: Mapping[str, HeaderValue] | None = None
     ) -> Reaction:
         """Send anything, and return what came back for it.
 
@@ -531,7 +594,7 @@ class Subject:
         try:
             response = await self.send(data, headers=headers)
             if response is not None:
-                await self._ended(response)
+                await self.ended(response)
                 return Reaction(self.received[before:], response)
             await self.barrier()
             await self.barrier()
@@ -567,11 +630,16 @@ class Subject:
         try:
             await self.request(self.facts.barrier, id=id)
         except NoAnswer as found:
-            raise NoAnswer("the server goes on to answer", found.actual) from None
+            raise type(found)("the server goes on to answer", found.actual) from None
         finally:
             self.last_sent = kept
 
-    async def _ended(self, response: Response) -> None:
+    async def ended(self, response: Response) -> None:
+        """Wait until a response is over.
+
+        Raises:
+            NoAnswer: It is not within the bound.
+        """
         try:
             async with asyncio.timeout(self.bound_s):
                 await response.ended.wait()
@@ -592,7 +660,7 @@ class Subject:
     async def exchange(
         self,
         method: str,
-        headers: Mapping[str, str | None] | None = None,
+        headers: Mapping[str, HeaderValue] | None = None,
         body: bytes | None = None,
         *,
         target: str | None = None,
@@ -606,7 +674,7 @@ class Subject:
             self.last_sent = body
         response = await self.need_http().exchange(method, fields, body, target=target)
         if complete:
-            await self._ended(response)
+            await self.ended(response)
             return response
         try:
             async with asyncio.timeout(self.bound_s):
@@ -619,7 +687,7 @@ class Subject:
         """Send octets on a connection of their own and wait for the response."""
         self.last_sent = data
         response = await self.need_http().raw(data)
-        await self._ended(response)
+        await self.ended(response)
         return response
 
     # --- what comes in ----------------------------------------------------------------
@@ -707,10 +775,6 @@ class Subject:
         if role not in self.facts.roles:
             raise Absent(f"a tool for the role {role!r}")
         return self.facts.roles[role]
-
-
-_NAMED: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-_OF_TASKS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 
 
 def _typed(id: Any) -> Any:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import attrs
 
 from mcpwire.check.case import Case, Family, Level
+from mcpwire.check.peer import HeaderValue
 from mcpwire.check.subject import Reaction, Subject, shown
 from mcpwire.wire.json import encode
 
@@ -51,7 +52,7 @@ __all__ = [
 
 Params: TypeAlias = Mapping[str, Any] | Callable[[Subject], Mapping[str, Any]] | None
 """Params of a message, or how to make them from what the server has."""
-Headers: TypeAlias = Mapping[str, str | None]
+Headers: TypeAlias = Mapping[str, HeaderValue]
 """Header fields that are added; ``None`` leaves one out."""
 
 _SHOWN: Final = 120

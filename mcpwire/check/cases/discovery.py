@@ -293,20 +293,21 @@ _REMOVED: Final[dict[str, dict[str, Any]]] = {
 
 _OTHER_ERA: Final = {"initialize": (-32022,)}
 
-for _letter, (_method, _params) in zip("abcde", _REMOVED.items(), strict=True):
+for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
     exchange(
         FAMILY,
-        f"TR-HTTP-28.{_letter}",
+        f"VER-10.{_letter}",
         Level.MUST,
         f"`{_method}` of this revision is an unknown method",
-        source="basic/transports/streamable-http#protocol-version-header",
-        rules=("RPC-31", "VER-10"),
+        source="schema#MethodNotFoundError",
+        rules=("RPC-31", "PING-03"),
         revisions=MODERN,
+        transports=("stdio",),
         send=Request(
             _method, _params, text=f"`{_method}` with this revision's `_meta`"
         ),
         # A server of both eras may say which one the connection has.
-        expect=Error(-32601, *_OTHER_ERA.get(_method, ()), status=(404,)),
+        expect=Error(-32601, *_OTHER_ERA.get(_method, ())),
         why="a client of both eras takes the server for one of the older era",
     )
 

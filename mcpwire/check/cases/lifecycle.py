@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.check.case import LEGACY, Family, Level, NoAnswer, Start
 from mcpwire.check.cases._exchange import (
     AnyOf,
-    Changed,
     Error,
     Notification,
     Request,
@@ -386,35 +385,3 @@ async def patient_server(subject: Subject) -> None:
         subject.expect(
             not is_request or each.method == "ping", "no request but ping", each.raw
         )
-
-
-# --- the version's header over HTTP ---------------------------------------------------
-
-exchange(
-    FAMILY,
-    "LHTTP-31.a",
-    Level.MUST,
-    "an unsupported `MCP-Protocol-Version` is answered with 400",
-    source="basic/transports#protocol-version-header",
-    revisions=WITH_HEADER,
-    transports=("http",),
-    send=(
-        Changed({}, f"a ping with {FUTURE}", headers={"MCP-Protocol-Version": FUTURE}),
-        Changed({}, "a ping with banana", headers={"MCP-Protocol-Version": "banana"}),
-    ),
-    expect=Status(400),
-    why="client and server go on by different rules",
-)
-
-exchange(
-    FAMILY,
-    "LHTTP-30.a",
-    Level.SHOULD,
-    "a request without `MCP-Protocol-Version` is taken",
-    source="basic/transports#protocol-version-header",
-    revisions=WITH_HEADER,
-    transports=("http",),
-    send=Changed({}, "a ping without it", headers={"MCP-Protocol-Version": None}),
-    expect=Result(),
-    why="clients of 2025-03-26 send none",
-)
