@@ -207,7 +207,7 @@ async def stdio(each: Mutant) -> int:  # noqa: C901 - two directions
                     continue
             try:
                 message = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 child.stdin.write(line)
                 continue
             state.note(message)
@@ -249,9 +249,8 @@ def _written(found: Any) -> list[bytes]:
         return [found]
     if isinstance(found, list):
         return [part for each in found for part in _written(each)]
-    return [
-        json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-    ]
+    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    return [text.encode("utf-8", "surrogatepass") + b"\n"]
 
 
 _WHOLE: Final = 1024 * 1024  # bytes of a body that a mutant may change

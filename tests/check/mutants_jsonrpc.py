@@ -66,7 +66,7 @@ fault("the id true is answered", "B03.b", when=lambda m: get(m, "id") is True,
 # --- methods and notifications
 
 
-@mutant("an unknown method is invalid params", "RPC-31.a")
+@mutant("an unknown method is invalid params", "RPC-31.a", "T11-02.a", "T11-03.a")
 def unknown_method(message, _):
     broken = message.get("error", {})
     if broken.get("code") == -32601:
@@ -93,7 +93,7 @@ fault("unknown members are refused", "B09.a",
 # --- what is no request
 
 
-@mutant("broken JSON is ignored", "B01.a")
+@mutant("broken JSON is ignored", "B01.a", "A08.c", "A08.h", "B13.a", "B13.d")
 def silent(message, _):
     return None if message.get("error", {}).get("code") == -32700 else message
 
