@@ -12,8 +12,9 @@ def result(id, **members):
 
 
 def error(id, code):
-    """Return an error."""
-    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no"}}
+    """Return an error; without an id where it is ``None``."""
+    found = {"jsonrpc": "2.0", "error": {"code": code, "message": "no"}}
+    return found if id is None else {**found, "id": id}
 
 
 def get(message, name):

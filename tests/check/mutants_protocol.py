@@ -1,5 +1,7 @@
 """Faults in the handshake, in discovery, and of ping, cancellation and progress."""
 
+import json
+
 from mutants import Mutant, http_mutant, mutant, register
 from mutants_jsonrpc import error, fault, get, meta, result
 
@@ -17,13 +19,25 @@ def params(message):
 
 def is_hello(message):
     """Tell whether a message is an `initialize` of a session."""
-    return get(message, "method") == "initialize" and not meta(message)
+    return get(message, "method") == "initialize" and VERSION not in meta(message)
 
 
 def hello(version="2025-11-25"):
     """Return the members of a result of `initialize`."""
     info = {"name": "s", "version": "1"}
     return {"protocolVersion": version, "capabilities": {}, "serverInfo": info}
+
+
+def complete(id, **members):
+    """Return an answer as the stateless revision has it."""
+    about = {OURS + "serverInfo": {"name": "s", "version": "1"}}
+    shared = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    return result(id, _meta=about, **shared, **members)
+
+
+def discovered(id):
+    """Return an answer to `server/discover`."""
+    return complete(id, supportedVersions=[NEW], capabilities={})
 
 
 # --- the handshake
@@ -181,10 +195,10 @@ in_error("the error has a version more", "VER-07.a", supported=[NEW, "2027-01-01
 fault("an unknown version is served", "VER-02.c", revision=NEW,
       when=lambda m: get(m, "method") == "tools/list"
       and meta(m).get(VERSION) == "1900-01-01",
-      then=lambda m: result(m["id"], tools=[]))  # fmt: skip
+      then=lambda m: complete(m["id"], tools=[]))  # fmt: skip
 fault("a version that is a number is served", "VER-02.d", revision=NEW,
       when=lambda m: meta(m).get(VERSION) == 20260728,
-      then=lambda m: result(m["id"]))  # fmt: skip
+      then=lambda m: discovered(m["id"]))  # fmt: skip
 
 
 @mutant("the handshake is refused without a word", "VER-09.a", revision=NEW)
@@ -224,7 +238,7 @@ for letter, method in zip(
 def unmarked(name, *cases, when, **facts):
     """Register a server that serves a request that lacks what it must have."""
     fault(name, *cases, when=when, revision=NEW, **facts,
-          then=lambda m: result(m["id"], resultType="complete"))  # fmt: skip
+          then=lambda m: discovered(m["id"]))  # fmt: skip
 
 
 def is_call(message):
@@ -238,7 +252,8 @@ unmarked("the version may be left out", "META-08.b",
          when=lambda m: CAPABILITIES in meta(m) and VERSION not in meta(m))  # fmt: skip
 unmarked("the metadata may be left out", "META-08.c",
          when=lambda m: get(m, "method") == "server/discover" and is_call(m)
-         and not meta(m))  # fmt: skip
+         and get(m, "params") in (None, {}) and get(m, "jsonrpc") == "2.0"
+         and type(m["id"]) is int)  # fmt: skip
 unmarked("capabilities may be a text", "META-08.e",
          when=lambda m: meta(m).get(CAPABILITIES) == "all")  # fmt: skip
 fault("a client must say its name", "META-07.a", revision=NEW,
@@ -253,8 +268,10 @@ fault("malformed trace keys are a fault of the server", "META-04.b", revision=NE
 
 
 def _marked(message, _):
-    if "id" in message and "method" in message:
-        found = message.setdefault("params", {}).setdefault("_meta", {})
+    has_none = get(message, "params") in (None, {}) or meta(message)
+    if "id" in message and "method" in message and has_none:
+        message["params"] = {"_meta": {}, **params(message)}
+        found = message["params"]["_meta"]
         found.setdefault(VERSION, NEW)
         found.setdefault(CAPABILITIES, {})
     return message
@@ -323,9 +340,10 @@ with_code("a legacy code is used", "RPC-24.a", "RPC-31.a", "B08.a", *REMOVED,
 # --- ping
 
 
-fault("a ping is answered with a text", "PING-01.a", "PING-01.b",
+fault("a ping is answered with a text", "PING-01.a",
       when=lambda m: get(m, "method") == "ping" and is_call(m)
-      and m.get("id") != 2**31 and type(m["id"]) is int and params(m) == {},
+      and m.get("id") != 2**31 and type(m["id"]) is int
+      and get(m, "params") in (None, {}) and get(m, "jsonrpc") == "2.0",
       then=lambda m: result(m["id"], pong=True))  # fmt: skip
 fault("a ping must not have metadata", "PING-01.b",
       when=lambda m: get(m, "method") == "ping" and params(m) == {"_meta": {}},
@@ -335,16 +353,20 @@ fault("a ping must not have params", "F04.a",
       then=lambda m: error(m["id"], -32602))  # fmt: skip
 
 
-@mutant("pings wait for calls", "F04.b")
+@mutant("pings wait for calls", "F04.b", "CAN-05.a")
 def blocked(message, state):
     method = state.method_of(message)
     held = state.kept.setdefault("held", [])
     if method == "tools/call":
+        state.kept.setdefault("done", set()).add(json.dumps(message["id"]))
         state.kept["held"] = []
         return [message, *held]
-    calls = [i for i, name in state.methods.items() if name == "tools/call"]
-    if method == "ping" and len(calls) > state.kept.get("done", 0):
-        state.kept["done"] = len(calls)
+    runs = {
+        id
+        for id, asked in state.params.items()
+        if asked.get("name") == "slow" and asked["arguments"].get("seconds") == 1.0
+    } - state.kept.get("done", set())
+    if method == "ping" and runs:
         held.append(message)
         return None
     return message
@@ -538,7 +560,7 @@ register(Mutant("the level of a request is not kept", ("LOG-02.b",),
            from_client=_opted("debug"), revision=NEW))  # fmt: skip
 fault("unknown levels of a request are taken", "LOG-04.a", revision=NEW,
       when=lambda m: meta(m).get(LOG_LEVEL) == "loud",
-      then=lambda m: result(m["id"], resultType="complete"))  # fmt: skip
+      then=lambda m: discovered(m["id"]))  # fmt: skip
 
 
 @mutant("the log comes behind the answer", "LOG-03.a", revision=NEW)

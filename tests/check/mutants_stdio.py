@@ -164,10 +164,10 @@ crossing("two calls get each other's texts", "RPC-07.e", after=5)
 crossing("of many calls two get each other's texts", "RPC-07.f", after=60)
 
 
-@mutant("a call whose id is taken is answered twice", "B04.a")
-def twice(message, _):
+@mutant("a call whose id is taken is answered thrice", "B04.a")
+def thrice(message, _):
     is_it = str(message.get("id")).startswith("mcpwire-twice")
-    return [message, message] if is_it else message
+    return [message, message, message] if is_it else message
 
 
 SHARED = [{"type": "text", "text": "mcpwire one 3"}]

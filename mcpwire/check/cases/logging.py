@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Level, Start
-from mcpwire.check.cases._calls import lasting
+from mcpwire.check.cases._calls import lasting, position
 from mcpwire.check.cases._exchange import Error, Refusal, Request, Result, exchange
 
 if TYPE_CHECKING:
@@ -216,9 +216,9 @@ exchange(
 )
 async def none_behind(subject: Subject) -> None:
     answer, found = await _observed(subject)
-    at = subject.received.index(answer.message)
+    at = position(subject, answer.message)
     for each in found:
-        is_before = subject.received.index(each) < at
+        is_before = position(subject, each) < at
         subject.expect(is_before, "messages before the answer alone", each.raw)
 
 

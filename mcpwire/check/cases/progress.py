@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Family, Level
-from mcpwire.check.cases._calls import lasting
+from mcpwire.check.cases._calls import lasting, position
 from mcpwire.check.cases._exchange import (
     AnyOf,
     Changed,
@@ -179,9 +179,9 @@ async def two_at_once(subject: Subject) -> None:
 )
 async def none_behind(subject: Subject) -> None:
     answer, found = await _observed(subject, "mcpwire-behind")
-    at = subject.received.index(answer.message)
+    at = position(subject, answer.message)
     for each in found:
-        is_before = subject.received.index(each) < at
+        is_before = position(subject, each) < at
         subject.expect(is_before, "progress before the answer alone", each.raw)
 
 
