@@ -255,7 +255,10 @@ def listed(
     """Return what a server lists, of the raw results of all pages."""
     items: list[dict[str, Any]] = []
     meta: dict[str, Any] = {}
+    times: list[int] = []
     for page in pages:
+        ttl = page.get("ttlMs")
+        times.append(ttl if type(ttl) is int and ttl > 0 else 0)
         found = page.get(list_key)
         if type(found) is list:
             items += [each for each in found if type(each) is dict]
@@ -265,18 +268,13 @@ def listed(
     return Listed(
         server=server,
         items=tuple(items),
-        ttl=min((_ttl(page) for page in pages), default=0),
+        ttl=min(times, default=0),
         is_public=all(page.get("cacheScope") == "public" for page in pages),
         meta=meta,
         is_bare=is_bare,
         rules=rules,
         extras=tuple(extras),
     )
-
-
-def _ttl(page: Mapping[str, Any]) -> int:
-    ttl = page.get("ttlMs")
-    return ttl if type(ttl) is int and ttl > 0 else 0
 
 
 def _hints(lists: Sequence[Listed]) -> dict[str, Any]:
