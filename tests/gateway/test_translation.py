@@ -401,6 +401,15 @@ def test_an_id_is_good_as_long_as_its_key():
     assert TaskIds((b"n" * 32,), ANN).find(name, ["a"]) is None
 
 
+def test_a_task_that_a_call_became_is_known_by_the_clients_id():
+    ids = TaskIds(KEYS, ANN)
+    name = ids.claim("a", "1")
+    assert ids.created("a", {"taskId": "1"}) == {"taskId": name}
+    assert ids.created("a", {"task": {"taskId": "1"}}) == {"task": {"taskId": name}}
+    for other in ({"content": []}, {"task": 5}, {"taskId": 1}):
+        assert ids.created("a", other) is other
+
+
 def test_the_task_that_was_used_longest_ago_is_forgotten_first():
     ids = TaskIds(KEYS, ANN, limit=2)
     for raw in ("1", "2", "1", "3"):
