@@ -205,10 +205,10 @@ class Reading:
     # For models and people...
 
     def export(self, form: ExportForm = "neutral", **options: Any) -> Export:
-        """Return the tools as an API of models wants them; see `export_tools`."""
-        from mcpwire.exporters import export_tools
+        """Return the tools as an API of models wants them; see `Export`."""
+        from mcpwire.exporters import Export
 
-        return export_tools(self, form, **options)
+        return Export(self, form, **options)
 
     def to_anthropic(self, **options: Any) -> Export:
         """Return the tools for Anthropic's messages."""
