@@ -261,7 +261,7 @@ class Merged:
         """By tool: which of its arguments header fields repeat."""
         found: dict[str, tuple[ParamHeader, ...]] = {}
         for tool in self.items:
-            # Clients leave a tool out whose schema is wrong.
+            # Clients leave out a tool with a wrong schema.
             with suppress(InvalidMessage):
                 found[tool["name"]] = find_param_headers(tool.get("inputSchema"))
         return found
