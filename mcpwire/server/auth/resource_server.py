@@ -384,7 +384,7 @@ class Verifier(Protocol):
 
         Raises:
             InvalidToken: It is not believed; the next verifier is asked.
-            AuthError: It cannot be told now.
+            AuthError: It is not known now.
         """
         ...
 
@@ -551,8 +551,8 @@ class ResourceServer:
         # 2026-07-28 basic/authorization, "Authorization Server Location".
         if not (self._servers or all(isinstance(v, OwnTokens) for v in verifiers)):
             raise ValueError(
-                "clients must learn who gives them tokens: name at least one "
-                "of authorization_servers"
+                "clients must learn where to get tokens: name at least one of "
+                "authorization_servers"
             )
 
     def _make_realm(self, required: tuple[str, ...]) -> Realm:

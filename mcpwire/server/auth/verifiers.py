@@ -592,7 +592,7 @@ class IntrospectionVerifier:
         # RFC 7662, 2.1: otherwise anybody could try tokens there.
         if has_client == (bearer is not None):
             raise ValueError(
-                "who asks is proved by client_id and client_secret, or by bearer"
+                "give either client_id and client_secret, or bearer, to authenticate"
             )
         self._place = check_place(endpoint, _WHAT)
         self.issuer = issuer

@@ -613,7 +613,7 @@ class HttpRequest:
         self._notify()
 
     def lose(self) -> None:
-        """Take it that the peer is gone."""
+        """Note that the peer is gone."""
         self._is_gone = True
         self._notify()
 
@@ -816,7 +816,7 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "backlog": BURST,
     "timeout_graceful_shutdown": LAST_GRACE_S,
 }
-"""What uvicorn is told, unless somebody says otherwise."""
+"""The settings of uvicorn that a caller may change."""
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -875,21 +875,21 @@ def run_http(
 
     Raises:
         LocalProtocolError: uvicorn is not installed.
-        ValueError: The address, or an option, is none.
+        ValueError: The address or an option is malformed.
         CannotListen: Nothing can listen there; it is an `OSError`.
     """
     _import_uvicorn()
     known = threading.enumerate()
     if quiet:
         options.setdefault("announce", bool)  # which says nothing
-    told = contextlib.nullcontext if quiet else access_log_on_stderr
+    access_log = contextlib.nullcontext if quiet else access_log_on_stderr
 
     async def serve() -> list[threading.Timer]:
         async with around():
             await serve_http(server, address, has_signals=True, **options)
         return end_soon(0)
 
-    with told():
+    with access_log():
         timers = asyncio.run(serve())
     for timer in timers:
         timer.cancel()
@@ -923,7 +923,7 @@ async def serve_http(
 
     Raises:
         LocalProtocolError: uvicorn is not installed.
-        ValueError: The address, or an option, is none.
+        ValueError: The address or an option is malformed.
         CannotListen: Nothing can listen there; it is an `OSError`.
     """
     host, port = read_address(address)
@@ -1149,7 +1149,7 @@ def _warn(server: Served, listening: socket.socket) -> None:
     host = listening.getsockname()[0]
     if server.auth is None and not is_loopback(host):
         logger.warning(
-            "everybody who reaches %s may use this server: it has no auth", host
+            "every client that reaches %s may use this server: it has no auth", host
         )
 
 
