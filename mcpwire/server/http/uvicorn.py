@@ -184,9 +184,8 @@ class HttpConnection(asyncio.Protocol):
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
         self._is_in_head = False
-        # Bytes of the target and the fields, and those since the last part of a body.
-        self._field_size = 0
-        self._framing = 0
+        self._room = 0  # how much of the target and the fields may still come
+        self._framing = 0  # bytes since the last part of a body
         # What ends it, unless something comes.
         self._timers: TimerQueue | None = None
         self._stall_size = 0
@@ -354,20 +353,20 @@ class HttpConnection(asyncio.Protocol):
         """Begin a head."""
         self._url = b""
         self._fields = []
-        self._field_size = 0
+        self._room = self.shared.limits.head
         self._is_in_head = not self._is_ended
 
     def on_url(self, url: bytes) -> None:
         """Keep a part of the request's target."""
         self._url += url
-        self._field_size += len(url)
-        if self._field_size > self.shared.limits.head:
+        self._room -= len(url)
+        if self._room < 0:
             raise httptools.HttpParserError("the head is too long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a field of the head, and drop one of the trailer."""
-        self._field_size += len(name) + len(value) + FIELD_COST
-        if self._field_size > self.shared.limits.head:
+        self._room -= len(name) + len(value) + FIELD_COST
+        if self._room < 0:
             raise httptools.HttpParserError("the head is too long")
         # RFC 9110, 6.5.1: a trailer field is not taken for a field of the head.
         if self._is_in_head:
