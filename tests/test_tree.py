@@ -17,6 +17,10 @@ WAIVERS: dict[tuple[str, str], str] = {
     ): "a plugin of pytest is imported by pytest alone",
     (
         "third parties",
+        "mcpwire.check.pytest_plugin -> pytest",
+    ): "a plugin of pytest is imported by pytest alone",
+    (
+        "third parties",
         "mcpwire.transports.http.tls -> certifi",
     ): "httpx, which is always there, brings it along",
     (

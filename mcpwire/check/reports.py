@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 from mcpwire.check.case import Level, Verdict
+from mcpwire.check.subject import shown
 from mcpwire.wire.json import encode, encode_line
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def details(result: Result) -> Iterator[str]:
     """Yield the lines that say what a result found."""
     for name in ("sent", "expected", "actual", "source", "again"):
         if text := getattr(result, name):
-            yield f"{name:<9} {text}"
+            yield f"{name:<9} {shown(text)}"
 
 
 def to_sarif(report: Report) -> bytes:
@@ -184,20 +185,20 @@ def to_markdown(report: Report) -> str:
         lines += ["", f"## {first.verdict.value}: {first.case} {first.title}", ""]
         lines += [f"- {first.level.value}, {_where(group)}, {first.source}"]
         lines += [
-            f"- {name}: `{text.replace('`', ' ')}`" for name, text in _shown(first)
+            f"- {name}: `{text.replace('`', ' ')}`" for name, text in _parts(first)
         ]
     return "\n".join([*lines, ""])
 
 
-def _shown(result: Result) -> Iterator[tuple[str, str]]:
+def _parts(result: Result) -> Iterator[tuple[str, str]]:
     for name in ("sent", "expected", "actual", "again"):
         if text := getattr(result, name):
-            yield name, text
+            yield name, shown(text)
 
 
 def _name(report: Report) -> str:
     named = " ".join(filter(None, map(report.server.get, ("name", "version"))))
-    return named or report.subject
+    return shown(named or report.subject)
 
 
 def _grouped(results: Iterable[Result]) -> list[list[Result]]:
@@ -229,11 +230,11 @@ def to_text(report: Report, *, colour: bool = False) -> str:
         lines.append(
             f"        {_where(group)}  {first.source.partition(' ')[2]}".rstrip()
         )
-        lines += [f"        {name:<9} {text}" for name, text in _shown(first)]
+        lines += [f"        {name:<9} {text}" for name, text in _parts(first)]
         lines.append("")
     lines.append(_summary(report))
     lines += [_score_line(cell, each) for cell, each in report.scores().items()]
-    lines += [f"not spoken  {note}" for note in report.notes]
+    lines += [f"not spoken  {shown(note)}" for note in report.notes]
     return "\n".join(lines) + "\n"
 
 

@@ -255,20 +255,21 @@ class _Run:
         stdio, its answer to an `initialize` behind that shows that it has started.
         """
         if subject.stdio is None or not subject.is_modern:
-            bound, subject.bound_s = subject.bound_s, _START_S
-            try:
-                return await subject.handshake()
-            finally:
-                subject.bound_s = bound
+            return await subject.handshake()
         id = subject.next_id()
         await subject.send(subject.message("server/discover", id=id))
-        with contextlib.suppress(NoAnswer):
-            return await subject.answer(id, timeout=_PROBE_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PROBE_S):
+                return await subject.answer(id)
         legacy = {**subject.hello(), "protocolVersion": LATEST_SESSION.name}
         hello = {"jsonrpc": "2.0", "id": subject.next_id(), "method": "initialize"}
         await subject.send({**hello, "params": legacy})
-        await subject.wait_for(lambda m: m.is_answer, "any answer", timeout=_START_S)
-        return await subject.answer(id, timeout=_PROBE_S)
+        await subject.wait_for(lambda m: m.is_answer, "any answer")
+        await subject.answer(id, timeout=_PROBE_S)
+        await subject.close()  # an `initialize` is no part of this revision
+        subject.received.clear()
+        await subject.open()
+        return await subject.handshake()
 
     async def _facts(self, subject: Subject, revision: Revision) -> Facts:
         hello = await self._greet(subject)
@@ -316,6 +317,7 @@ class _Run:
             watch=self._watch,
             seed=seed,
             bound_s=self._options.answer_s,
+            start_s=_START_S,
             tls=self._tls,
         )
 
@@ -506,6 +508,7 @@ async def run(
     target: Stdio | Http | str,
     options: Options | None = None,
     *,
+    cases: Iterable[Case] = CASES,
     on_result: Callable[[Result], object] = lambda _: None,
 ) -> Report:
     """Check a server and return what was found.
@@ -514,6 +517,7 @@ async def run(
         target: A command, or a server at a URL; of an `Http` the URL, the headers and
             what TLS needs are used.
         options: What to run, and how.
+        cases: The cases to choose from; your own may be among them.
         on_result: Called with each result as it comes.
 
     Raises:
@@ -536,7 +540,7 @@ async def run(
         )
         where = parse_url(http.url)
         tls = ssl_context(http) if where.scheme == "https" else None
-    running = _Run(where, options, select(options), on_result, tls)
+    running = _Run(where, options, select(options, cases), on_result, tls)
     began, started = monotonic(), datetime.now(UTC)
     await running()
     return make_report(

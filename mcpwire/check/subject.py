@@ -190,6 +190,7 @@ class Subject:
         facts: What the server has; empty before it is surveyed.
         random: Random numbers of the case's seed.
         bound_s: How long one answer may take.
+        start_s: How much longer until anything has come: the process may be starting.
         received: All messages that have come, in their order.
         answer_with: Method of a server's request -> a function from its params to the
             result; others are answered with "method not found" (a ping with ``{}``).
@@ -207,6 +208,7 @@ class Subject:
         headers: Mapping[str, str] | None = None,
         seed: str = "0",
         bound_s: float = 5.0,
+        start_s: float = 0.0,
         tls: ssl.SSLContext | None = None,
         capabilities: dict[str, Any] | None = None,
     ) -> None:
@@ -215,6 +217,7 @@ class Subject:
         self.facts = facts or Facts(revision)
         self.random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self.bound_s = bound_s
+        self.start_s = start_s
         self.capabilities = capabilities or {}
         self.received: list[Message] = []
         self.answer_with: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
@@ -293,6 +296,7 @@ class Subject:
             watch=self.watch,
             seed=str(self.random.random()),
             bound_s=self.bound_s,
+            start_s=self.start_s,
             tls=self._tls,
             capabilities=self.capabilities if capabilities is None else capabilities,
         )
@@ -356,7 +360,8 @@ class Subject:
             "Accept": "application/json, text/event-stream",
         }
         method = message.get("method") if isinstance(message, dict) else None
-        if method != "initialize" and self.revision.name >= "2025-06-18":
+        is_hello = method == "initialize" and not self.is_modern
+        if not is_hello and self.revision.name >= "2025-06-18":
             fields["MCP-Protocol-Version"] = self.revision.name
         if self.session_id is not None:
             fields["Mcp-Session-Id"] = self.session_id
@@ -424,7 +429,7 @@ class Subject:
         self, id: Any, response: Response | None = None, *, timeout: float | None = None
     ) -> Answer:
         """Wait for the answer with that id, of the same JSON type."""
-        bound = self.bound_s if timeout is None else timeout
+        bound = self._bound(timeout)
         try:
             async with asyncio.timeout(bound):
                 while (found := self._answer_to(id)) is None:
@@ -438,6 +443,10 @@ class Subject:
                 self._instead(response),
             ) from None
         return Answer(found, response)
+
+    def _bound(self, timeout: float | None) -> float:
+        bound = self.bound_s if timeout is None else timeout
+        return bound if self.received else bound + self.start_s
 
     def _answer_to(self, id: Any) -> Message | None:
         wanted = _typed(id)
@@ -499,7 +508,7 @@ class Subject:
         Raises:
             NoAnswer: None came within the bound.
         """
-        bound = self.bound_s if timeout is None else timeout
+        bound = self._bound(timeout)
         try:
             async with asyncio.timeout(bound):
                 while True:

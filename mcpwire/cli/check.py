@@ -113,7 +113,10 @@ def _again(options: Options) -> tuple[str, ...]:
 
 async def _cases(options: Options, chosen: RunOptions, output: Output) -> Report:
     target = target_of(options, None, output)
-    return await run(target, chosen, on_result=_progress(output))
+    try:
+        return await run(target, chosen, on_result=_progress(output))
+    except ValueError as error:  # a role that no tool plays
+        raise UsageError(str(error)) from error
 
 
 async def _official(options: Options, chosen: RunOptions, output: Output) -> Report:

@@ -83,8 +83,8 @@ def test_a_word_is_an_argument(word, argument):
         (
             ["a=@no"],
             (
-                "argument 'a': cannot read 'no': no such file or directory (for the text "
-                "itself: a:='\"@no\"')"
+                "argument 'a': cannot read 'no': no such file or directory (for the "
+                "text itself: a:='\"@no\"')"
             ),
         ),
     ],
