@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
+    from mcpwire.server.http.exchange import Headers
+
 __all__ = [
     "CREDENTIALS",
     "LONGEST_LEEWAY_S",
@@ -451,14 +453,6 @@ def _principal(owner: TokenOwner) -> Principal:
 # The server
 
 
-class HeaderFields(Protocol):
-    """The header fields of a request."""
-
-    def all(self, name: str) -> Sequence[str]:
-        """Return each field of that lower-case name, in order."""
-        ...
-
-
 class ResourceServer:
     """Decides which clients may use an MCP server, over HTTP.
 
@@ -596,9 +590,7 @@ class ResourceServer:
 
     # ... and of its clients.
 
-    async def authenticate(
-        self, headers: HeaderFields, verb: str, url: str
-    ) -> Principal:
+    async def authenticate(self, headers: Headers, verb: str, url: str) -> Principal:
         """Return the client of a request.
 
         Args:
@@ -627,7 +619,7 @@ class ResourceServer:
         check_scopes(known, self._required)
         return known
 
-    def _read(self, headers: HeaderFields, url: str) -> Credentials | None:
+    def _read(self, headers: Headers, url: str) -> Credentials | None:
         if "?" in url and has_query_token(url):
             raise MalformedCredentials("there is a token in the query")
         found = [read_credentials(headers.all("authorization"))]
@@ -703,7 +695,7 @@ class ResourceServer:
         self,
         principal: Principal,
         credentials: Credentials,
-        headers: HeaderFields,
+        headers: Headers,
         verb: str,
         url: str,
     ) -> None:
