@@ -69,6 +69,7 @@ __all__ = [
     "check_scopes",
     "client_address",
     "has_query_token",
+    "read_audience",
     "read_credentials",
     "read_key",
     "safe_headers",
@@ -513,7 +514,9 @@ class ResourceServer:
         self._keys: dict[str, list[Verifier]] = {}
         self._bearers: list[Verifier] = []
         self._add_verifiers(verifiers)
-        self._audience = _check_audience(resource, audience)
+        # By default the resource: with the slash of a bare host or without it.
+        default = {resource, resource.removesuffix("/")}
+        self._audience = read_audience(default if audience is None else audience)
         required = tuple(dict.fromkeys(map(check_scope, required_scopes)))
         if OFFLINE_ACCESS in required:
             raise ValueError(f"no request needs {OFFLINE_ACCESS!r}: it is for clients")
@@ -745,13 +748,9 @@ def _check_servers(servers: Sequence[str], *, allow_insecure: bool) -> tuple[str
     return tuple(servers)
 
 
-def _check_audience(
-    resource: str, audience: str | Collection[str] | None
-) -> frozenset[str]:
-    if audience is None:
-        # With the slash of a bare host or without: two spellings of one.
-        return frozenset({resource, resource.removesuffix("/")})
+def read_audience(audience: str | Collection[str]) -> frozenset[str]:
+    """Return the receivers that tokens may have. Raises `ValueError` for none."""
     found = frozenset([audience] if isinstance(audience, str) else audience)
     if not found:
-        raise ValueError("tokens must be for this server: audience must not be empty")
+        raise ValueError("tokens must be for somebody: audience must not be empty")
     return found
