@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from typing import Annotated
 
 import mcpwire
-from mcpwire import Context
+from mcpwire import Arg, Context
 
 server = mcpwire.Server("mcpwire-subject", "1.0", page_size=4)
 
@@ -47,6 +48,24 @@ async def notify(context: Context, steps: int = 3) -> str:
     for step in range(steps):
         context.progress(step + 1, steps)
         context.info(f"step {step + 1}")
+    return "done"
+
+
+@server.tool(**READS)
+def forecast(
+    city: Annotated[str, Arg(header="City")],
+    days: Annotated[int, Arg(header="Days")] = 1,
+    exact: Annotated[bool, Arg(header="Exact")] = False,  # noqa: FBT002 - a tool's
+) -> str:
+    """Repeat arguments that HTTP repeats in header fields."""
+    return f"{city} {days} {exact}"
+
+
+@server.tool(**READS)
+async def poll(context: Context) -> str:
+    """End the stream before the answer, so that clients come back for it."""
+    context.close_stream(retry=0.05)
+    await asyncio.sleep(0.1)
     return "done"
 
 

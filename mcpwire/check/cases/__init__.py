@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.cases import discovery, framing, jsonrpc, lifecycle, schema
+from mcpwire.check.cases import (
+    cancellation,
+    discovery,
+    framing,
+    headers,
+    http,
+    hygiene,
+    jsonrpc,
+    lifecycle,
+    logging,
+    ping,
+    progress,
+    schema,
+    sequences,
+)
 
 if TYPE_CHECKING:
     from mcpwire.check.case import Case, Family
@@ -16,7 +30,15 @@ FAMILIES: Final[tuple[Family, ...]] = (
     framing.FAMILY,
     lifecycle.FAMILY,
     discovery.FAMILY,
+    ping.FAMILY,
+    cancellation.FAMILY,
+    progress.FAMILY,
+    logging.FAMILY,
+    sequences.FAMILY,
+    http.FAMILY,
+    headers.FAMILY,
     schema.FAMILY,
+    hygiene.FAMILY,  # closes the shared connection: after all others
 )
 
 CASES: Final[tuple[Case, ...]] = tuple(

@@ -7,6 +7,7 @@ import socket
 from types import SimpleNamespace
 
 import pytest
+from clocks import on_a_clock_by_hand
 from hosted import call
 from turns import until
 from wired import (
@@ -452,17 +453,18 @@ async def test_a_slow_reader_gets_the_answer_of_a_server_that_ends(monkeypatch):
         await host.has(0)
 
 
+@on_a_clock_by_hand
 async def test_a_slow_reader_gets_the_whole_answer():
-    size = 16 * 2**20
-    large_one = Host(large(size), stall_timeout=0.2)
-    async with large_one as host, connected(host.port) as (r, w):
+    """It takes longer than a stall may, and none of its pauses does."""
+    size, loop = 16 * 2**20, asyncio.get_running_loop()
+    large_one = Host(large(size), stall_timeout=3.0)
+    async with large_one as host, connected(host.port, buffer=65_536) as (r, w):
         w.write(GET)
         head = await r.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 ")
-        received = 0
-        while received < size:
-            received += len(await r.read(65_536))
-            await asyncio.sleep(0)
+        for _ in range(16):  # what is on its way is less than six of these
+            await r.readexactly(size // 16)
+            await loop.advance(0.4)
         w.write(GET)
         assert (await answer(r))[0] == 200
 
