@@ -245,7 +245,12 @@ for _handle in (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--http", type=int, metavar="PORT")
+    parser.add_argument("--uvloop", action="store_true")
     options = parser.parse_args()
+    if options.uvloop:
+        import uvloop
+
+        uvloop.install()
     server.run(http=None if options.http is None else f"127.0.0.1:{options.http}")
 
 
