@@ -146,9 +146,10 @@ class Case:
     revisions: tuple[str, ...] = ALL
     transports: tuple[Transport, ...] = ("stdio", "http")
     needs: tuple[str, ...] = ()
-    """What the server must have: a capability (``resources.subscribe``), a role
-    (``role:echo``), a token (``token:good``), or anything listed (``tool:``, ``call:``
-    for one that may be called, ``resource:``, ``template:``, ``prompt:``)."""
+    """What the server must have: a capability (``resources.subscribe``), an extension
+    (``extension:tasks``), a role (``role:echo``), a token (``token:good``), or anything
+    listed (``tool:``, ``call:`` for one that may be called, ``resource:``,
+    ``template:``, ``prompt:``)."""
     start: Start = Start.SHARED
     capabilities: dict[str, Any] | None = None
     """What the client declares; only with a connection of its own."""

@@ -24,13 +24,13 @@ from mcpwire.check.case import (
     PeerDied,
 )
 from mcpwire.check.peer import HttpPeer, Response, StdioPeer, Tape
-from mcpwire.errors import MCPError
+from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.protocol.http_headers import (
     NAME_MEMBERS,
     find_param_headers,
     mirror_params,
 )
-from mcpwire.protocol.methods import capability_declared
+from mcpwire.protocol.methods import capability_declared, declared_extensions
 from mcpwire.versions import Era, Revision
 from mcpwire.wire.headers import encode_value
 from mcpwire.wire.json import JSONDecodeError, encode, loads
@@ -175,6 +175,8 @@ class Facts:
     """The tools that may be called."""
     barrier: str = "ping"
     """A method that is answered, for `provoke`."""
+    unfit: set[str] = attrs.field(factory=set)
+    """Tools that take too long for cases that call them all."""
     tokens: dict[str, str] = attrs.field(factory=dict)
     """Kind (``good``, ``expired``, ``audience``, ``scope``) -> an access token."""
 
@@ -196,6 +198,10 @@ class Facts:
     def declares(self, path: str) -> bool:
         """Tell whether a capability such as ``resources.subscribe`` is declared."""
         return capability_declared(self.capabilities, path)
+
+    def has_extension(self, id: str) -> bool:
+        """Tell whether an extension is declared."""
+        return id in declared_extensions(self.capabilities)
 
 
 class Subject:
@@ -304,7 +310,7 @@ class Subject:
         capabilities: dict[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Subject:
-        """Open one more connection to the same server; closed with this one."""
+        """Open one more connection to the same server; closed when the case is over."""
         other = Subject(
             self.target,
             self.revision,
@@ -324,10 +330,15 @@ class Subject:
             await other.handshake()
         return other
 
+    async def close_others(self) -> None:
+        """End the connections that were opened from this one."""
+        others, self._others = self._others, []
+        for other in others:
+            await other.close()
+
     async def close(self) -> None:
         """End the connection and all others that were opened from it."""
-        for other in self._others:
-            await other.close()
+        await self.close_others()
         for task in self._answering:
             task.cancel()
         if self.stdio is not None:
@@ -536,6 +547,14 @@ class Subject:
         self._came.clear()
         await self._came.wait()
 
+    async def until(self, is_so: Callable[[], object], timeout: float) -> bool:
+        """Wait until something is so; tell whether it is within the time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while not is_so():
+                    await self._wait()
+        return bool(is_so())
+
     async def wait_for(
         self,
         is_it: Callable[[Message], bool],
@@ -693,14 +712,14 @@ class Subject:
             with contextlib.suppress(TypeError):  # an id that is an object
                 id = _typed(message.value.get("id"))
                 self._answers.setdefault(id, []).append(message)
-        self.watch.look(self.revision.name, message, self._method_of(message))
+        self.watch.look(self.revision.name, message, self.method_of(message))
         if message.method is not None and "id" in message.value:
             task = asyncio.get_running_loop().create_task(self._reply(message))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         self._came.set()
 
-    def _method_of(self, message: Message) -> str | None:
+    def method_of(self, message: Message) -> str | None:
         """Return the method of the request that an answer belongs to."""
         if not message.is_answer or not isinstance(message.value, dict):
             return None
@@ -768,7 +787,10 @@ def shown(value: object) -> str:
     if isinstance(value, bytes):
         text = value.decode("utf-8", "backslashreplace")
     elif isinstance(value, (dict, list)):
-        text = encode(value).decode()
+        try:
+            text = encode(value).decode()
+        except LocalProtocolError:  # a lone surrogate, or a number that is none
+            text = repr(value)
     else:
         text = str(value)
     text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
