@@ -166,7 +166,7 @@ def in_discovery(name, *cases, **changed):
 
 
 in_discovery("discovery holds for less than no time", "VER-05.a",
-             "SCHEMA.DiscoverResult", ttlMs=-1)  # fmt: skip
+             "SCHEMA.DiscoverResult", "CACHE-03.a", ttlMs=-1)  # fmt: skip
 
 
 @mutant("an extension has no prefix", "EXT-01.a", revision=NEW)
@@ -201,7 +201,7 @@ fault("a version that is a number is served", "VER-02.d", revision=NEW,
       then=lambda m: discovered(m["id"]))  # fmt: skip
 
 
-@mutant("the handshake is refused without a word", "VER-09.a", revision=NEW)
+@mutant("the handshake is refused without a word", "VER-09.a", "TX-18.b", revision=NEW)
 def modern_alone(message, state):
     if state.method_of(message) == "server/discover" and "result" in message:
         message["result"]["supportedVersions"] = [NEW]
@@ -577,3 +577,18 @@ def undeclared(message, state):
     if state.method_of(message) == "initialize" and "result" in message:
         message["result"]["capabilities"].pop("logging", None)
     return message
+
+
+def _remembering(message, state):
+    if get(message, "method") == "tools/call" and CAPABILITIES in meta(message):
+        given = meta(message)[CAPABILITIES]
+        kept = state.kept.setdefault("able", {})
+        kept |= given
+        if not given:
+            meta(message)[CAPABILITIES] = kept
+    return message
+
+
+register(Mutant("capabilities are remembered",
+                ("META-09.a", "MRTR-06.a", "TX-02.a"),
+                from_client=_remembering, revision=NEW))  # fmt: skip
