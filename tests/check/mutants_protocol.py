@@ -223,7 +223,7 @@ def removed(method, letter):
     @mutant(f"{method} is still there", f"VER-10.{letter}", revision=NEW)
     def change(message, state):
         is_it = state.method_of(message) == method
-        return result(message["id"], resultType="complete") if is_it else message
+        return complete(message["id"]) if is_it else message
 
 
 for letter, method in zip(
@@ -277,8 +277,9 @@ def _marked(message, _):
     return message
 
 
-register(Mutant("metadata is made up", ("META-08.d", "META-08.a", "META-14.b"),
-           from_client=_marked, revision=NEW))  # fmt: skip
+register(Mutant("metadata is made up",
+                ("META-08.d", "META-08.a", "META-14.b", "MRTR-18.a"),
+                from_client=_marked, revision=NEW))  # fmt: skip
 
 
 @mutant("the first request must be discovery", "META-14.a", revision=NEW)
@@ -310,7 +311,7 @@ def untyped(message, state):
     return message
 
 
-@mutant("the server asks by requests", "RPC-20.a", revision=NEW)
+@mutant("the server asks by requests", "RPC-20.a", "MRTR-01.a", revision=NEW)
 def asks(message, state):
     if state.method_of(message) == "tools/list":
         return [message, {"jsonrpc": "2.0", "id": "s", "method": "roots/list"}]
@@ -328,7 +329,7 @@ def with_code(name, *cases, code):
         return message
 
 
-REMOVED = tuple(f"VER-10.{letter}" for letter in "bcdef")
+REMOVED = (*(f"VER-10.{letter}" for letter in "bcdef"), "TX-21.a")
 with_code("a code of a former revision is used", "RPC-27.a", "RPC-31.a", "B08.a",
           *REMOVED, code=-32002)  # fmt: skip
 with_code("a reserved code is used", "RPC-26.a", "RPC-31.a", "B08.a", *REMOVED,
