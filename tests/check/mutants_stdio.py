@@ -65,7 +65,7 @@ chunks("of a buffer 64 lines are read", "A11.c", "A11.d")(only_first(64))
 chunks("of a buffer 256 lines are read", "A11.d")(only_first(256))
 
 
-@chunks("behind the end of a line in parts a buffer is lost", "A11.e", "A10.a")
+@chunks("behind the end of a line in parts a buffer is lost", "A11.e", "A11.a", "A10.a")
 def no_next(data, state):
     was_open = state.kept.get("open")
     if was_open and b"\n" in data:
