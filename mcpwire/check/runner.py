@@ -65,6 +65,7 @@ _PAGES: Final = 20
 _START_S: Final = 15.0
 _REFUSED: Final = 3  # connections; then a server counts as gone
 _PROBE_S: Final = 2.0
+_HOSTILE: Final = 6  # times as long may an answer take to what floods
 _LISTS: Final = (
     ("tools", "tools/list", "tools"),
     ("resources", "resources/list", "resources"),
@@ -405,6 +406,8 @@ class _Run:
             return self._result(run, case, Verdict.UNRUN, "", why)
         subject.tape.clear()
         subject.last_sent = b""
+        patience = _HOSTILE if case.is_hostile else 1
+        subject.bound_s = self._options.answer_s * patience
         subject.random.seed(f"{self._options.seed} {case.id} {run.cell}")
         try:
             verdict, expected, actual = await self._judge(subject, case)

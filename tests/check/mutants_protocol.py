@@ -50,7 +50,8 @@ def nameless(message, state):
     return message
 
 
-fault("a list that is declared is not there", "LIFE-03.b", "RPC-07.e",
+fault("a list that is declared is not there", "LIFE-03.b", "RPC-07.e", "F05.h",
+      "PAGE-06.d",
       when=lambda m: get(m, "method") == "prompts/list",
       then=lambda m: error(m["id"], -32601))  # fmt: skip
 fault("any version is echoed", "LIFE-08.a",

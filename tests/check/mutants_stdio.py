@@ -256,8 +256,8 @@ register(Mutant("a word of farewell", ("TR-STDIO-02.b",),
 
 def _busy(message, state):
     if get(message, "method") == "tools/call":
-        found = message["params"].get("arguments", {}).get("seconds", 0)
-        state.kept["busy"] = found == 10
+        found = message["params"].get("arguments")
+        state.kept["busy"] = isinstance(found, dict) and found.get("seconds") == 10
     return message
 
 
