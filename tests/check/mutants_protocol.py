@@ -113,7 +113,7 @@ def again(message, held):
 READY = set()
 
 
-@http_mutant("a ping before `initialized` is refused", "C01.d")
+@http_mutant("a ping before `initialized` is refused", "C01.d", "D04.a", "D04.d")
 def unready(message, held):
     session = held["request"]["headers"].get("mcp-session-id")
     if get(message, "method") == "notifications/initialized":
