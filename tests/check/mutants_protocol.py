@@ -113,12 +113,13 @@ def again(message, held):
 READY = set()
 
 
-@http_mutant("a ping before `initialized` is refused", "C01.d", "D04.a", "D04.d")
+@http_mutant("a ping before `initialized` is refused", "C01.d")
 def unready(message, held):
     session = held["request"]["headers"].get("mcp-session-id")
     if get(message, "method") == "notifications/initialized":
         READY.add(session)
-    if get(message, "method") == "ping" and session not in READY:
+    is_ping = get(message, "method") == "ping" and held["status"] == 200
+    if is_ping and session not in READY:
         return error(message["id"], -32600)
     return None
 
@@ -261,7 +262,7 @@ fault("a client must say its name", "META-07.a", revision=NEW,
       when=lambda m: CAPABILITIES in meta(m) and VERSION in meta(m)
       and OURS + "clientInfo" not in meta(m),
       then=lambda m: error(m["id"], -32602))  # fmt: skip
-fault("unknown metadata is refused", "META-04.a", revision=NEW,
+fault("unknown metadata is refused", "META-04.a", "F13.f", revision=NEW,
       when=lambda m: "com.example/mcpwire" in meta(m),
       then=lambda m: error(m["id"], -32602))  # fmt: skip
 fault("malformed trace keys are a fault of the server", "META-04.b", revision=NEW,
@@ -342,11 +343,14 @@ with_code("a legacy code is used", "RPC-24.a", "RPC-31.a", "B08.a", *REMOVED,
 # --- ping
 
 
-fault("a ping is answered with a text", "PING-01.a",
-      when=lambda m: get(m, "method") == "ping" and is_call(m)
-      and m.get("id") != 2**31 and type(m["id"]) is int
-      and get(m, "params") in (None, {}) and get(m, "jsonrpc") == "2.0",
-      then=lambda m: result(m["id"], pong=True))  # fmt: skip
+@http_mutant("a ping is answered with a text", "PING-01.a")
+def pong(message, held):
+    is_plain = get(message, "params") in (None, {}) and is_call(message)
+    is_it = is_plain and message["method"] == "ping" and held["status"] == 200
+    is_other = is_it and (message["id"] == 2**31 or type(message["id"]) is not int)
+    return result(message["id"], pong=True) if is_it and not is_other else None
+
+
 fault("a ping must not have metadata", "PING-01.b",
       when=lambda m: get(m, "method") == "ping" and params(m) == {"_meta": {}},
       then=lambda m: error(m["id"], -32602))  # fmt: skip
