@@ -785,7 +785,7 @@ def _typed(id: Any) -> Any:
 def shown(value: object) -> str:
     """Return a value as one short line."""
     if isinstance(value, bytes):
-        text = value.decode("utf-8", "backslashreplace")
+        text = value[: 4 * _SHOWN].decode("utf-8", "backslashreplace")
     elif isinstance(value, (dict, list)):
         try:
             text = encode(value).decode()
@@ -793,5 +793,6 @@ def shown(value: object) -> str:
             text = repr(value)
     else:
         text = str(value)
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    few = text[: _SHOWN + 1]
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in few)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
