@@ -174,7 +174,11 @@ class SchemaWatch:
         if not message.is_answer:
             return schema.sendable["server"].get(str(message.method))
         if "error" in message.value:
-            # Before 2025-11-25 the schema wants an id even where none could be read.
-            has_id = message.value.get("id") is not None
-            return schema.error if has_id or schema.allows_no_id else None
+            # An id that could not be read is null in JSON-RPC, which the schema of no
+            # revision has; before 2025-11-25 it wants an id even there.
+            if message.value.get("id", 0) is None:
+                return None
+            return (
+                schema.error if "id" in message.value or schema.allows_no_id else None
+            )
         return None if method is None else schema.result_of(method)
