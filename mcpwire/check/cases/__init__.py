@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.cases import (
+    authorization,
     concurrency,
     headers,
     http,
@@ -28,6 +29,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     origin.FAMILY,
     streams.FAMILY,
     concurrency.FAMILY,
+    authorization.FAMILY,
     schema.FAMILY,
 )
 
