@@ -17,12 +17,20 @@ WAIVERS: dict[tuple[str, str], str] = {
     ): "a plugin of pytest is imported by pytest alone",
     (
         "third parties",
+        "mcpwire.check.pytest_plugin -> pytest",
+    ): "a plugin of pytest is imported by pytest alone",
+    (
+        "third parties",
         "mcpwire.transports.http.tls -> certifi",
     ): "httpx, which is always there, brings it along",
     (
         "dynamic imports",
         "mcpwire.cli.serve",
     ): "the user names the module whose server is run",
+    (
+        "dynamic imports",
+        "mcpwire.cli.main",
+    ): "the table of commands names each one's module, which only that command loads",
     (
         "layers",
         "mcpwire.transports.targets -> mcpwire.config.loading",

@@ -184,29 +184,21 @@ class ClaimsError(ValueError):
     """The claims do not make a token good now; never quotes them."""
 
 
-@attrs.frozen(kw_only=True)
-class TokenFacts:
-    """The claims that matter, in one spelling."""
+def read_claims(claims: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the claims that matter as the members of a `Principal`.
 
-    issuer: str | None
-    client_id: str | None
-    subject: str | None
-    audience: frozenset[str]
-    scopes: frozenset[str]
-    expires_at: float | None
-
-
-def read_claims(claims: Mapping[str, Any]) -> TokenFacts:
-    """Return the claims that matter; raise `ClaimsError` if one has a wrong type."""
-    return TokenFacts(
-        issuer=_text(claims, "iss"),
+    Raises `ClaimsError` if one has a wrong type.
+    """
+    return {
+        "issuer": _text(claims, "iss"),
         # RFC 9068, 2.2; OpenID Connect's name for it comes second.
-        client_id=_text(claims, "client_id") or _text(claims, "azp"),
-        subject=_text(claims, "sub"),
-        audience=_texts(claims, "aud"),
-        scopes=_scopes(claims),
-        expires_at=_date(claims, "exp"),
-    )
+        "client_id": _text(claims, "client_id") or _text(claims, "azp"),
+        "subject": _text(claims, "sub"),
+        "audience": _texts(claims, "aud"),
+        "scopes": _scopes(claims),
+        "expires_at": _date(claims, "exp"),
+        "claims": claims,
+    }
 
 
 def check_times(claims: Mapping[str, Any], *, now: float, leeway: float) -> None:

@@ -135,13 +135,13 @@ class Case:
     level: Level
     title: str
     """The rule in one sentence."""
-    source: str = ""
-    """Where the specification says so, without the revision; "" for `ROBUST`."""
     sends: str
     expects: str
     why: str
     """What a user suffers where the rule is broken."""
     run: Run
+    source: str = ""
+    """Where the specification says so, without the revision; "" for `ROBUST`."""
     rules: tuple[str, ...] = ()
     revisions: tuple[str, ...] = ALL
     transports: tuple[Transport, ...] = ("stdio", "http")

@@ -98,7 +98,7 @@ class StdioPeer:
         self.output_ended = False
 
     async def open(self) -> None:
-        """Start the process.
+        """Start the process; when that fails or is cancelled, nothing is left of it.
 
         Raises:
             ConnectError: It cannot be started.
@@ -108,12 +108,16 @@ class StdioPeer:
         ends = os.fdopen(child.stdout, "rb", 0), os.fdopen(child.stdin, "wb", 0)
         child.stdout = child.stdin = -1
         reader = asyncio.StreamReader(READ, loop)
-        self._reading, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), ends[0]
-        )
-        transport, protocol = await loop.connect_write_pipe(
-            asyncio.streams.FlowControlMixin, ends[1]
-        )
+        try:
+            self._reading, _ = await loop.connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(reader), ends[0]
+            )
+            transport, protocol = await loop.connect_write_pipe(
+                lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), ends[1]
+            )
+        except BaseException:
+            child.kill()
+            raise
         self._writer = asyncio.StreamWriter(transport, protocol, None, loop)
         self._reader_task = loop.create_task(self._read(reader))
 
@@ -172,6 +176,10 @@ class StdioPeer:
     def close_input(self) -> None:
         """Close the server's stdin."""
         self._writer.close()
+
+    def close_output(self) -> None:
+        """Close our end of the server's stdout, as a client does that dies."""
+        self._reading.close()
 
     async def wait_exit(self, timeout: float) -> bool:
         """Wait for its end; tell whether it has ended."""

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 from mcpwire.check.case import Level, Verdict
-from mcpwire.wire.json import encode
+from mcpwire.check.subject import shown
+from mcpwire.wire.json import encode, encode_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from mcpwire.check.results import Cell, Report, Result, Score
 
-__all__ = ["to_badge", "to_junit", "to_markdown", "to_sarif", "to_text"]
+__all__ = [
+    "details",
+    "failed",
+    "to_badge",
+    "to_junit",
+    "to_markdown",
+    "to_sarif",
+    "to_text",
+]
 
 _SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {
@@ -71,7 +82,7 @@ def _junit_case(result: Result) -> ET.Element:
         classname=f"{result.cell}".replace(" ", "."),
         time=f"{result.seconds:.3f}",
     )
-    text = _xml_text("\n".join(_details(result)))
+    text = _xml_text("\n".join(details(result)))
     if kind := _junit_kind(result):
         ET.SubElement(element, kind, message=result.verdict.value).text = text
     elif result.verdict is not Verdict.PASS:
@@ -85,10 +96,11 @@ def _xml_text(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
-def _details(result: Result) -> Iterator[str]:
+def details(result: Result) -> Iterator[str]:
+    """Yield the lines that say what a result found."""
     for name in ("sent", "expected", "actual", "source", "again"):
         if text := getattr(result, name):
-            yield f"{name:<9} {text}"
+            yield f"{name:<9} {shown(text)}"
 
 
 def to_sarif(report: Report) -> bytes:
@@ -173,20 +185,20 @@ def to_markdown(report: Report) -> str:
         lines += ["", f"## {first.verdict.value}: {first.case} {first.title}", ""]
         lines += [f"- {first.level.value}, {_where(group)}, {first.source}"]
         lines += [
-            f"- {name}: `{text.replace('`', ' ')}`" for name, text in _shown(first)
+            f"- {name}: `{text.replace('`', ' ')}`" for name, text in _parts(first)
         ]
     return "\n".join([*lines, ""])
 
 
-def _shown(result: Result) -> Iterator[tuple[str, str]]:
+def _parts(result: Result) -> Iterator[tuple[str, str]]:
     for name in ("sent", "expected", "actual", "again"):
         if text := getattr(result, name):
-            yield name, text
+            yield name, shown(text)
 
 
 def _name(report: Report) -> str:
     named = " ".join(filter(None, map(report.server.get, ("name", "version"))))
-    return named or report.subject
+    return shown(named or report.subject)
 
 
 def _grouped(results: Iterable[Result]) -> list[list[Result]]:
@@ -218,11 +230,11 @@ def to_text(report: Report, *, colour: bool = False) -> str:
         lines.append(
             f"        {_where(group)}  {first.source.partition(' ')[2]}".rstrip()
         )
-        lines += [f"        {name:<9} {text}" for name, text in _shown(first)]
+        lines += [f"        {name:<9} {text}" for name, text in _parts(first)]
         lines.append("")
     lines.append(_summary(report))
     lines += [_score_line(cell, each) for cell, each in report.scores().items()]
-    lines += [f"not spoken  {note}" for note in report.notes]
+    lines += [f"not spoken  {shown(note)}" for note in report.notes]
     return "\n".join(lines) + "\n"
 
 
@@ -247,14 +259,41 @@ def _score_line(cell: Cell, each: Score) -> str:
     return f"{each.points:>3}  {cell.transport:<6} {cell.revision}  {must}, {should}"
 
 
-def failed(report: Report, *, with_should: bool = False) -> bool:
-    """Tell whether a MUST failed; `with_should`: or a SHOULD."""
-    bad = {Verdict.FAIL, Verdict.CRASH, Verdict.HANG, Verdict.UNRUN}
+def failed(results: Iterable[Result], *, with_should: bool = False) -> bool:
+    """Tell whether a MUST is broken, or the server crashed or hung.
+
+    `with_should`: or whether a SHOULD is broken.
+    """
     return any(
-        (
-            each.verdict in bad
-            and (each.level is Level.MUST or each.verdict is not Verdict.UNRUN)
-        )
+        each.verdict in _FAILED
+        or (each.verdict is Verdict.UNRUN and each.level is Level.MUST)
         or (with_should and each.verdict is Verdict.WARN and each.level is Level.SHOULD)
-        for each in report.results
+        for each in results
     )
+
+
+_FAILED: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
+
+
+def write_tapes(folder: Path, report: Report) -> None:
+    """Write the octets of each result as JSON lines, a file each.
+
+    A line has ``at`` in seconds, ``direction``, ``stream`` (the HTTP exchange) and
+    ``octets`` in base64.
+    """
+    for result in report.results:
+        lines = [
+            encode_line(
+                {
+                    "at": at,
+                    "direction": direction,
+                    "stream": stream,
+                    "octets": b64encode(data).decode(),
+                }
+            )
+            for at, direction, stream, data in result.octets
+        ]
+        cell = result.cell
+        path = folder / f"{cell.transport}-{cell.revision}" / f"{result.case}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(lines))

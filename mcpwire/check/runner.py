@@ -18,6 +18,7 @@ import contextlib
 import os
 import platform
 import shlex
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -45,12 +46,15 @@ from mcpwire.check.roles import callable_tools, find_roles
 from mcpwire.check.schemas import SchemaWatch
 from mcpwire.check.subject import Answer, Facts, Subject, shown
 from mcpwire.errors import ConnectError
+from mcpwire.transports.http.target import Http
+from mcpwire.transports.http.tls import ssl_context
 from mcpwire.transports.targets import Stdio
-from mcpwire.versions import LATEST_SESSION, REVISIONS, Era, Revision, find_revision
+from mcpwire.versions import LATEST_SESSION, REVISIONS, Revision
 from mcpwire.wire.urls import Url, parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    import ssl
+    from collections.abc import Callable, Iterable
 
 __all__ = ["PROFILE", "Options", "run", "select"]
 
@@ -58,7 +62,7 @@ PROFILE: Final = "2026.1"
 """The newest profile: the frozen set of cases that a score is of."""
 
 _PAGES: Final = 20
-_START_S: Final = 30.0
+_START_S: Final = 15.0
 _PROBE_S: Final = 2.0
 _LISTS: Final = (
     ("tools", "tools/list", "tools"),
@@ -95,6 +99,8 @@ class Options:
     """Kind -> access token. ``good`` goes with each request that `headers` does not
     authorize; the others must be refused: ``expired``, ``audience`` (for another
     server), ``issuer``, ``scope`` (lacks one); ``other`` is of another user."""
+    again: tuple[str, ...] = ()
+    """Further words of the command that repeats a result."""
     profile: str = PROFILE
     jobs: int = attrs.field(factory=lambda: min(8, (os.cpu_count() or 1) + 2))
     """How many processes of a stdio server may run at once."""
@@ -104,8 +110,9 @@ def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:
     """Return the cases that the options choose.
 
     Raises:
-        ValueError: A word of `only` or `skip` fits no case.
+        ValueError: A word of `only` or `skip` fits no case, or a revision is unknown.
     """
+    _revisions(options)
     cases = [case for case in cases if case.profile <= options.profile]
     for word in (*options.only, *options.skip):
         if not any(_fits(case, word) for case in cases):
@@ -125,6 +132,16 @@ def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:
         if (named or not options.only) and (is_usual or by_id):
             chosen.append(case)
     return chosen
+
+
+def _revisions(options: Options) -> list[Revision]:
+    known = {revision.name: revision for revision in REVISIONS}
+    for name in options.revisions:
+        if name not in known:
+            raise ValueError(
+                f"--revision takes any of {', '.join(known)}, got {name!r}"
+            )
+    return [known[name] for name in options.revisions or known]
 
 
 def _fits(case: Case, word: str) -> bool:
@@ -157,7 +174,9 @@ class _Run:
         options: Options,
         cases: list[Case],
         on_result: Callable[[Result], object],
+        tls: ssl.SSLContext | None,
     ) -> None:
+        self._tls = tls
         self._target = target
         self._options = options
         self._cases = cases
@@ -191,31 +210,16 @@ class _Run:
 
     # --- survey -----------------------------------------------------------------------
 
-    def _wanted(self) -> list[Revision]:
-        found = []
-        for name in self._options.revisions or [r.name for r in REVISIONS]:
-            revision = find_revision(name)
-            if revision is None:
-                known = ", ".join(r.name for r in REVISIONS)
-                raise ValueError(f"--revision takes any of {known}, got {name!r}")
-            found.append(revision)
-        return found
-
     async def _survey(self) -> list[_CellRun]:
-        """Find the revisions that the server speaks, the newest session one first.
-
-        It shows how long the server takes to start: a server without the newest
-        revision need not answer its probe, so that is not waited for much longer.
-        """
-        wanted = sorted(self._wanted(), key=lambda r: r is not LATEST_SESSION)
-        began = monotonic()
-        cells = [await self._look_at(wanted[0], _START_S)]
-        bound = monotonic() - began + _PROBE_S
-        for_all = max(bound, self._options.answer_s)
-        others = (
-            self._look_at(each, for_all if each.era is Era.SESSION else bound)
-            for each in wanted[1:]
+        """Find the revisions that the server speaks, the newest session one first."""
+        wanted = sorted(
+            _revisions(self._options), key=lambda r: r is not LATEST_SESSION
         )
+        began = monotonic()
+        cells = [await self._look_at(wanted[0])]
+        if isinstance(cells[0], str) and monotonic() - began > _START_S:
+            raise ConnectError(f"the server does not answer: {cells[0]}")
+        others = (self._look_at(each) for each in wanted[1:])
         if self._transport == "stdio":
             cells += await asyncio.gather(*others)
         else:
@@ -227,13 +231,13 @@ class _Run:
         self.notes += problems
         return sorted(spoken, key=lambda each: each.revision)
 
-    async def _look_at(self, revision: Revision, bound: float) -> _CellRun | str:
+    async def _look_at(self, revision: Revision) -> _CellRun | str:
         """Return the cell of a revision, or why there is none."""
         subject = self._subject(revision, None, f"survey {revision}")
         try:
             async with self._jobs:
                 await subject.open()
-                facts = await self._facts(subject, revision, bound)
+                facts = await self._facts(subject, revision)
         except (Finding, ConnectError) as found:
             await subject.close()
             return f"{revision}: {self._spoken(found)}"
@@ -248,10 +252,31 @@ class _Run:
             return found.actual or found.expected
         return str(found)
 
-    async def _facts(self, subject: Subject, revision: Revision, bound: float) -> Facts:
-        patient, subject.bound_s = subject.bound_s, bound
-        hello = await subject.handshake()
-        subject.bound_s = patient
+    async def _greet(self, subject: Subject) -> Answer:
+        """Return the answer to the handshake of a server that is perhaps starting.
+
+        A server without the newest revision need not answer `server/discover`. Over
+        stdio, its answer to an `initialize` behind that shows that it has started.
+        """
+        if subject.stdio is None or not subject.is_modern:
+            return await subject.handshake()
+        id = subject.next_id()
+        await subject.send(subject.message("server/discover", id=id))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PROBE_S):
+                return await subject.answer(id)
+        legacy = {**subject.hello(), "protocolVersion": LATEST_SESSION.name}
+        hello = {"jsonrpc": "2.0", "id": subject.next_id(), "method": "initialize"}
+        await subject.send({**hello, "params": legacy})
+        await subject.wait_for(lambda m: m.is_answer, "any answer")
+        await subject.answer(id, timeout=_PROBE_S)
+        await subject.close()  # an `initialize` is no part of this revision
+        subject.forget()
+        await subject.open()
+        return await subject.handshake()
+
+    async def _facts(self, subject: Subject, revision: Revision) -> Facts:
+        hello = await self._greet(subject)
         if hello.result is None:
             raise Broken("a result", shown(hello.message.raw))
         if subject.is_modern:
@@ -300,6 +325,8 @@ class _Run:
             watch=self._watch,
             seed=seed,
             bound_s=self._options.answer_s,
+            start_s=_START_S,
+            tls=self._tls,
         )
         secrets = {*headers.values(), *self._options.tokens.values()} - {""}
         subject.tape.secrets = tuple(
@@ -387,7 +414,7 @@ class _Run:
         except BaseException:
             await subject.close()
             raise
-        if case.start is Start.SHARED:
+        if case.start in {Start.SHARED, Start.LAST}:
             run.shared = subject
         return subject
 
@@ -420,14 +447,14 @@ class _Run:
         )
 
     def _again(self, run: _CellRun, case: Case) -> str:
+        """Return the command that runs the case alone."""
         words = ["mcpwire", "check", "--only", case.id, "--revision", run.cell.revision]
         words += ["--seed", str(self._options.seed)]
         for role, name in self._options.roles.items():
             words += ["--map", f"{role}={name}"]
         for pattern in self._options.allow_calls:
             words += ["--allow-calls", pattern]
-        if case.is_hostile:
-            words.append("--hostile")
+        words += self._options.again
         target = str(self._target)
         return shlex.join(words) + (
             f" -- {target}" if self._transport == "stdio" else f" {target}"
@@ -494,16 +521,19 @@ async def _all_pages(subject: Subject, method: str, key: str) -> list[dict[str, 
 
 
 async def run(
-    target: Stdio | Url | str,
+    target: Stdio | Http | str,
     options: Options | None = None,
     *,
+    cases: Iterable[Case] = CASES,
     on_result: Callable[[Result], object] = lambda _: None,
 ) -> Report:
     """Check a server and return what was found.
 
     Args:
-        target: A command, or the URL of a server.
+        target: A command, or a server at a URL; of an `Http` the URL, the headers and
+            what TLS needs are used.
         options: What to run, and how.
+        cases: The cases to choose from; your own may be among them.
         on_result: Called with each result as it comes.
 
     Raises:
@@ -514,24 +544,55 @@ async def run(
     Safe to cancel: processes that were started are ended.
     """
     options = options or Options()
-    where = parse_url(target) if isinstance(target, str) else target
-    running = _Run(where, options, select(options), on_result)
+    where: Stdio | Url
+    if isinstance(target, Stdio):
+        where, tls = target, None
+    else:
+        http = Http(target) if isinstance(target, str) else target
+        if http.headers is not None and not isinstance(http.headers, Mapping):
+            raise ValueError("headers must be a mapping here, got a function")
+        options = attrs.evolve(
+            options, headers={**(http.headers or {}), **options.headers}
+        )
+        where = parse_url(http.url)
+        tls = ssl_context(http) if where.scheme == "https" else None
+    running = _Run(where, options, select(options, cases), on_result, tls)
     began, started = monotonic(), datetime.now(UTC)
     await running()
+    return make_report(
+        str(where),
+        options,
+        running.results,
+        running.server,
+        started=started,
+        seconds=round(monotonic() - began, 3),
+        out_of_budget=running.out_of_budget,
+        notes=tuple(running.notes),
+    )
+
+
+def make_report(
+    subject: str,
+    options: Options,
+    results: Iterable[Result],
+    server: Mapping[str, str],
+    *,
+    started: datetime | None = None,
+    **facts: Any,
+) -> Report:
+    """Return a report of results, with what is known of the machine."""
     return Report(
-        subject=str(where),
-        server=running.server,
+        subject=subject,
+        server=server,
         profile=options.profile,
         seed=options.seed,
-        started=started.isoformat(timespec="seconds"),
+        started=(started or datetime.now(UTC)).isoformat(timespec="seconds"),
         machine={
             "system": platform.platform(terse=True),
             "python": platform.python_version(),
             "cores": str(os.cpu_count()),
         },
         tool=f"mcpwire {__version__}",
-        results=tuple(running.results),
-        seconds=round(monotonic() - began, 3),
-        out_of_budget=running.out_of_budget,
-        notes=tuple(running.notes),
+        results=tuple(results),
+        **facts,
     )

@@ -36,6 +36,7 @@ from mcpwire.wire.headers import encode_value
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mcpwire.check.peer import HeaderValue
@@ -43,9 +44,11 @@ if TYPE_CHECKING:
     from mcpwire.transports.targets import Stdio
     from mcpwire.wire.urls import Url
 
-__all__ = ["Answer", "Facts", "Message", "Reaction", "Subject"]
+__all__ = ["Answer", "Facts", "Message", "Reaction", "Response", "Subject"]
 
 META: Final = "io.modelcontextprotocol/"
+MOST_LINES: Final = 100_000
+"""What one connection may send; then the server floods."""
 _SHOWN: Final = 400
 _SHORTEST_S: Final = 0.05  # between two attempts to resume a stream
 
@@ -203,6 +206,7 @@ class Subject:
         facts: What the server has; empty before it is surveyed.
         random: Random numbers of the case's seed.
         bound_s: How long one answer may take.
+        start_s: How much longer until anything has come: the process may be starting.
         received: All messages that have come, in their order.
         answer_with: Method of a server's request -> a function from its params to the
             result; others are answered with "method not found" (a ping with ``{}``).
@@ -220,6 +224,8 @@ class Subject:
         headers: Mapping[str, str] | None = None,
         seed: str = "0",
         bound_s: float = 5.0,
+        start_s: float = 0.0,
+        tls: ssl.SSLContext | None = None,
         capabilities: dict[str, Any] | None = None,
     ) -> None:
         self.target = target
@@ -227,15 +233,19 @@ class Subject:
         self.facts = facts or Facts(revision)
         self.random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self.bound_s = bound_s
+        self.start_s = start_s
         self.capabilities = capabilities or {}
         self.received: list[Message] = []
+        self._answers: dict[Any, list[Message]] = {}
         self.answer_with: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
         self.session_id: str | None = None
         self.tape = Tape()
         self.last_sent = b""
         self._headers = dict(headers or {})
+        self._tls = tls
         self.watch = watch
         self._came = asyncio.Event()
+        self._lines = 0
         self._ids = count(self.random.randrange(1_000, 1_000_000))
         self._asked: dict[Any, str] = {}
         self._answering: set[asyncio.Task[None]] = set()
@@ -255,11 +265,17 @@ class Subject:
         from mcpwire.transports.targets import Stdio
 
         if isinstance(self.target, Stdio):
-            self.stdio = StdioPeer(self.target, self.tape, self._take, self._came.set)
-            await self.stdio.open()
+            peer = StdioPeer(self.target, self.tape, self._take, self._came.set)
+            await peer.open()
+            self.stdio = peer
         else:
             self.http = HttpPeer(
-                self.target, self._headers, self.tape, self._take, self._came.set
+                self.target,
+                self._headers,
+                self.tape,
+                self._take,
+                self._came.set,
+                tls=self._tls,
             )
 
     async def handshake(self) -> Answer:
@@ -297,6 +313,8 @@ class Subject:
             watch=self.watch,
             seed=str(self.random.random()),
             bound_s=self.bound_s,
+            start_s=self.start_s,
+            tls=self._tls,
             capabilities=self.capabilities if capabilities is None else capabilities,
         )
         other.tape = self.tape
@@ -364,7 +382,8 @@ class Subject:
             "Accept": "application/json, text/event-stream",
         }
         method = message.get("method") if isinstance(message, dict) else None
-        if method != "initialize" and self.revision.name >= "2025-06-18":
+        is_hello = method == "initialize" and not self.is_modern
+        if not is_hello and self.revision.name >= "2025-06-18":
             fields["MCP-Protocol-Version"] = self.revision.name
         if self.session_id is not None:
             fields["Mcp-Session-Id"] = self.session_id
@@ -445,11 +464,11 @@ class Subject:
         self, id: Any, response: Response | None = None, *, timeout: float | None = None
     ) -> Answer:
         """Wait for the answer with that id, of the same JSON type."""
-        bound = self.bound_s if timeout is None else timeout
+        bound = self._bound(timeout)
         last = response
         try:
             async with asyncio.timeout(bound) as limit:
-                while (found := self._answer_to(id)) is None:
+                while not (found := self.answers_to(id)):
                     if last is not None and last.ended.is_set():
                         pause = self._pause_before_resuming(last)
                         until = asyncio.get_running_loop().time() + pause + bound
@@ -463,7 +482,11 @@ class Subject:
                 f"an answer with the id {id!r} within {bound:g} s",
                 self._instead(response),
             ) from None
-        return Answer(found, response)
+        return Answer(found[0], response)
+
+    def _bound(self, timeout: float | None) -> float:
+        bound = self.bound_s if timeout is None else timeout
+        return bound if self.received else bound + self.start_s
 
     def _pause_before_resuming(self, response: Response) -> float:
         """Return how long to wait before a stream that ended early is resumed.
@@ -484,27 +507,14 @@ class Subject:
         }
         return await self.need_http().exchange("GET", fields, None)
 
-    def _answer_to(self, id: Any) -> Message | None:
-        wanted = _typed(id)
-        for each in self.received:
-            if (
-                each.is_answer
-                and isinstance(each.value, dict)
-                and _typed(each.value.get("id")) == wanted
-            ):
-                return each
-        return None
-
     def answers_to(self, id: Any) -> list[Message]:
-        """Return all answers with that id that have come."""
-        wanted = _typed(id)
-        return [
-            e
-            for e in self.received
-            if e.is_answer
-            and isinstance(e.value, dict)
-            and _typed(e.value.get("id")) == wanted
-        ]
+        """Return all answers with that id, of the same JSON type, that have come."""
+        return self._answers.get(_typed(id), [])
+
+    def forget(self) -> None:
+        """Drop all messages that have come."""
+        self.received.clear()
+        self._answers.clear()
 
     def _instead(self, response: Response | None) -> str:
         if response is not None and not response.has_head.is_set():
@@ -520,8 +530,11 @@ class Subject:
         """Wait until anything happens.
 
         Raises:
-            PeerDied: The process ends its output.
+            PeerDied: The process ends its output, or floods us.
         """
+        if self._lines > MOST_LINES:
+            shows = shown(self.received[-1].raw) if self.received else "noise"
+            raise PeerDied("few messages", f"{MOST_LINES:,} lines, such as {shows}")
         if self.stdio is not None and self.stdio.output_ended:
             await self.stdio.wait_exit(1.0)
             raise self.stdio.death()
@@ -549,7 +562,7 @@ class Subject:
         Raises:
             NoAnswer: None came within the bound.
         """
-        bound = self.bound_s if timeout is None else timeout
+        bound = self._bound(timeout)
         try:
             async with asyncio.timeout(bound):
                 while True:
@@ -674,6 +687,10 @@ class Subject:
     # --- what comes in ----------------------------------------------------------------
 
     def _take(self, raw: bytes, stream: int = 0) -> None:
+        self._lines += 1
+        if self._lines > MOST_LINES:
+            self._came.set()
+            return
         try:
             value = loads(raw)
         except JSONDecodeError as error:
@@ -685,6 +702,10 @@ class Subject:
 
     def _add(self, message: Message) -> None:
         self.received.append(message)
+        if message.is_answer:
+            with contextlib.suppress(TypeError):  # an id that is an object
+                id = _typed(message.value.get("id"))
+                self._answers.setdefault(id, []).append(message)
         self.watch.look(self.revision.name, message, self._method_of(message))
         if message.method is not None and "id" in message.value:
             task = asyncio.get_running_loop().create_task(self._reply(message))

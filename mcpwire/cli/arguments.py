@@ -3,6 +3,9 @@
 First the words alone (`parse_words`, before any server is started), then the schema
 (`bind_tool`, `bind_prompt`). What cannot be right is refused here, with what may have
 been meant; what may be right is left to the server.
+
+Schemas come from servers: a reference is followed within the schema only, and reading
+one takes a bounded number of steps, however its parts refer to each other.
 """
 
 from __future__ import annotations
@@ -12,39 +15,40 @@ import re
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mcpwire.cli.escape import one_line, shorten
 from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
-from mcpwire.cli.schemas import SchemaReader, literal
+from mcpwire.cli.output import one_line, read_file, read_input, shorten
+from mcpwire.protocol.json_schema import (
+    alternatives_of,
+    branches_of,
+    pointed,
+    properties_of,
+    required_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mcpwire.cli.schemas import Json
     from mcpwire.types import Prompt, Tool
 
 __all__ = [
+    "KINDS",
+    "MAX_DEPTH",
+    "MAX_STEPS",
     "Argument",
     "Given",
+    "SchemaReader",
     "bind_prompt",
     "bind_tool",
     "coerce",
+    "literal",
     "parse_words",
     "read_object",
+    "read_typed",
     "unchecked",
 ]
 
 JSON_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]*)")
-
-NOUNS: Final = {
-    "array": "a JSON array",
-    "boolean": "true or false",
-    "integer": "an integer",
-    "null": "null",
-    "number": "a number",
-    "object": "a JSON object",
-    "string": "a string",
-}
 
 
 class Argument(NamedTuple):
@@ -66,24 +70,15 @@ class Given(NamedTuple):
     arguments: tuple[Argument, ...]
 
 
-def parse_words(
-    words: Sequence[str],
-    *,
-    read_file: Callable[[str], str],
-    read_input: Callable[[], str],
-) -> Given:
-    """Parse ``key=value``, ``key:=json``, ``key=@file``, ``key:=@file`` and ``-``.
-
-    Raises:
-        UsageError: A word is none of these, or names an argument again.
-    """
+def parse_words(words: Sequence[str]) -> Given:
+    """Parse ``key=value``, ``key:=json``, ``key=@file``, ``key:=@file`` and ``-``."""
     base: dict[str, Any] = {}
     found: dict[str, Argument] = {}
     for word in words:
         if word == "-":
             base = read_object(read_input(), "standard input")
             continue
-        argument = _parse_word(word, read_file)
+        argument = _parse_word(word)
         if argument.key in found:
             raise UsageError(f"argument {argument.key!r} is given twice")
         found[argument.key] = argument
@@ -91,11 +86,7 @@ def parse_words(
 
 
 def read_object(text: str, what: str) -> dict[str, Any]:
-    """Return the JSON object that a text is.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Parse a text as one JSON object."""
     value = _json(text, what)
     if not isinstance(value, dict):
         raise UsageError(
@@ -104,7 +95,7 @@ def read_object(text: str, what: str) -> dict[str, Any]:
     return value
 
 
-def _parse_word(word: str, read_file: Callable[[str], str]) -> Argument:
+def _parse_word(word: str) -> Argument:
     key, equals, text = word.partition("=")
     is_json = key.endswith(":")
     key = key.removesuffix(":") if is_json else key
@@ -138,16 +129,12 @@ def _refuse_constant(name: str) -> None:
 
 
 def unchecked(given: Given) -> dict[str, Any]:
-    """Return the arguments as they were typed: texts, and what was given as JSON."""
+    """Return the arguments without coercion: texts, and the values given as JSON."""
     return {**given.base, **{item.key: item.value for item in given.arguments}}
 
 
 def bind_tool(tool: Tool, given: Given) -> dict[str, Any]:
-    """Return a tool's arguments, coerced by its input schema.
-
-    Raises:
-        UsageError: One is unknown, missing, or cannot be what the schema asks for.
-    """
+    """Return a tool's arguments, coerced by its input schema."""
     reader = SchemaReader(tool.input_schema)
     known = reader.properties()
     names = [*given.base, *(item.key for item in given.arguments)]
@@ -170,11 +157,7 @@ def bind_tool(tool: Tool, given: Given) -> dict[str, Any]:
 
 
 def bind_prompt(prompt: Prompt, given: Given) -> dict[str, str]:
-    """Return a prompt's arguments; they are all text.
-
-    Raises:
-        UsageError: One is unknown, missing or no text.
-    """
+    """Return a prompt's arguments; they are all text."""
     known = prompt.arguments or []
     values = unchecked(given)
     _refuse_unknown("prompt", prompt.name, list(values), [a.name for a in known])
@@ -213,30 +196,27 @@ def _refuse_missing(
         raise UsageError(f"{kind} {owner!r} needs the argument{plural} {listed}")
 
 
-def coerce(text: str, schema: Json, reader: SchemaReader) -> Any:
-    """Return what a typed text stands for, by the schema of its argument.
+# --- what a typed text stands for
 
-    The first that fits of: one of the listed values, null, boolean, integer, number,
-    array, object, string. Where the schema says nothing, it is a string.
 
-    Raises:
-        ValueError: It can be none of what the schema allows.
+def literal(value: Any) -> str:
+    """Return a JSON value as one would type it."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "..."
+
+
+def coerce(text: str, schema: Any, reader: SchemaReader) -> Any:
+    """Convert a typed text to the type that the argument's schema allows.
+
+    It is one of the listed values, or the first type of `KINDS` that fits. Where the
+    schema says nothing, it is a string.
     """
     listed = reader.choices(schema)
-    if listed is not None:
-        return _choose(text, listed)
-    allowed = reader.kinds(schema)
-    if not allowed:
-        return text
-    for kind in allowed:
-        found, value = READERS[kind](text)
-        if found:
-            return value
-    nouns = " or ".join(NOUNS[kind] for kind in allowed)
-    raise ValueError(f"must be {nouns}, got {shorten(text, 40)!r}")
-
-
-def _choose(text: str, listed: list[Json]) -> Json:
+    if listed is None:
+        kinds = reader.kinds(schema)
+        return read_typed(text, kinds) if kinds else text
     for value in listed:
         if text == (value if isinstance(value, str) else literal(value)):
             return value
@@ -245,6 +225,16 @@ def _choose(text: str, listed: list[Json]) -> Json:
     raise ValueError(
         one_line(f"must be {shown}, got {text!r}{did_you_mean(similar[:1])}")
     )
+
+
+def read_typed(text: str, kinds: Sequence[str]) -> Any:
+    """Convert a text to the first of the given JSON Schema types that it fits."""
+    for kind in kinds:
+        found, value = KINDS[kind].read(text)
+        if found:
+            return value
+    nouns = " or ".join(KINDS[kind].noun for kind in kinds)
+    raise ValueError(f"must be {nouns}, got {shorten(text, 40)!r}")
 
 
 Reading = tuple[bool, Any]
@@ -279,12 +269,134 @@ def _read_json(text: str, kind: type) -> Reading:
     return (True, value) if isinstance(value, kind) else NOTHING
 
 
-READERS: Final[dict[str, Callable[[str], Reading]]] = {
-    "null": lambda text: (text == "null", None),
-    "boolean": _read_boolean,
-    "integer": _read_integer,
-    "number": _read_number,
-    "array": lambda text: _read_json(text, list),
-    "object": lambda text: _read_json(text, dict),
-    "string": lambda text: (True, text),
+class Kind(NamedTuple):
+    """One of the types of JSON Schema."""
+
+    noun: str
+    name: str
+    """How a signature shows it."""
+
+    read: Callable[[str], Reading]
+
+
+KINDS: Final = {
+    "null": Kind("null", "null", lambda text: (text == "null", None)),
+    "boolean": Kind("true or false", "bool", _read_boolean),
+    "integer": Kind("an integer", "int", _read_integer),
+    "number": Kind("a number", "float", _read_number),
+    "array": Kind("a JSON array", "list", lambda text: _read_json(text, list)),
+    "object": Kind("a JSON object", "object", lambda text: _read_json(text, dict)),
+    "string": Kind("a string", "str", lambda text: (True, text)),
 }
+"""In the order in which a typed text is tried as each."""
+
+
+# --- what a schema says
+
+
+MAX_STEPS: Final = 5_000
+"""Parts of one schema that are looked at; beyond them everything is "any"."""
+
+MAX_HOPS: Final = 16
+"""References to references that are followed; real schemas have one or two."""
+
+MAX_DEPTH: Final = 4
+"""Unions within unions that are looked into."""
+
+OPENING: Final = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "$dynamicRef")
+"""Keywords by which an object may have members beside its `properties`."""
+
+
+class SchemaReader:
+    """Answers questions about one schema and its parts."""
+
+    def __init__(self, root: Any) -> None:
+        self.root = root
+        self._steps = 0
+
+    def resolve(self, schema: Any) -> dict[str, Any]:
+        """Follow references; return ``{}`` if there is no schema.
+
+        An `allOf` of one is the same as that one, so it is unwrapped too.
+        """
+        for _ in range(MAX_HOPS):
+            self._steps += 1
+            if self._steps > MAX_STEPS or not isinstance(schema, dict):
+                return {}
+            wrapped = branches_of(schema, "allOf")
+            if isinstance(schema.get("$ref"), str):
+                target, keyword = pointed(self.root, schema["$ref"]), "$ref"
+            elif len(wrapped) == 1:
+                target, keyword = wrapped[0], "allOf"
+            else:
+                return schema
+            beside = {key: value for key, value in schema.items() if key != keyword}
+            schema = {**target, **beside} if isinstance(target, dict) else beside
+        return {}
+
+    def kinds(self, schema: Any, depth: int = MAX_DEPTH) -> list[str]:
+        """Return the types that a schema allows, as `KINDS` has them; empty: any."""
+        schema = self.resolve(schema)
+        found = schema.get("type")
+        if isinstance(found, str):
+            found = [found]
+        if not isinstance(found, list):
+            found = self._of_union(schema, self.kinds, depth) or []
+        return [kind for kind in KINDS if kind in found]
+
+    def choices(self, schema: Any, depth: int = MAX_DEPTH) -> list[Any] | None:
+        """Return the only values a schema allows; None where it does not list them."""
+        schema = self.resolve(schema)
+        if "const" in schema:
+            return [schema["const"]]
+        if listed := branches_of(schema, "enum"):
+            return listed
+        if schema.get("type") == "null":
+            return [None]
+        return self._of_union(schema, self.choices, depth)
+
+    @staticmethod
+    def _of_union(
+        schema: dict[str, Any],
+        ask: Callable[[Any, int], list[Any] | None],
+        depth: int,
+    ) -> list[Any] | None:
+        """Join the answers for all alternatives; None if one allows anything."""
+        found: list[Any] = []
+        for member in alternatives_of(schema) if depth else ():
+            inner = ask(member, depth - 1)
+            if not inner:
+                return None
+            found += inner
+        return found or None
+
+    def properties(self) -> dict[str, Any]:
+        """Return the properties of the object, also those that its parts name."""
+        found: dict[str, Any] = {}
+        pending: list[tuple[Any, int]] = [(self.root, 0)]
+        for schema, depth in pending:
+            part = self.resolve(schema)
+            found = {**properties_of(part), **found}
+            inner = alternatives_of(part) + branches_of(part, "allOf")
+            if depth < MAX_DEPTH and len(pending) < MAX_STEPS:
+                pending += [(schema, depth + 1) for schema in inner]
+        return found
+
+    def required(self) -> list[str]:
+        """Return the names that the object must have."""
+        return required_of(self.resolve(self.root))
+
+    def is_open(self) -> bool:
+        """Tell whether the object may have members that nothing names.
+
+        JSON Schema says yes unless told otherwise; authors that name some mean only
+        those.
+        """
+        part = self.resolve(self.root)
+        if "properties" not in part or self.extends():
+            return True
+        return any(keyword in part for keyword in OPENING)
+
+    def extends(self) -> bool:
+        """Tell whether `additionalProperties` allows further members."""
+        return self.resolve(self.root).get("additionalProperties", False) is not False

@@ -1,107 +1,69 @@
-"""What each command does once it is connected; each returns its exit code."""
+"""What each command does with the server that it connects to.
+
+What can be checked without the server is checked first, so that a typing error starts
+none. Each returns its exit code.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import sys
-import time
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+
+import attrs
 
 from mcpwire.cli import render
 from mcpwire.cli.arguments import Given, bind_prompt, bind_tool, parse_words, unchecked
-from mcpwire.cli.escape import one_line
-from mcpwire.cli.failures import Exit, UsageError, close_matches, did_you_mean
-from mcpwire.cli.output import (
-    check_writable,
-    progress_text,
-    read_file,
-    read_input,
-    save,
+from mcpwire.cli.failures import (
+    Exit,
+    ServersFailed,
+    UsageError,
+    close_matches,
+    did_you_mean,
+    report,
+    sentence,
 )
-from mcpwire.cli.render import tool_signature
-from mcpwire.cli.servers import offer_of
+from mcpwire.cli.output import check_writable, one_line, save
+from mcpwire.cli.session import (
+    CLOSE_GRACE_S,
+    CONNECT_TIMEOUT_S,
+    in_session,
+    run_command,
+)
+from mcpwire.cli.targets import read_configuration
+from mcpwire.errors import MCPError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from mcpwire.cli.grammar import Options
-    from mcpwire.cli.session import Session
-    from mcpwire.types import CallToolResult
-
-    Work = Callable[[Session], Awaitable[int]]
+    from mcpwire.cli.options import Options
+    from mcpwire.cli.output import Output
+    from mcpwire.cli.session import Session, Signals
+    from mcpwire.client import Client
+    from mcpwire.errors import RPCError
+    from mcpwire.group import Group
 
 __all__ = [
-    "COMMAND",
-    "demo",
-    "prepare",
+    "call",
+    "complete",
+    "info",
+    "ls",
+    "ping",
+    "prompt",
+    "read",
+    "skills",
 ]
 
 
-def prepare(options: Options) -> Work:
-    """Read what the command line names beside the server; return what is to be done.
-
-    No server runs yet, so that a typing error costs nothing.
-
-    Raises:
-        UsageError: An argument or a file of it is wrong.
-    """
-    _read_answers(options)
-    make = PREPARED.get(options.verb)
-    return make(options) if make is not None else PLAIN[options.verb]
-
-
-def _read_answers(options: Options) -> None:
-    given = (options.sample_with, options.log_level)
-    if options.given_answers or any(word is not None for word in given):
-        from mcpwire.cli.interactive import read_options
-
-        read_options(options, read_file=read_file, read_input=read_input)
-
-
-def demo(options: Options) -> Work:
-    """Prepare the demonstration with the demo server of this package."""
-    options.command = COMMAND
-    # Where the package is found through PYTHONPATH, the server has to find it too.
-    options.passed_env = ("PYTHONPATH",) if "PYTHONPATH" in os.environ else ()
-    return run_demo
-
-
-# Lists...
-
-
-async def ls(session: Session) -> int:
-    """List what the server declares; what it then refuses is said at the end."""
-    output = session.output
-    style = render.Style(output.bold, output.dim, output.width)
-    offer = await offer_of(session.client, style)
-    if output.is_json:
-        output.document(offer.document)
-    elif lines := offer.lines():
-        output.lines(lines)
-    if offer.refused is not None:
-        raise offer.refused
-    return Exit.OK
-
-
 def _demand(session: Session, capability: str) -> None:
-    """Check that the server declared what the command is about.
-
-    Raises:
-        UsageError: It did not.
-    """
+    """Raise a usage error if the server did not declare what the command is about."""
     if getattr(session.client.capabilities, capability) is None:
         offered = ", ".join(render.capability_words(session.client)) or "nothing"
         raise UsageError(f"the server has no {capability}; it declares {offered}")
 
 
 def _pick(kind: str, name: str, items: Sequence[Any]) -> Any:
-    """Return the item of that name.
-
-    Raises:
-        UsageError: There is none; names those that are like it.
-    """
+    """Return the item of that name, or raise a usage error with those like it."""
     for item in items:
         if item.name == name:
             return item
@@ -116,36 +78,53 @@ def _pick(kind: str, name: str, items: Sequence[Any]) -> Any:
     )
 
 
-# Calls...
+def _given(options: Options) -> tuple[str, Given]:
+    """Return the name, and the arguments parsed from the words behind it."""
+    name, *words = options.words
+    if "-" in words and "-" in options.answers:
+        raise UsageError("standard input can be arguments or an --answer, not both")
+    return name, parse_words(words)
 
 
-def call(options: Options) -> Work:
-    """Prepare the call of a tool."""
-    name, given = options.words[0], _given(options.words[1:])
+# --- calls
+
+
+def call(options: Options) -> int:
+    """Call a tool."""
+    name, given = _given(options)
 
     async def work(session: Session) -> int:
         _demand(session, "tools")
-        client = session.client
         arguments = unchecked(given)
         if options.check:
-            tools = await client.list_tools()
+            tools = await session.client.list_tools()
             arguments = bind_tool(_pick("tool", name, tools), given)
         return await _call(session, name, arguments)
 
-    return work
+    return in_session(options, work)
 
 
 async def _call(session: Session, name: str, arguments: dict[str, Any]) -> int:
     from mcpwire import ToolError, UrlElicitationRequired
 
-    output, host = session.output, session.host
+    output, host, timing = session.output, session.host, session.timing
     while True:
+        if timing is not None:
+            timing.start()
         try:
-            result = await _timed(session, name, arguments)
+            result = await session.client.call_tool(
+                name, arguments, on_progress=session.progress
+            )
+            if timing is not None:
+                timing.stop()
             break
         except UrlElicitationRequired as error:
             if host is None or not await host.visit_all(error):
                 raise
+        finally:
+            output.clear()
+            if timing is not None:
+                timing.report(output)
     if output.is_json:
         output.document(result.raw)
     else:
@@ -155,34 +134,11 @@ async def _call(session: Session, name: str, arguments: dict[str, Any]) -> int:
     return Exit.OK
 
 
-async def _timed(
-    session: Session, name: str, arguments: dict[str, Any]
-) -> CallToolResult:
-    timing = session.timing
-    if timing is not None:
-        timing.start()
-    try:
-        result = await session.client.call_tool(
-            name, arguments, on_progress=session.progress
-        )
-        if timing is not None:
-            timing.stop()
-    finally:
-        session.output.clear()
-        if timing is not None:
-            timing.report(session.output)
-    return result
+# --- resources
 
 
-def _given(words: Sequence[str]) -> Given:
-    return parse_words(words, read_file=read_file, read_input=read_input)
-
-
-# Resources...
-
-
-def read(options: Options) -> Work:
-    """Prepare the reading of a resource."""
+def read(options: Options) -> int:
+    """Read a resource."""
     uri, path = options.words[0], options.output
     if path is not None and path != "-":
         check_writable(path)
@@ -200,16 +156,15 @@ def read(options: Options) -> Work:
             save(path, result.bytes)
             output.note(f"saved {len(result.bytes):,} bytes in {path}")
         else:
-            _print_contents(session, uri, result)
+            _print_contents(output, uri, result)
         return Exit.OK
 
-    return work
+    return in_session(options, work)
 
 
-def _print_contents(session: Session, uri: str, result: Any) -> None:
+def _print_contents(output: Output, uri: str, result: Any) -> None:
     from mcpwire.types import BlobResourceContents
 
-    output = session.output
     binary = [c for c in result.contents if isinstance(c, BlobResourceContents)]
     if not output.is_terminal:
         output.exact(result.bytes)
@@ -223,12 +178,12 @@ def _print_contents(session: Session, uri: str, result: Any) -> None:
         output.text(result.text)
 
 
-# Prompts and completion...
+# --- prompts and completion
 
 
-def prompt(options: Options) -> Work:
-    """Prepare the getting of a prompt."""
-    name, given = options.words[0], _given(options.words[1:])
+def prompt(options: Options) -> int:
+    """Get a prompt."""
+    name, given = _given(options)
 
     async def work(session: Session) -> int:
         _demand(session, "prompts")
@@ -246,11 +201,11 @@ def prompt(options: Options) -> Work:
             output.text(render.prompt_text(result))
         return Exit.OK
 
-    return work
+    return in_session(options, work)
 
 
-def complete(options: Options) -> Work:
-    """Prepare the completion of an argument."""
+def complete(options: Options) -> int:
+    """Ask for the completion of an argument."""
     kind, argument, *rest = options.words
     value = rest[0] if rest else ""
     is_prompt = kind.startswith("prompt:")
@@ -268,7 +223,7 @@ def complete(options: Options) -> Work:
             else ResourceTemplateReference(kind)
         )
         result = await session.client.complete(
-            ref, argument, value, context=options.context or None
+            ref, argument, value, context=dict(options.context) or None
         )
         output = session.output
         if output.is_json:
@@ -281,76 +236,82 @@ def complete(options: Options) -> Work:
             output.note(f"{len(found.values)}{of}")
         return Exit.OK
 
-    return work
+    return in_session(options, work)
 
 
-# Skills...
+# --- skills
 
 
-def skills(options: Options) -> Work:
-    """Prepare the list of the skills, or the loading of one."""
+def skills(options: Options) -> int:
+    """List the skills, or print one."""
     uri = options.words[0] if options.words else None
 
     async def work(session: Session) -> int:
         from mcpwire.types import encode
 
-        output = session.output
+        output, client = session.output, session.client
         if uri is not None:
-            loaded = await session.client.load_skill(uri)
+            loaded = await client.load_skill(uri)
             if output.is_json:
                 output.document({"skill": encode(loaded.entry), "body": loaded.body})
             else:
                 output.text(loaded.body)
             return Exit.OK
-        found = await session.client.list_skills()
+        found = await client.list_skills()
         if output.is_json:
             output.document({"skills": [encode(skill) for skill in found]})
-            return Exit.OK
-        style = render.Style(output.bold, output.dim, output.width)
-        output.lines(render.skills(found, style))
+        else:
+            style = render.Style(output.bold, output.dim, output.width)
+            output.lines(render.skills(found, style))
         return Exit.OK
 
-    return work
+    return in_session(options, work)
 
 
-# The connection itself...
+# --- the connection itself
 
 
-async def ping(session: Session) -> int:
+def ping(options: Options) -> int:
     """Measure answers."""
-    output = session.output
-    times = []
-    for _ in range(session.options.count):
-        seconds = await session.client.ping()
-        times.append(seconds)
-        if not output.is_json:
-            output.lines([f"answered after {seconds * 1000:.3f} ms"])
-    if output.is_json:
-        output.document({"seconds": times})
-    elif len(times) > 1:
-        from statistics import median
 
-        low, middle, high = (x * 1000 for x in (min(times), median(times), max(times)))
-        output.lines([f"min {low:.3f} ms, median {middle:.3f} ms, max {high:.3f} ms"])
-    return Exit.OK
+    async def work(session: Session) -> int:
+        output = session.output
+        times = []
+        for _ in range(options.count):
+            times.append(await session.client.ping())
+            if not output.is_json:
+                output.lines([f"answered after {times[-1] * 1000:.3f} ms"])
+        if output.is_json:
+            output.document({"seconds": times})
+        elif len(times) > 1:
+            from statistics import median
 
-
-async def info(session: Session) -> int:
-    """Show what was agreed on and what the server says of itself."""
-    client, output = session.client, session.output
-    if not output.is_json:
-        output.lines(render.info_lines(client, str(session.target)))
+            low, middle, high = (
+                f"{x * 1000:.3f} ms" for x in (min(times), median(times), max(times))
+            )
+            output.lines([f"min {low}, median {middle}, max {high}"])
         return Exit.OK
-    from mcpwire.types import encode
 
-    record, capabilities = client.negotiation, client.capabilities
-    assert record is not None
-    assert capabilities is not None
-    output.document(
-        {
+    return in_session(options, work)
+
+
+def info(options: Options) -> int:
+    """Show what was agreed on and what the server says of itself."""
+
+    async def work(session: Session) -> int:
+        client, output = session.client, session.output
+        if not output.is_json:
+            output.lines(render.info_lines(client, str(session.target)))
+            return Exit.OK
+        from mcpwire.types import encode
+
+        record, server = client.negotiation, client.server_info
+        assert record is not None
+        assert client.capabilities is not None
+        document = {
             "protocolVersion": client.protocol_version,
-            "serverInfo": encode(client.server_info) if client.server_info else None,
-            "capabilities": encode(capabilities),
+            "serverInfo": encode(server) if server else None,
+            "capabilities": encode(client.capabilities),
             "instructions": client.instructions,
             "era": record.era.value if record.era is not None else None,
             "reason": record.reason,
@@ -359,169 +320,198 @@ async def info(session: Session) -> int:
                 for step in record.steps
             ],
         }
-    )
-    return Exit.OK
+        output.document(document)
+        return Exit.OK
+
+    return in_session(options, work)
 
 
-PREPARED: Final[dict[str, Callable[[Options], Work]]] = {
-    "call": call,
-    "read": read,
-    "prompt": prompt,
-    "complete": complete,
-    "skills": skills,
-    "demo": demo,
-}
-"""Commands with words of their own."""
-
-PLAIN: Final[dict[str, Work]] = {"ls": ls, "ping": ping, "info": info}
-"""Commands that need no more than a server."""
+# --- lists
 
 
-COMMAND: Final = (sys.executable, "-m", "mcpwire", "demo-server")
-
-CALLS: Final = 1_000
-IN_FLIGHT: Final = 32
-SLOW: Final = {"steps": 4, "seconds": 0.2}
-ENDLESS: Final = {"steps": 60, "seconds": 60}
-PATIENCE_S: Final = 0.1
-LABEL: Final = 13
-
-
-async def run_demo(session: Session) -> int:
-    """Do the main job step by step, and say what came of each step."""
-    script = Script(session)
-    for step in (
-        script.connected,
-        script.list_tools,
-        script.call,
-        script.progress,
-        script.read,
-        script.prompt,
-        script.timeout,
-        script.one_by_one,
-        script.at_once,
-        script.close,
-    ):
-        await step()
-    if session.output.is_json:
-        session.output.document({"steps": script.steps})
-    else:
-        session.output.lines(["", "Everything worked."])
-    return Exit.OK
-
-
-class Script:
-    """The steps and what they print."""
-
-    def __init__(self, session: Session) -> None:
-        self.client = session.client
-        self.output = session.output
-        self.steps: list[dict[str, Any]] = []
-        self._session = session
-
-    def say(self, seconds: float, step: str, *lines: str) -> None:
-        """Record a step, and print it unless all are printed as one document."""
-        milliseconds = round(seconds * 1000, 3)
-        self.steps.append({"step": step, "milliseconds": milliseconds, "said": lines})
-        if not self.output.is_json:
-            first, *rest = map(one_line, lines)
-            head = f"{milliseconds:8.1f} ms  {self.output.bold(step.ljust(12))}"
-            self.output.lines(
-                [f"{head}  {first}", *(f"{'':27}{line}" for line in rest)]
-            )
-
-    async def timed(self, call: Awaitable[Any]) -> tuple[float, Any]:
-        """Await a call and measure it."""
-        started = time.perf_counter()
-        outcome = await call
-        return time.perf_counter() - started, outcome
-
-    async def connected(self) -> None:
-        record, server = self.client.negotiation, self.client.server_info
-        assert record is not None
-        assert record.era is not None
-        assert server is not None
-        self.say(
-            self._session.connect_seconds,
-            "connect",
-            "python -m mcpwire demo-server, as a child process",
-            f"{server.name} {server.version}",
-            f"protocol {self.client.protocol_version} ({record.era.value} era): "
-            f"{record.reason}",
+def ls(options: Options) -> int:
+    """List what a server declares, or with --config alone what all of them do."""
+    if not options.command:
+        return run_command(
+            options, lambda output, signals: _list_all(options, output, signals)
         )
 
-    async def list_tools(self) -> None:
-        seconds, tools = await self.timed(self.client.list_tools())
-        self.say(seconds, "list tools", *(tool_signature(tool)[0] for tool in tools))
+    async def work(session: Session) -> int:
+        output = session.output
+        style = render.Style(output.bold, output.dim, output.width)
+        offer = await _offer_of(session.client, style)
+        if output.is_json:
+            output.document(offer.document)
+        elif lines := offer.lines():
+            output.lines(lines)
+        if offer.refused is not None:
+            raise offer.refused
+        return Exit.OK
 
-    async def call(self) -> None:
-        arguments = {"a": 2, "b": 3}
-        seconds, result = await self.timed(self.client.call_tool("add", arguments))
-        self.say(
-            seconds,
-            "call a tool",
-            f"add {json.dumps(arguments)} -> {json.dumps(result.structured_content)}",
-        )
+    return in_session(options, work)
 
-    async def progress(self) -> None:
-        told: list[str] = []
 
-        def on_progress(
-            progress: float, total: float | None, message: str | None
-        ) -> None:
-            told.append(progress_text(progress, total, message))
-            if self.output.progress is not None:
-                self.output.progress.show(progress, total, message)
+SECTIONS: Final = (
+    ("tools", "tools", "list_tools", render.tools),
+    ("resources", "resources", "list_resources", render.resources),
+    ("resources", "resourceTemplates", "list_resource_templates", render.templates),
+    ("prompts", "prompts", "list_prompts", render.prompts),
+)
+"""Capability, key in the JSON document, method of the client, how it is written."""
 
-        call = self.client.call_tool("slow", SLOW, on_progress=on_progress)
-        seconds, result = await self.timed(call)
-        self.say(seconds, "progress", f"slow {json.dumps(SLOW)}", *told, result.text)
+NOTHING: Final = "The server declares no tools, resources or prompts."
 
-    async def read(self) -> None:
-        uri = "demo://greeting/Ada"
-        seconds, text = await self.timed(self.client.read_text(uri))
-        self.say(seconds, "read", f"{uri} -> {text}")
 
-    async def prompt(self) -> None:
-        prompt = self.client.get_prompt("greet", {"name": "Ada"})
-        seconds, result = await self.timed(prompt)
-        self.say(seconds, "prompt", f"greet name=Ada -> {result.messages[0].text}")
+@attrs.define
+class _Offer:
+    """What a server has."""
 
-    async def timeout(self) -> None:
-        from mcpwire import RequestTimeout
+    document: dict[str, Any] = attrs.field(factory=dict)
+    blocks: list[list[str]] = attrs.field(factory=list)
+    refused: RPCError | None = None
+    """What it declares and then did not list."""
 
-        started = time.perf_counter()
+    def lines(self) -> list[str]:
+        """Return the blocks with an empty line between them."""
+        lines: list[str] = []
+        for block in self.blocks:
+            lines += ["", *block] if lines else block
+        if not lines and self.refused is None:
+            lines = [NOTHING]
+        return lines
+
+
+async def _offer_of(client: Client, style: render.Style) -> _Offer:
+    """List what the server declares.
+
+    Raises what the connection does; what the server refuses is kept.
+    """
+    from mcpwire import RPCError
+    from mcpwire.types import encode
+
+    offer = _Offer()
+    for capability, key, method, write in SECTIONS:
+        if getattr(client.capabilities, capability) is None:
+            continue
         try:
-            await self.client.call_tool("slow", ENDLESS, timeout=PATIENCE_S)
-        except RequestTimeout as error:
-            took = time.perf_counter() - started
-            self.say(took, "time out", str(error), "the server was told to stop")
+            items = await getattr(client, method)()
+        except RPCError as error:
+            # Servers with resources and without templates may not know the request.
+            if error.code != -32601 or key != "resourceTemplates":
+                offer.refused = offer.refused or error
+            continue
+        offer.document[key] = [encode(item) for item in items]
+        if items or key != "resourceTemplates":
+            offer.blocks.append(write(items, style))
+    return offer
 
-    async def one_by_one(self) -> None:
-        started = time.perf_counter()
-        for _ in range(CALLS):
-            await self.client.call_tool("echo", {"message": "hi"})
-        self._say_rate(time.perf_counter() - started, "one at a time")
 
-    async def at_once(self) -> None:
-        started = time.perf_counter()
-        left = iter(range(CALLS))
+INDENT: Final = "  "
 
-        async def caller() -> None:
-            for _ in left:
-                await self.client.call_tool("echo", {"message": "hi"})
 
-        await asyncio.gather(*(caller() for _ in range(IN_FLIGHT)))
-        self._say_rate(time.perf_counter() - started, f"{IN_FLIGHT} in flight")
+async def _list_all(options: Options, output: Output, signals: Signals) -> int:
+    """List what all servers of the configuration have; what failed comes last."""
+    configuration = read_configuration(options)
+    for warning in configuration.warnings:
+        output.tell("warning", warning, f"mcpwire: {warning}")
+    width = None if output.width is None else output.width - len(INDENT)
+    style = render.Style(output.bold, output.dim, width)
+    group = _group(options, configuration.members())
+    offers: dict[str, _Offer] = {}
+    failed: dict[str, Exception] = {}
 
-    def _say_rate(self, seconds: float, how: str) -> None:
-        each = seconds / CALLS * 1_000_000
-        self.say(
-            seconds,
-            how,
-            f"{CALLS:,} calls of echo: {each:.0f} µs each, {CALLS / seconds:,.0f}/s",
+    async def ask(name: str) -> None:
+        try:
+            offers[name] = await _offer_of(group[name], style)
+        except MCPError as error:
+            failed[name] = error
+
+    try:
+        failed |= (await group.connect_all()).failed
+        await asyncio.gather(*map(ask, tuple(group)))
+    finally:
+        if not signals.is_hurried:
+            await group.aclose()
+    failed |= {name: each.refused for name, each in offers.items() if each.refused}
+    for error in failed.values():
+        # What a group adds for programs: here its server stands beside it.
+        notes: list[str] = getattr(error, "__notes__", [])
+        notes[:] = [note for note in notes if not note.endswith(" of a group")]
+    targets = {
+        name: str(entry.to_target()) for name, entry in configuration.enabled.items()
+    }
+    if output.is_json:
+        output.document(
+            {
+                name: (offers[name].document if name in offers else {})
+                | (report(failed[name]) if name in failed else {})
+                for name in targets
+            }
         )
+    else:
+        output.lines(_lines(targets, offers, failed, output))
+    if failed:
+        raise ServersFailed(tuple(failed), of=len(targets))
+    return Exit.OK
 
-    async def close(self) -> None:
-        seconds, _ = await self.timed(self.client.aclose())
-        self.say(seconds, "close", "the server's process has ended")
+
+def _group(options: Options, members: Mapping[str, Any]) -> Group:
+    """Return a group of clients that refuse every request, but declare that they may.
+
+    Some servers list more for such a client; with many servers a person could not tell
+    their questions apart.
+    """
+    from mcpwire import Limits, Recovery, RPCError
+    from mcpwire.group import Group
+    from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
+
+    def decline(_: object) -> Literal["decline"]:
+        return "decline"
+
+    def refuse(_: object) -> NoReturn:
+        raise RPCError("the user only wanted a list", code=USER_REJECTED)
+
+    hosting: dict[str, Any] = {}
+    if options.roots:
+        hosting["roots"] = [Path(root) for root in options.roots]
+    if options.may_ask:
+        hosting["elicitation"] = Elicitation(form=decline, url=decline)
+        hosting["sampling"] = refuse
+    try:
+        return Group(
+            members,
+            on_error="skip",
+            timeout=options.timeout or 30.0,
+            connect_timeout=options.timeout or CONNECT_TIMEOUT_S,
+            mode=options.mode,
+            limits=Limits(close_grace=CLOSE_GRACE_S, terminate_grace=CLOSE_GRACE_S),
+            recovery=Recovery(restart=False),
+            **hosting,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _lines(
+    targets: Mapping[str, str],
+    offers: Mapping[str, _Offer],
+    failed: Mapping[str, Exception],
+    output: Output,
+) -> list[str]:
+    blocks: list[list[str]] = []
+    for name, target in targets.items():
+        offer = offers.get(name)
+        if offer is None or (name in failed and not offer.blocks):
+            continue
+        heading = f"{output.bold(one_line(name))}  {output.dim(one_line(target))}"
+        listed = [f"{INDENT}{line}" if line else "" for line in offer.lines()]
+        blocks.append([heading, *listed])
+    if failed:
+        said = [
+            f"{INDENT}{one_line(name)}: {one_line(sentence(error))}"
+            for name, error in failed.items()
+        ]
+        blocks.append([output.bold(f"Failed ({len(failed)})"), *said])
+    if not blocks:
+        return ["The configuration has no servers."]
+    return [line for block in blocks for line in ("", *block)][1:]

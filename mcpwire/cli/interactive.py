@@ -13,23 +13,33 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, get_args
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from mcpwire.cli.arguments import read_object
-from mcpwire.cli.escape import one_line, plain, quoted, shorten
-from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
-from mcpwire.cli.schemas import literal
-from mcpwire.errors import InternalError, LocalProtocolError, RPCError
-from mcpwire.protocol.client_features import USER_REJECTED
+from mcpwire.cli.arguments import literal, read_object, read_typed
+from mcpwire.cli.failures import UsageError
+from mcpwire.cli.output import one_line, plain, quoted, read_file, read_input, shorten
+from mcpwire.errors import InternalError, InvalidMessage, LocalProtocolError, RPCError
+from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
 from mcpwire.protocol.elicitation import (
     check_value,
     choices_of,
+    describe_url,
     fill_form,
     form_defaults,
     format_problem,
+    url_problem,
 )
-from mcpwire.types import CreateMessageResult, TextContent, encode
+from mcpwire.transports.duplex import can_watch
+from mcpwire.types import (
+    CreateMessageResult,
+    ElicitRequestURLParams,
+    TextContent,
+    decode,
+    encode,
+)
 from mcpwire.types.elicitation import (
     BooleanSchema,
     NumberSchema,
@@ -38,49 +48,43 @@ from mcpwire.types.elicitation import (
     UnknownSchema,
     UntitledMultiSelectEnumSchema,
 )
-from mcpwire.types.requests import LoggingLevel
+from mcpwire.versions import Era, find_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
-    from mcpwire.cli.grammar import Options
     from mcpwire.cli.output import Output
-    from mcpwire.cli.session import Signals
-    from mcpwire.client import Client
+    from mcpwire.cli.session import Session, Signals
     from mcpwire.errors import UrlElicitationRequired
     from mcpwire.protocol.elicitation import Value
     from mcpwire.types import (
         CreateMessageRequestParams,
         ElicitAction,
         ElicitRequestFormParams,
-        ElicitRequestURLParams,
         PrimitiveSchemaDefinition,
         RequestedSchema,
     )
     from mcpwire.versions import Revision
 
-
 __all__ = [
-    "Answer",
     "Asker",
     "Field",
+    "Form",
     "Host",
     "Left",
     "Person",
+    "ask_consent",
     "ask_program",
     "asked_text",
-    "canned",
-    "fields_of",
-    "fill_in",
-    "parse_answers",
-    "read_options",
-    "rejection",
-    "reviewed",
+    "open_in_browser",
 ]
 
 T = TypeVar("T")
 
+Answer: TypeAlias = "dict[str, Any] | ElicitAction"
+"""The fields of an accepted form, or the action that answers it without."""
 
+ACTIONS: Final[dict[str, ElicitAction]] = {"decline": "decline", "cancel": "cancel"}
 MESSAGE_SHOWN: Final = 200
 NAME_SHOWN: Final = 80
 
@@ -107,7 +111,7 @@ class Asker(NamedTuple):
     revision: Revision
 
     def lines(self, what: str, message: str, person: Person) -> list[str]:
-        """Print the server and its request."""
+        """Return the server and its request, as the person reads them."""
         heading = f"{person.strong(self.name)} {what}"
         lines = ["", heading, *quoted(message, person.width)]
         return [*lines, f"  asked by the server {self.command}"]
@@ -120,39 +124,23 @@ class Host:
         failure: What was wrong with an answer from the command line.
     """
 
-    def __init__(self, options: Options, output: Output, signals: Signals) -> None:
-        from mcpwire.cli.interactive import Person
-
-        self._options = options
-        self._output = output
-        self._answers: list[Answer] = list(options.answers)
-        self._signals = signals
-        self._person = Person(output, signals)
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._output = session.output
+        self._answers = _read_answers(session.options.answers)
+        self._person = Person(session.output, session.signals)
         self._turn = asyncio.Lock()
-        self._client: Client | None = None
-        self._target = ""
         self.failure: UsageError | None = None
 
     def handlers(self) -> dict[str, Any]:
-        """Return what a `Client` takes to be asked."""
-        from mcpwire.protocol.client_features import Elicitation
-
+        """Return the handlers for `Client`."""
         return {
-            "elicitation": Elicitation(form=self.fill_in, url=self.visit),
-            "sampling": self.sample,
+            "elicitation": Elicitation(form=self._fill_in, url=self._visit),
+            "sampling": self._sample,
         }
 
-    def belongs_to(self, client: Client, target: str) -> None:
-        """Print the name of the asking server."""
-        self._client = client
-        self._target = one_line(target)
-
     def finish(self) -> None:
-        """Tell of answers that nobody asked for; there may be a mistake in them.
-
-        Raises:
-            UsageError: An answer from the command line did not fit.
-        """
+        """Report each --answer that no form has used."""
         if self.failure is not None:
             raise self.failure
         if self._answers:
@@ -161,40 +149,49 @@ class Host:
             self._output.note(f"{left} --answer{plural} not asked for")
 
     def _asker(self) -> Asker:
-        from mcpwire.versions import find_revision
-
-        assert self._client is not None
-        revision = find_revision(self._client.protocol_version or "")
+        client, target = self._session.client, one_line(str(self._session.target))
+        revision = find_revision(client.protocol_version or "")
         assert revision is not None
-        info = self._client.server_info
+        info = client.server_info
         name = plain(shorten(info.name, NAME_SHOWN)) if info else "The server"
-        return Asker(name, shorten(self._target, MESSAGE_SHOWN), revision)
+        return Asker(name, shorten(target, MESSAGE_SHOWN), revision)
 
     @property
     def _is_attended(self) -> bool:
         return self._person.is_there and not self._output.is_json
 
-    def _tell(self, what: str, answer: str, message: str, how: str) -> None:
-        """Leave a trace of what was asked, and answered without a person."""
+    def _report(self, what: str, answer: str, message: str, how: str) -> None:
+        """Report on stderr a request that was answered without a person."""
         said = {"method": METHODS[what], "answer": answer, "how": how}
         said["message"] = message
         shown = plain(shorten(message, MESSAGE_SHOWN))
         text = f'mcpwire: the server asked for {what}; {how}; it said "{shown}"'
         self._output.tell("asked", said, text)
 
+    def _declined(self, what: str, message: str, hint: str) -> ElicitAction:
+        why = "with --json" if self._output.is_json else "without a terminal"
+        self._report(what, "decline", message, f"declined {why} ({hint})")
+        return "decline"
+
+    async def _asked(self, question: Awaitable[T]) -> T:
+        try:
+            return await question
+        except asyncio.CancelledError:
+            if self._session.signals.number is None:
+                self._output.note("The server no longer asks.")
+            raise
+
     # Elicitation...
 
-    async def fill_in(
+    async def _fill_in(
         self, params: ElicitRequestFormParams
     ) -> Mapping[str, Any] | ElicitAction:
-        """Answer a form."""
         async with self._turn:
             if self._answers:
                 return self._given(params, self._answers.pop(0))
             if self._is_attended:
-                from mcpwire.cli.interactive import fill_in
-
-                return await self._asked(fill_in(params, self._asker(), self._person))
+                form = Form(params.requested_schema, self._asker(), self._person)
+                return await self._asked(form.fill_in(params.message))
             names = [
                 f'"{plain(name)}": ...' for name in params.requested_schema.properties
             ]
@@ -203,8 +200,6 @@ class Host:
             return self._declined(FORM, params.message, hint)
 
     def _given(self, params: ElicitRequestFormParams, answer: Answer) -> Answer:
-        from mcpwire.protocol.elicitation import fill_form
-
         if isinstance(answer, dict):
             try:
                 fill_form(params.requested_schema, answer, self._asker().revision)
@@ -214,27 +209,20 @@ class Host:
                 )
                 answer = "cancel"
         said = answer if isinstance(answer, str) else "accept"
-        self._tell(FORM, said, params.message, f"answered by --answer ({said})")
+        self._report(FORM, said, params.message, f"answered by --answer ({said})")
         return answer
 
-    async def visit(self, params: ElicitRequestURLParams) -> ElicitAction:
-        """Answer whether a page may be visited."""
+    async def _visit(self, params: ElicitRequestURLParams) -> ElicitAction:
         async with self._turn:
             if not self._is_attended:
                 hint = f"a terminal is needed to agree to {one_line(params.url)}"
                 return self._declined(PAGE, params.message, hint)
-            from mcpwire.cli.login import ask_consent
-
             return await self._asked(
                 ask_consent(params.url, params.message, self._asker(), self._person)
             )
 
     async def visit_all(self, error: UrlElicitationRequired) -> bool:
         """Show the pages that a call failed for; return whether to call again."""
-        from mcpwire.errors import InvalidMessage
-        from mcpwire.protocol.elicitation import url_problem
-        from mcpwire.types import ElicitRequestURLParams, decode
-
         data = error.data if isinstance(error.data, dict) else {}
         given = data.get("elicitations")
         if not self._is_attended:
@@ -247,60 +235,61 @@ class Host:
                 page = decode(ElicitRequestURLParams, raw)
             except InvalidMessage:
                 return False
-            if url_problem(page.url) is not None or await self.visit(page) != "accept":
+            if url_problem(page.url) or await self._visit(page) != "accept":
                 return False
-        from mcpwire.cli.interactive import Left
-        from mcpwire.cli.login import is_done_there
-
         try:
-            return await is_done_there(self._person)
+            return await _is_done_there(self._person)
         except Left:
             return False
 
-    def _declined(self, what: str, message: str, hint: str) -> ElicitAction:
-        why = "with --json" if self._output.is_json else "without a terminal"
-        self._tell(what, "decline", message, f"declined {why} ({hint})")
-        return "decline"
-
-    async def _asked(self, question: Awaitable[T]) -> T:
-        try:
-            return await question
-        except asyncio.CancelledError:
-            if self._signals.number is None:
-                self._output.note("The server no longer asks.")
-            raise
-
     # Sampling...
 
-    async def sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
-        """Answer as a model, if that was allowed.
-
-        Raises:
-            RPCError: It was not.
-        """
-        text, program = self._options.sample, self._options.sample_program
+    async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
+        """Answer as a model; raise `RPCError` if that is not allowed."""
+        options = self._session.options
         request = asked_text(params)
-        if text is not None:
-            self._tell(MODEL, "accept", request, "answered by --sample")
-            return canned(text)
+        if options.sample is not None:
+            self._report(MODEL, "accept", request, "answered by --sample")
+            return _answer(options.sample, "mcpwire --sample")
+        program = options.sample_with
         if not program:
             hint = "--sample TEXT or --sample-with COMMAND allows it"
-            self._tell(MODEL, "reject", request, f"refused ({hint})")
-            raise rejection("the user has not allowed sampling")
+            self._report(MODEL, "reject", request, f"refused ({hint})")
+            raise _rejection("the user has not allowed sampling")
         async with self._turn:
             asker = self._asker()
             if self._is_attended:
-                work = reviewed(params, program, asker, self._person)
+                work = _reviewed(params, program, asker, self._person)
                 return await self._asked(work)
-            self._tell(MODEL, "accept", request, f"answered by {program[0]}")
+            self._report(MODEL, "accept", request, f"answered by {program[0]}")
             return await ask_program(params, program, asker)
+
+
+def _read_answers(words: Sequence[str]) -> list[Answer]:
+    """Read the answers: JSON objects, ``@file``, ``-``, ``decline`` or ``cancel``."""
+    if words.count("-") > 1:
+        raise UsageError("standard input can be one --answer, not several")
+    found: list[Answer] = []
+    for word in words:
+        if word in ACTIONS:
+            found.append(ACTIONS[word])
+        elif word == "-":
+            found.append(read_object(read_input(), "standard input"))
+        elif word.startswith("@"):
+            found.append(read_object(read_file(word[1:]), f"--answer {word}"))
+        else:
+            found.append(read_object(word, "--answer"))
+    return found
+
+
+# --- the terminal
 
 
 READ_BYTES: Final = 65_536
 
 
 class Left(Exception):
-    """The person answered the whole question at once.
+    """The person declined or cancelled the whole question.
 
     Attributes:
         action: ``decline`` or ``cancel``.
@@ -322,8 +311,6 @@ class Person:
     @property
     def is_there(self) -> bool:
         """Whether there is a terminal to ask and to be answered on."""
-        from mcpwire.transports.duplex import can_watch
-
         return all(
             stream is not None and not stream.closed and stream.isatty()
             for stream in (sys.stdin, sys.stderr)
@@ -335,7 +322,7 @@ class Person:
         return self._output.asking_width
 
     def strong(self, text: str) -> str:
-        """Return a text as the terminal shows what is to be noticed."""
+        """Return a text in bold, if the terminal has styles."""
         return self._output.strong(text)
 
     def show(self, lines: Iterable[str]) -> None:
@@ -343,7 +330,7 @@ class Person:
         self._output.page(lines)
 
     def forget(self) -> None:
-        """Forget what was typed before it was asked for: it answers nothing."""
+        """Drop input that was typed before the prompt."""
         import termios
 
         self._typed = b""
@@ -353,11 +340,7 @@ class Person:
             return
 
     async def ask(self, prompt: str) -> str:
-        """Return the line that is typed behind a prompt, without white space around.
-
-        Raises:
-            Left: Ctrl-C or Ctrl-D: the question is left unanswered.
-        """
+        """Show a prompt and return the stripped line that the person types."""
         while True:
             line = await self._line(prompt)
             try:
@@ -414,6 +397,9 @@ def _set(line: asyncio.Future[bytes], value: bytes) -> None:
         line.set_result(value)
 
 
+# --- forms
+
+
 COMMANDS: Final = "!skip, !empty, !back, !decline or !cancel"
 
 HELP: Final = (
@@ -424,18 +410,13 @@ HELP: Final = (
     "Never enter passwords or keys here."
 )
 
-ACTIONS: Final[dict[str, ElicitAction]] = {
-    "d": "decline",
-    "decline": "decline",
-    "c": "cancel",
-    "cancel": "cancel",
-}
+TYPED: Final[dict[str, ElicitAction]] = {**ACTIONS, "d": "decline", "c": "cancel"}
 SENDING: Final = frozenset({"s", "send"})
 VALUE_SHOWN: Final = 400
 
 
-def fields_of(schema: RequestedSchema) -> list[Field]:
-    """Return the fields of a form, those included that it only says it must have."""
+def _fields_of(schema: RequestedSchema) -> list[Field]:
+    """Return the fields of a form, including required names without a schema."""
     required = dict.fromkeys(schema.required or ())
     named = dict.fromkeys(required, UnknownSchema({}))
     ordered = {**schema.properties, **(named | schema.properties)}
@@ -445,56 +426,34 @@ def fields_of(schema: RequestedSchema) -> list[Field]:
     ]
 
 
-async def fill_in(
-    params: ElicitRequestFormParams, asker: Asker, person: Person
-) -> dict[str, Value | None] | ElicitAction:
-    """Ask for each field and for leave to send; return the answer."""
-    schema = params.requested_schema
-    form = _Form(params, asker, person)
-    form.introduce(params.message)
-    try:
-        await form.ask_all()
-        content = await form.review(schema)
-    except Left as left:
-        return left.action
-    return content
+class Form:
+    """Fills in one form with the person at the terminal."""
 
-
-class _Form:
-    """A form while it is filled in."""
-
-    def __init__(
-        self, params: ElicitRequestFormParams, asker: Asker, person: Person
-    ) -> None:
-        schema = params.requested_schema
+    def __init__(self, schema: RequestedSchema, asker: Asker, person: Person) -> None:
+        self._schema = schema
         self._asker = asker
         self._person = person
-        self._fields = fields_of(schema)
+        self._fields = _fields_of(schema)
         self._defaults = form_defaults(schema)
         self._values: dict[str, Value | None] = {
             field.name: self._defaults.get(field.name) for field in self._fields
         }
 
-    def introduce(self, message: str) -> None:
-        """Print the server, its request and the answer."""
-        from textwrap import wrap
-
+    async def fill_in(self, message: str) -> dict[str, Value | None] | ElicitAction:
+        """Ask for each field, show the review, and return the answer."""
         person, count = self._person, len(self._fields)
         person.show(self._asker.lines("asks for input", message, person))
         if count:
             how_many = f"{count} fields. " if count > 1 else ""
             person.show(wrap(how_many + HELP, max(person.width - 1, 40)))
         person.forget()
-
-    async def ask_all(self) -> None:
-        """Ask for every field, back and forth.
-
-        Raises:
-            Left: The whole question is declined or left open.
-        """
-        at = 0
-        while at < len(self._fields):
-            at = max(at + await self._ask(at), 0)
+        try:
+            at = 0
+            while at < count:
+                at = max(at + await self._ask(at), 0)
+            return await self._review()
+        except Left as left:
+            return left.action
 
     async def _ask(self, at: int) -> int:
         """Ask for one field; return where the next one is."""
@@ -513,12 +472,7 @@ class _Form:
                 person.show([f"  {one_line(str(error))}"])
 
     def _take(self, field: Field, text: str) -> int:
-        """Take what was typed for a field; return where the next one is.
-
-        Raises:
-            ValueError: It does not fit; says why.
-            Left: The whole question is declined or left open.
-        """
+        """Take what was typed for a field; return where the next one is."""
         if text.startswith("!") and not text.startswith("!!"):
             return self._obey(field, text[1:])
         if text:
@@ -528,8 +482,8 @@ class _Form:
         return 1
 
     def _obey(self, field: Field, command: str) -> int:
-        if command in ACTIONS:
-            raise Left(ACTIONS[command])
+        if command in TYPED:
+            raise Left(TYPED[command])
         if command == "back":
             return -1
         if command == "empty":
@@ -544,23 +498,19 @@ class _Form:
 
     # The review...
 
-    async def review(self, schema: RequestedSchema) -> dict[str, Value | None]:
-        """Show all answers, let them be changed, and return those to be sent.
-
-        Raises:
-            Left: The whole question is declined or left open.
-        """
+    async def _review(self) -> dict[str, Value | None]:
+        """Show all answers, let them be changed, and return those to be sent."""
         person = self._person
         person.forget()
         while True:
             self._show_answers()
             text = (await person.ask(self._question())).removeprefix("!").lower()
-            if text in ACTIONS:
-                raise Left(ACTIONS[text])
+            if text in TYPED:
+                raise Left(TYPED[text])
             if text in SENDING:
                 content = self._content()
                 try:
-                    fill_form(schema, content, self._asker.revision)
+                    fill_form(self._schema, content, self._asker.revision)
                 except LocalProtocolError as error:
                     person.show([f"  {one_line(str(error))}"])
                     continue
@@ -585,7 +535,7 @@ class _Form:
         return f"s sends, {edit}d declines, c cancels > "
 
     def _content(self) -> dict[str, Value | None]:
-        """Return the answers; what has a default and was left out is said to be."""
+        """Return the answers; a skipped field with a default is sent as null."""
         return {
             name: value
             for name, value in self._values.items()
@@ -656,7 +606,7 @@ class Field:
         return "text, or a value as JSON"
 
     def shown(self, value: Value | None) -> str:
-        """Write a value of it, harmless and not too long."""
+        """Return a value as printable text, shortened."""
         if value is None:
             return "(left out)"
         if isinstance(value, list):
@@ -673,19 +623,11 @@ class Field:
     # What a typed line means...
 
     def read(self, text: str) -> Value:
-        """Return the value that a line stands for.
-
-        Raises:
-            ValueError: It does not fit; says why.
-        """
+        """Convert a typed line to a value."""
         return check_value(self._schema, self._value(text))
 
     def empty(self) -> Value:
-        """Return the value that is nothing, and is there all the same.
-
-        Raises:
-            ValueError: It does not fit; says why.
-        """
+        """Return the empty text or the empty list."""
         return check_value(self._schema, [] if isinstance(self._schema, LISTS) else "")
 
     def _value(self, text: str) -> Any:
@@ -699,13 +641,13 @@ class Field:
                 raise ValueError(f"expected yes or no, got {shorten(text, SHOWN)!r}")
             return WORDS[text.lower()]
         if isinstance(schema, NumberSchema):
-            return _typed(text, schema.type)
+            return read_typed(text, [schema.type])
         if isinstance(schema, UnknownSchema):
             return _json_or_text(text)
         return text
 
     def _choice(self, text: str) -> str:
-        """Return the choice of that number, or of that very text."""
+        """Return the choice with that number or that text."""
         if text.isascii() and text.isdigit() and len(text) < SHOWN:
             number = int(text)
             if 1 <= number <= len(self._choices):
@@ -735,114 +677,141 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """Cut a line at its commas, or where it has none but only numbers, at spaces."""
+    """Split a line at commas; a line of numbers alone at spaces."""
     if re.fullmatch(r"[0-9 ]+", text):
         return text.split()
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _typed(text: str, kind: str) -> Any:
-    from mcpwire.cli.arguments import coerce
-    from mcpwire.cli.schemas import SchemaReader
-
-    return coerce(text, {"type": kind}, SchemaReader({}))
-
-
 def _json_or_text(text: str) -> Any:
-    import json
-
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
 
 
-Answer: TypeAlias = "dict[str, Any] | ElicitAction"
-"""The fields of an accepted form, or the action that answers it without."""
-
-ANSWERS: Final[dict[str, ElicitAction]] = {"decline": "decline", "cancel": "cancel"}
-LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
+# --- pages
 
 
-def parse_answers(
-    words: Sequence[str],
-    *,
-    read_file: Callable[[str], str],
-    read_input: Callable[[], str],
-) -> list[Answer]:
-    """Read the answers: JSON objects, ``@file``, ``-``, ``decline`` or ``cancel``.
+CONSENT: Final = {
+    "y": True,
+    "yes": True,
+    "d": False,
+    "n": False,
+    "no": False,
+    "decline": False,
+}
 
-    Raises:
-        UsageError: One is none of these.
-    """
-    if words.count("-") > 1:
-        raise UsageError("standard input can be one --answer, not several")
-    found: list[Answer] = []
-    for word in words:
-        if word in ANSWERS:
-            found.append(ANSWERS[word])
-        elif word == "-":
-            found.append(read_object(read_input(), "standard input"))
-        elif word.startswith("@"):
-            found.append(read_object(read_file(word[1:]), f"--answer {word}"))
-        else:
-            found.append(read_object(word, "--answer"))
-    return found
+OPENER: Final = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
+
+OPENING_S: Final = 3.0
+"""After this long whatever opens the page is taken for the browser itself."""
+
+STAYING: Final[list[subprocess.Popen[bytes]]] = []
+"""Browsers that outlive the command; nobody waits for them."""
 
 
-def read_options(
-    options: Options, *, read_file: Callable[[str], str], read_input: Callable[[], str]
-) -> None:
-    """Read what the options say that are about the server's questions and words.
-
-    Raises:
-        UsageError: One of them makes no sense, or two do not go together.
-    """
-    words = options.given_answers
-    if "-" in words and "-" in options.words:
-        raise UsageError("standard input can be arguments or an --answer, not both")
-    options.answers = parse_answers(words, read_file=read_file, read_input=read_input)
-    if options.sample_with is not None:
-        options.sample_program = _program(options)
-    level = options.log_level
-    if level is not None and level not in LEVELS:
-        similar = close_matches(level, LEVELS)
-        advice = did_you_mean(similar[:1]) or f"; the levels are {', '.join(LEVELS)}"
-        raise UsageError(f"--log-level: no level is {level!r}{advice}")
-
-
-def _program(options: Options) -> Sequence[str]:
-    import shlex
-
-    line = options.sample_with or ""
-    if options.sample is not None:
-        raise UsageError("--sample and --sample-with do not go together")
+async def ask_consent(
+    url: str, message: str, asker: Asker, person: Person
+) -> ElicitAction:
+    """Show the page that a server asks the person to visit; return the answer."""
+    person.show(asker.lines("asks you to visit a page", message, person))
+    person.show(_shown_url(url, person))
+    person.forget()
     try:
-        words = shlex.split(line)
-    except ValueError as error:
-        raise UsageError(f"--sample-with: cannot split {line!r}: {error}") from error
-    if not words:
-        raise UsageError("--sample-with: the command is empty")
-    return words
+        while True:
+            text = (await person.ask("y agrees, d declines, c cancels > ")).lower()
+            text = text.removeprefix("!")
+            if text in {"c", "cancel"}:
+                return "cancel"
+            if text in CONSENT:
+                break
+        if not CONSENT[text]:
+            return "decline"
+        await _offer_to_open(url, person)
+        # From 2026-07-28 on the answer goes with the same call made again, and what
+        # was done at the page counts then.
+        is_last_word = asker.revision.era is Era.STATELESS
+        if is_last_word and not await _is_done_there(person):
+            return "cancel"
+    except Left as left:
+        return left.action
+    return "accept"
 
 
-CANNED_MODEL: Final = "mcpwire --sample"
+async def _is_done_there(person: Person) -> bool:
+    """Wait for the person to come back from a page; return whether to go on."""
+    question = "When you are done there: r goes on with the call, c gives it up > "
+    while True:
+        text = (await person.ask(question)).lower().removeprefix("!")
+        if text in {"r", "c"}:
+            return text == "r"
+
+
+def _shown_url(url: str, person: Person) -> list[str]:
+    """Return the lines for a URL: whole, the host in bold, with its warnings."""
+    about = describe_url(url)
+    start = url.lower().find(about.host, len("http://"))
+    end = start + len(about.host)
+    host = person.strong(about.host)
+    parts = (url[:start], person.strong(url[start:end]), url[end:])
+    lines = ["", f"  URL   {''.join(parts) if start > 0 else url}", f"  host  {host}"]
+    if about.unicode_host != about.host:
+        lines[-1] += f" (a browser may show {one_line(about.unicode_host)})"
+    lines += [f"  {person.strong('Take care')}: {said}" for said in about.warnings]
+    return [
+        *lines,
+        "",
+        "Nothing has been fetched or opened. What you do there mcpwire does not see.",
+    ]
+
+
+async def _offer_to_open(url: str, person: Person) -> None:
+    """Ask whether to open the page in a browser, and do so."""
+    text = await person.ask("o opens it in your browser, Enter leaves that to you > ")
+    if text.lower().removeprefix("!") in {"o", "open"}:
+        opened = await asyncio.to_thread(open_in_browser, url)
+        said = "It was handed to your browser." if opened else "No browser took it."
+        person.show([f"  {said}"])
+
+
+def open_in_browser(url: str) -> bool:
+    """Hand a URL to the person's browser; return whether one took it.
+
+    By a process of its own: what browsers print must not come among our results, and
+    one that stays must not keep the command.
+    """
+    process = subprocess.Popen(  # noqa: S603 - no shell; the URL is one checked word
+        [sys.executable, "-I", "-c", OPENER, url],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(OPENING_S) == 0
+    except subprocess.TimeoutExpired:
+        STAYING.append(process)
+        return True
+
+
+# --- answers of a model
+
+
 MAX_ANSWER: Final = 16 * 1024 * 1024
 """Bytes of a program's answer; no model writes as much."""
 
 
-def canned(text: str, model: str = CANNED_MODEL) -> CreateMessageResult:
-    """Return a text as what a model answered."""
+def _answer(text: str, model: str) -> CreateMessageResult:
     return CreateMessageResult("assistant", TextContent(text), model, "endTurn")
 
 
-def rejection(why: str) -> RPCError:
-    """Return the error for a refusal by the user."""
+def _rejection(why: str) -> RPCError:
     return RPCError(why, code=USER_REJECTED)
 
 
 def asked_text(params: CreateMessageRequestParams) -> str:
-    """Write what a server wants a model to read."""
+    """Return the messages of a sampling request as text."""
     lines = [f"system: {params.system_prompt}"] if params.system_prompt else []
     for message in params.messages:
         for block in message.blocks:
@@ -851,17 +820,13 @@ def asked_text(params: CreateMessageRequestParams) -> str:
     return "\n".join(lines)
 
 
-async def reviewed(
+async def _reviewed(
     params: CreateMessageRequestParams,
     command: Sequence[str],
     asker: Asker,
     person: Person,
 ) -> CreateMessageResult:
-    """Let the person see what goes to the program, and what it answers.
-
-    Raises:
-        RPCError: They do not want that, or the program failed.
-    """
+    """Ask the person to agree to the request, then to the program's answer."""
     request = asked_text(params)
     person.show(asker.lines("asks for an answer of a model", request, person))
     most = f"at most {params.max_tokens:,} tokens"
@@ -884,17 +849,13 @@ async def _agree(person: Person, question: str) -> None:
                 break
     except Left:
         pass
-    raise rejection("the user declined")
+    raise _rejection("the user declined")
 
 
 async def ask_program(
     params: CreateMessageRequestParams, command: Sequence[str], asker: Asker
 ) -> CreateMessageResult:
-    """Have a program answer: it reads the request as JSON and prints a text.
-
-    Raises:
-        RPCError: It cannot be run, or it failed.
-    """
+    """Have a program answer: it reads the request as JSON and prints a text."""
     request = json.dumps(encode(params, asker.revision)).encode()
     try:
         process = await asyncio.create_subprocess_exec(
@@ -917,4 +878,4 @@ async def ask_program(
     if len(answer) > MAX_ANSWER:
         raise InternalError("the client's program answered too much")
     text = answer.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
-    return canned(text, command[0])
+    return _answer(text, command[0])

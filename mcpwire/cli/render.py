@@ -1,4 +1,4 @@
-"""Writes what came of a call, a prompt or a handshake, for people.
+"""Formats results, lists and the handshake as text for people.
 
 Text is returned as it came; `Output` escapes it for a terminal.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.cli.escape import one_line, shorten
-from mcpwire.cli.schemas import MAX_DEPTH, SchemaReader, literal, members
+from mcpwire.cli.arguments import KINDS, MAX_DEPTH, SchemaReader, literal
+from mcpwire.cli.output import one_line, shorten
+from mcpwire.protocol.json_schema import alternatives_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mcpwire.cli.schemas import Json, Schema
     from mcpwire.client import Client
     from mcpwire.types import (
         CallToolResult,
@@ -68,7 +68,7 @@ def prompt_text(result: GetPromptResult) -> str:
 
 
 def block_text(block: ContentBlock) -> str:
-    """Return a text block's text, and of any other what it is."""
+    """Return the text of a text block, or a description of another block."""
     from mcpwire import types
 
     if isinstance(block, types.TextContent):
@@ -88,12 +88,12 @@ def block_text(block: ContentBlock) -> str:
 
 
 def _size(base64: str) -> str:
-    """Say how many bytes a Base64 text stands for."""
+    """Return the decoded size of a Base64 text."""
     return f"{len(base64.rstrip('=')) * 3 // 4:,} bytes"
 
 
 def info_lines(client: Client, target: str) -> list[str]:
-    """Write what was agreed on, and what the server says of itself."""
+    """Return the lines of `info`."""
     record = client.negotiation
     assert record is not None
     era = record.era.value if record.era is not None else "no"
@@ -154,7 +154,7 @@ class Style:
 
 
 def first_line(text: str | None) -> str:
-    """Return the first line that says anything; of a long one its first sentences."""
+    """Return the first non-empty line, cut at a sentence if it is long."""
     lines = (line.strip() for line in (text or "").split("\n"))
     line = one_line(next((line for line in lines if line), ""))
     if len(line) <= MAX_DESCRIPTION:
@@ -241,28 +241,18 @@ def _entry(lines: list[str], description: str | None, style: Style) -> list[str]
     return [*found, f"{TEXT_INDENT}{said}"]
 
 
-NAMES: Final = {
-    "array": "list",
-    "boolean": "bool",
-    "integer": "int",
-    "null": "null",
-    "number": "float",
-    "object": "object",
-    "string": "str",
-}
-
 MAX_DEFAULT: Final = 40
 MAX_CHOICES: Final = 80
 MAX_RESULT_MEMBERS: Final = 8
 
 
-def type_name(schema: Json, reader: SchemaReader, depth: int = MAX_DEPTH) -> str:
+def type_name(schema: Any, reader: SchemaReader, depth: int = MAX_DEPTH) -> str:
     """Return a short name for what a schema allows, such as ``list[int] | null``."""
     schema = reader.resolve(schema)
     listed = reader.choices(schema)
     if listed is not None:
         return shorten(" | ".join(map(literal, listed)), MAX_CHOICES)
-    union = members(schema)
+    union = alternatives_of(schema)
     if union and depth:
         names = [type_name(member, reader, depth - 1) for member in union]
     else:
@@ -272,13 +262,15 @@ def type_name(schema: Json, reader: SchemaReader, depth: int = MAX_DEPTH) -> str
     return " | ".join(dict.fromkeys(names)) or "any"
 
 
-def _kind_name(kind: str, schema: Schema, reader: SchemaReader, depth: int) -> str:
+def _kind_name(
+    kind: str, schema: dict[str, Any], reader: SchemaReader, depth: int
+) -> str:
     if kind == "array" and "items" in schema and depth:
         return f"list[{type_name(schema['items'], reader, depth - 1)}]"
-    return NAMES[kind]
+    return KINDS[kind].name
 
 
-def parameters(schema: Json) -> list[str]:
+def parameters(schema: Any) -> list[str]:
     """Return the parameters of a tool, in its own order."""
     reader = SchemaReader(schema)
     required = reader.required()
@@ -296,8 +288,8 @@ def parameters(schema: Json) -> list[str]:
     return [*found, "..."] if reader.extends() else found
 
 
-def result_name(schema: Json) -> str:
-    """Return what a tool gives back, with the members of an object."""
+def result_name(schema: Any) -> str:
+    """Return a short name of a tool's output schema."""
     reader = SchemaReader(schema)
     named = reader.properties()
     if not named:

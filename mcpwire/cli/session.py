@@ -11,41 +11,41 @@ import codecs
 import contextlib
 import errno
 import json
+import logging
 import re
 import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from mcpwire.cli.arguments import literal
 from mcpwire.cli.auth import advise_login
-from mcpwire.cli.escape import MARKS, head_lines, shorten
 from mcpwire.cli.failures import Exit, Interrupted, UsageError, exit_code
-from mcpwire.cli.output import progress_text
-from mcpwire.cli.schemas import literal
-from mcpwire.cli.targets import ProbeCache, target_of
+from mcpwire.cli.options import Asking
+from mcpwire.cli.output import MARKS, Output, head_lines, progress_text, shorten
+from mcpwire.cli.targets import ProbeCache, target_of, tell_entry
 from mcpwire.errors import MCPError, MissingCapability, NegotiationError
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
-    from mcpwire.cli.grammar import Options
-    from mcpwire.cli.interactive import Host
-    from mcpwire.cli.output import Output
+    from mcpwire.cli.options import Options
     from mcpwire.client import Client
     from mcpwire.protocol.subscriptions import Notification
 
-
 __all__ = [
+    "CLOSE_GRACE_S",
+    "CONNECT_TIMEOUT_S",
     "Session",
     "Signals",
     "Timing",
     "advice_at_url",
-    "run_interruptible",
+    "in_session",
+    "run_command",
 ]
 
 T = TypeVar("T")
-
 
 CONNECT_TIMEOUT_S: Final = 60.0
 """What `npx` and `uvx` may take to install a server at its first start."""
@@ -71,7 +71,7 @@ EVENTS: Final = {
     "lost": "lost:",
     "close": "closed",
 }
-"""What the events of the client's trace are called."""
+"""How ``-v`` shows the events of the client's trace."""
 
 SIGNALS: Final = tuple(
     number
@@ -80,19 +80,71 @@ SIGNALS: Final = tuple(
 )
 
 
+def in_session(options: Options, work: Callable[[Session], Awaitable[int]]) -> int:
+    """Connect to the server of a command, do its work, and return the exit code."""
+
+    async def session(output: Output, signals: Signals) -> int:
+        return await Session(options, output, signals).run(work)
+
+    return run_command(options, session)
+
+
+def run_command(
+    options: Options, work: Callable[[Output, Signals], Coroutine[Any, Any, T]]
+) -> T:
+    """Run a command's coroutine to its end; what it leaves behind is cancelled."""
+    output = Output(is_json=options.json, verbose=options.verbose > 0)
+    tell_entry(options, output)
+    with _logging_to(output), asyncio.Runner() as runner:
+        signals = Signals(runner.get_loop())
+
+        async def followed() -> T:
+            signals.task = asyncio.current_task()
+            return await work(output, signals)
+
+        try:
+            return runner.run(followed())
+        except (Exception, asyncio.CancelledError):
+            if signals.number is not None:
+                raise Interrupted(signals.number) from None
+            raise
+
+
+@contextlib.contextmanager
+def _logging_to(output: Output) -> Iterator[None]:
+    """Write the library's log to stderr, and only with -v."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            output.detail(f"log: {record.getMessage()}")
+
+    logger = logging.getLogger("mcpwire")
+    kept = logger.handlers, logger.propagate
+    logger.handlers, logger.propagate = [Handler()], False
+    steps = logging.getLogger("mcpwire.oauth")
+    level = steps.level
+    steps.setLevel(logging.DEBUG if output.verbose else level)
+    try:
+        yield
+    finally:
+        logger.handlers, logger.propagate = kept
+        steps.setLevel(level)
+
+
 class Signals:
     """Cancels the running task when a signal comes.
 
     Attributes:
+        task: What is cancelled.
         number: The first signal that came; ``None`` while there was none.
         is_hurried: Whether nothing may be waited for any more.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._task: asyncio.Task[Any] | None = None
         self._instead: Callable[[], None] | None = None
         self._has_left = False
+        self.task: asyncio.Task[Any] | None = None
         self.number: int | None = None
         self.is_hurried = False
         for number in SIGNALS:
@@ -101,10 +153,6 @@ class Signals:
             # Not every loop can, and only the main thread may.
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(number, self.receive, int(number))
-
-    def follow(self, task: asyncio.Task[Any] | None) -> None:
-        """Say which task is to be cancelled."""
-        self._task = task
 
     def receive(self, number: int) -> None:
         """Take a signal."""
@@ -121,7 +169,7 @@ class Signals:
 
     @contextlib.contextmanager
     def interrupts(self, instead: Callable[[], None]) -> Iterator[None]:
-        """Have Ctrl-C do something else: it ends a question, not the command.
+        """Let Ctrl-C do something else: it ends a question, not the command.
 
         The second in a row ends the command all the same, or a server that asks and
         asks would never let go.
@@ -137,38 +185,17 @@ class Signals:
         self._has_left = False
 
     def hurry(self) -> None:
-        """Wait for nothing any more."""
+        """Cancel the task once more, and wait for nothing after that."""
         self.is_hurried = True
         self._cancel()
 
     def _cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
-
-def run_interruptible(work: Callable[[Signals], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end; whatever it leaves behind is cancelled.
-
-    Raises:
-        Interrupted: A signal ended it.
-    """
-    with asyncio.Runner() as runner:
-        signals = Signals(runner.get_loop())
-
-        async def followed() -> T:
-            signals.follow(asyncio.current_task())
-            return await work(signals)
-
-        try:
-            return runner.run(followed())
-        except (Exception, asyncio.CancelledError):
-            if signals.number is not None:
-                raise Interrupted(signals.number) from None
-            raise
+        if self.task is not None:
+            self.task.cancel()
 
 
 def _advice(error: BaseException) -> str:
-    """Say what a person may have got wrong, where the error does not."""
+    """Return a hint for an error of connecting to a command, or an empty text."""
     from mcpwire import ConnectError, NegotiationError, RequestTimeout, RPCError
 
     if isinstance(error, ConnectError) and error.errno in {errno.EACCES, errno.ENOEXEC}:
@@ -186,7 +213,7 @@ def _advice(error: BaseException) -> str:
 
 
 def advice_at_url(error: BaseException) -> str:
-    """Say what a person may have got wrong of a server at a URL."""
+    """Return a hint for an error of connecting to a URL, or an empty text."""
     from mcpwire import ConnectError, HTTPError, NegotiationError, RemoteProtocolError
 
     if isinstance(error, ConnectError) and hasattr(error.__cause__, "verify_message"):
@@ -213,61 +240,51 @@ class Session:
     """
 
     def __init__(self, options: Options, output: Output, signals: Signals) -> None:
+        self.options = options
+        self.output = output
+        self.signals = signals
         self.connect_seconds = 0.0
         self._is_connected = False
         self._started = time.monotonic()
-        self.options = options
-        self.output = output
-        self._signals = signals
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stderr = ""
         self._has_traceback = False
         self.target = target_of(options, self._on_stderr, output)
-        self._probes = ProbeCache(self.target)
-        self._skips_probe = options.mode == "auto" and self._probes.is_silent
-        self.host = self._make_host()
-        self.timing = self._make_timing()
+        self._probes = None if options.no_cache else ProbeCache(self.target)
+        self._skips_probe = (
+            options.mode == "auto"
+            and self._probes is not None
+            and self._probes.is_silent
+        )
+        self.host = None
+        if options.may_ask and Asking in options.groups:
+            from mcpwire.cli.interactive import Host
+
+            self.host = Host(self)
+        self.timing = Timing() if options.timing else None
         self.client = self._make_client()
-        if self.host is not None:
-            self.host.belongs_to(self.client, str(self.target))
-
-    def _make_host(self) -> Host | None:
-        from mcpwire.cli.grammar import ASKED_VERBS
-
-        if not self.options.may_ask or self.options.verb not in ASKED_VERBS:
-            return None
-        from mcpwire.cli.interactive import Host
-
-        return Host(self.options, self.output, self._signals)
-
-    def _make_timing(self) -> Timing | None:
-        if not self.options.timing:
-            return None
-        from mcpwire.cli.session import Timing
-
-        return Timing("tools/call")
 
     def _make_client(self) -> Client:
         from mcpwire import Client, Limits
         from mcpwire.protocol.methods import SKILLS
 
-        options = self.options
-        timeout = options.timeout
-        entry = options.entry
-        said = (None, None) if entry is None else (entry.timeout, entry.connect_timeout)
+        options, entry = self.options, self.options.entry
+        timeout = connect_timeout = options.timeout
         roots = [Path(root) for root in options.roots]
-        roots += (entry.paths_of_roots() or []) if entry is not None else []
-        limits = Limits(close_grace=CLOSE_GRACE_S, terminate_grace=CLOSE_GRACE_S)
+        if entry is not None:
+            timeout = timeout or entry.timeout
+            connect_timeout = connect_timeout or entry.connect_timeout
+            roots += entry.paths_of_roots() or []
         try:
             return Client(
                 self.target,
-                timeout=timeout or said[0] or 30.0,
-                connect_timeout=timeout or said[1] or CONNECT_TIMEOUT_S,
+                timeout=timeout or 30.0,
+                connect_timeout=connect_timeout or CONNECT_TIMEOUT_S,
                 mode="session" if self._skips_probe else options.mode,
-                limits=limits,
+                limits=Limits(close_grace=CLOSE_GRACE_S, terminate_grace=CLOSE_GRACE_S),
                 roots=roots or None,
                 extensions=[SKILLS] if options.verb == "skills" else None,
-                on_notification=self._hear if options.log_level else None,
+                on_notification=self._show_log if options.log_level else None,
                 trace=self._trace if self.output.verbose or self.timing else None,
                 **(self.host.handlers() if self.host is not None else {}),
             )
@@ -292,7 +309,7 @@ class Session:
             self._advise(error)
             raise
         finally:
-            if not self._signals.is_hurried:
+            if not self.signals.is_hurried:
                 await self.client.aclose()
             self._end_stderr()
 
@@ -319,22 +336,21 @@ class Session:
         except MCPError as error:
             if not self._skips_probe:
                 raise
+            assert self._probes is not None
             self._probes.forget()
             if not isinstance(error, NegotiationError):
                 raise
             self._skips_probe = False
             self.client = self._make_client()
-            if self.host is not None:
-                self.host.belongs_to(self.client, str(self.target))
             await self.client.connect()
         record = self.client.negotiation
         assert record is not None
         was_silent = any(step.event == "silence" for step in record.steps)
-        if was_silent and record.era is Era.SESSION:
+        if was_silent and record.era is Era.SESSION and self._probes is not None:
             self._probes.keep()
 
     def _advise(self, error: MCPError) -> None:
-        """Say which option gives a server what it misses."""
+        """Add to an error the option that would avoid it."""
         if self.options.is_at_url and exit_code(error) == Exit.AUTHORIZATION:
             advise_login(error, self.options, is_late=self._is_connected)
             return
@@ -366,7 +382,7 @@ class Session:
         text = progress_text(progress, total, message, with_bar=False)
         self.output.tell("progress", said, text.strip())
 
-    def _hear(self, notification: Notification) -> None:
+    def _show_log(self, notification: Notification) -> None:
         if notification.method != "notifications/message":
             return
         from mcpwire.types import encode
@@ -419,6 +435,7 @@ class Session:
             self._stderr = ""
 
 
+METHOD: Final = "tools/call"
 POINTS: Final = ("queued", "written", "first byte", "complete", "decoded")
 """In the order in which they come."""
 
@@ -426,8 +443,7 @@ POINTS: Final = ("queued", "written", "first byte", "complete", "decoded")
 class Timing:
     """Notes when what happened; whatever takes time is done afterwards."""
 
-    def __init__(self, method: str) -> None:
-        self._method = method
+    def __init__(self) -> None:
         self._started = self._ended = 0.0
         self._is_on = False
         self._total = 0
@@ -482,7 +498,7 @@ class Timing:
             said = ", ".join(
                 f"{name} {points[name]:.3f} ms" for name in POINTS if name in points
             )
-            value = {"method": self._method, "milliseconds": points}
+            value = {"method": METHOD, "milliseconds": points}
             output.tell("timing", value, f"timing{which}: {said}")
 
     def rounds(self) -> list[dict[str, float]]:
@@ -491,7 +507,7 @@ class Timing:
         for at, end, line in self._sent:
             message = _message(line)
             id = message.get("id")
-            if type(id) is not int or message.get("method") != self._method:
+            if type(id) is not int or message.get("method") != METHOD:
                 continue
             found[id] = {"queued": self._since(at)}
             written = next((at for at, count in self._written if count >= end), None)

@@ -23,6 +23,7 @@ __all__ = [
     "MAX_DEPTH",
     "SchemaIndex",
     "Subschema",
+    "alternatives_of",
     "branches_of",
     "children",
     "mapped",
@@ -165,6 +166,11 @@ def branches_of(schema: Mapping[str, Any], keyword: str) -> list[Any]:
     """Return what stands under a keyword that holds a list."""
     found = schema.get(keyword)
     return found if isinstance(found, list) else []
+
+
+def alternatives_of(schema: Mapping[str, Any]) -> list[Any]:
+    """Return the alternatives of a union; empty where it is none."""
+    return branches_of(schema, "anyOf") or branches_of(schema, "oneOf")
 
 
 def pointed(root: Any, reference: str) -> Any:

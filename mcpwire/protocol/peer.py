@@ -516,12 +516,13 @@ class Peer(Generic[C]):
         error: InvalidMessage,
         batch: _Batch | None,
     ) -> None:
+        refusal = InvalidRequest(str(error))
         if not MESSAGE_KEYS & value.keys():
             self.stats.add_noise(line, self._limits.noise_lines)
+            self._refuse_unnamed(refusal)
             return
         self.stats.invalid += 1
         error.raw = bytes(line[:RAW_EXCERPT_BYTES])
-        refusal = InvalidRequest(str(error))
         if self._reject(value, error, refusal, batch):
             return
         if "method" in value:
@@ -532,6 +533,7 @@ class Peer(Generic[C]):
         ):
             self.stats.invalid -= 1
             self.stats.add_noise(line, self._limits.noise_lines)
+            self._refuse_unnamed(refusal)
 
     # Answers to our calls...
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import math
-from collections import deque
+from collections import Counter, deque
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from mcpwire.server.notifications import call_soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Self
 
     from mcpwire.server.authoring.signature import Signature
     from mcpwire.server.context import Context
@@ -34,17 +35,16 @@ __all__ = ["Calling", "Prepared", "Slots"]
 
 
 class Prepared:
-    """A function with its arguments and dependencies; it must be closed."""
+    """A function with its arguments, and with dependencies that end on its exit."""
 
     def __init__(
         self,
         calling: Calling,
         signature: Signature,
-        function: Callable[..., Any],
         arguments: Mapping[str, Any],
     ) -> None:
         self._calling = calling
-        self._function = function
+        self._function = signature.function
         self._arguments = arguments
         self._plans = signature.plans
         self._context: Context | None = None
@@ -114,27 +114,24 @@ class Prepared:
             loop = asyncio.get_running_loop()
             self._in_thread.add_done_callback(lambda _: call_soon(loop, action))
 
-    async def close(self, error: BaseException | None = None) -> None:
-        """End what dependencies began.
+    async def __aenter__(self) -> Self:
+        return self
 
-        An error of the call is raised where they yielded, as around any ``with``: a
-        transaction is not to be committed then. They cannot undo it.
-        """
+    async def __aexit__(self, *error: object) -> None:
+        # An error of the call is raised where dependencies yielded, as around any
+        # ``with``: a transaction is not to be committed then. They cannot undo it.
         if self._stack is not None:
-            kind, trace = (type(error), error.__traceback__) if error else (None, None)
-            await self._stack.__aexit__(kind, error, trace)
+            await self._stack.__aexit__(*error)  # type: ignore[arg-type] # as they came
 
 
 class SlotPool:
     """Slots for calls at once, divided by client; used on one loop."""
 
-    __slots__ = ("_free", "_held", "_keeps_room", "_waiting", "unlimited")
-
     def __init__(self, number: int, *, keeps_room: bool) -> None:
         self.unlimited = anyio.CapacityLimiter(math.inf)
         self._free = number
         self._keeps_room = keeps_room
-        self._held: dict[Owner, int] = {}
+        self._held: Counter[Owner] = Counter()
         self._waiting: dict[Owner, deque[asyncio.Future[None]]] = {}
 
     async def acquire(self, owner: Owner) -> None:
@@ -161,23 +158,20 @@ class SlotPool:
             del self._held[owner]
         while able := [each for each in self._waiting if self._may_take(each)]:
             # Of clients that hold as many, the one that was not served for longest.
-            owner = min(able, key=self._count)
+            owner = min(able, key=self._held.__getitem__)
             self._take(owner)
             waiting = self._waiting.pop(owner)
             waiting.popleft().set_result(None)
             if waiting:
                 self._waiting[owner] = waiting
 
-    def _count(self, owner: Owner) -> int:
-        return self._held.get(owner, 0)
-
     def _may_take(self, owner: Owner) -> bool:
-        needed = self._count(owner) if self._keeps_room and owner else 0
+        needed = self._held[owner] if self._keeps_room and owner else 0
         return self._free > needed
 
     def _take(self, owner: Owner) -> None:
         self._free -= 1
-        self._held[owner] = self._count(owner) + 1
+        self._held[owner] += 1
 
     def _remove(self, owner: Owner, granted: asyncio.Future[None]) -> None:
         waiting = self._waiting[owner]
@@ -223,22 +217,15 @@ class Calling:
     async def invoke(
         self,
         signature: Signature,
-        function: Callable[..., Any],
         arguments: Mapping[str, Any],
         request: RequestContext,
         *,
         runs_in_thread: bool = False,
     ) -> Any:
         """Call a function for a request and return what it returns."""
-        prepared = Prepared(self, signature, function, arguments)
-        try:
+        async with Prepared(self, signature, arguments) as prepared:
             await prepared.make(request)
-            value = await prepared.call(request, runs_in_thread=runs_in_thread)
-        except BaseException as error:
-            await prepared.close(error)
-            raise
-        await prepared.close()
-        return value
+            return await prepared.call(request, runs_in_thread=runs_in_thread)
 
     async def in_thread(
         self,

@@ -62,9 +62,9 @@ if TYPE_CHECKING:
     from mcpwire.wire.json import Json
     from mcpwire.wire.jsonrpc import RequestId
 
-    ReadFn = Callable[[str, RequestContext], Awaitable[dict[str, Any]]]
+    ReadFn = Callable[[dict[str, Any], RequestContext], Awaitable[dict[str, Any]]]
 
-    """Reads a resource on behalf of a request; returns the raw result."""
+    """Answers ``resources/read`` on behalf of another request."""
 
     CallFn = Callable[[str, dict[str, Any], RequestContext], Awaitable[dict[str, Any]]]
 
@@ -551,7 +551,7 @@ class Context:
 
         read = self._services.read_resource
         assert read is not None
-        return decode(ReadResourceResult, await read(uri, self.request))
+        return decode(ReadResourceResult, await read({"uri": uri}, self.request))
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any] | None = None
@@ -684,8 +684,6 @@ class SyncContext:
     Each method raises what its twin of the same name raises. Where a request is
     withdrawn while its thread waits, `asyncio.CancelledError` is raised there.
     """
-
-    __slots__ = ("_context", "_loop", "_waiting")
 
     def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
         self._context = context

@@ -47,21 +47,28 @@ from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.log_limit import LimitedLogger, place_of
 from mcpwire.server.notifications import Hub
 from mcpwire.server.request import (
+    EXCERPT,
     IN_MEMORY,
     RequestContext,
     RequestInfo,
     Session,
     check_level,
     check_retained,
+    member_of,
 )
 from mcpwire.types import encode
-from mcpwire.types._base import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
+from mcpwire.types._base import (
+    CLIENT_CAPABILITIES,
+    LOG_LEVEL,
+    PROTOCOL_VERSION,
+    SERVER_INFO,
+)
 from mcpwire.versions import REVISIONS, Era, find_revision
 from mcpwire.wire.json import Fragment
 from mcpwire.wire.json import encode as encode_json
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.auth.resource_server import ResourceServer
@@ -93,11 +100,11 @@ __all__ = [
     "TOOLS_CALL",
     "Dispatcher",
     "HttpRefusal",
-    "Middleware",
     "Route",
     "capabilities_at",
     "run_handler",
     "tool_failure",
+    "wrap",
 ]
 
 INITIALIZE: Final = "initialize"
@@ -111,9 +118,6 @@ ASK_TIMEOUT_S: Final = 600.0
 """How long a client may take to answer: a person may have to think."""
 
 RESOURCE_NOT_FOUND: Final = -32002
-
-EXCERPT: Final = 100
-"""How much of a name that the client chose the log and errors repeat."""
 
 logger = LimitedLogger("mcpwire")
 
@@ -315,37 +319,19 @@ def _in_era(error: RPCError, request: RequestContext) -> RPCError:
     return InternalError("the handler failed")
 
 
-class Middleware:
-    """The functions around one server's requests, the first outermost.
+def wrap(
+    methods: Mapping[str, Handler],
+    middleware: Sequence[tuple[str | None, AroundRequest]],
+) -> dict[str, Handler]:
+    """Return the handlers with functions around them, the first outermost.
 
-    ::
-
-        @server.middleware("tools/call")
-        async def timed(params, request, call_next):
-            begin = time.perf_counter()
-            try:
-                return await call_next(params, request)
-            finally:
-                logger.info("%s: %.3f s", params["name"], time.perf_counter() - begin)
-
-    What a handler raises passes through them. Results are plain dicts, before the
-    members that every result of an era has are added.
+    Each is around the requests of its method, or without one around all.
     """
-
-    def __init__(self) -> None:
-        self._chain: list[tuple[str | None, AroundRequest]] = []
-
-    def add(self, method: str | None, around: AroundRequest) -> None:
-        """Add one; without a method it is around every request."""
-        self._chain.append((method, around))
-
-    def wrap(self, methods: Mapping[str, Handler]) -> dict[str, Handler]:
-        """Return the handlers with the functions around them."""
-        wrapped = dict(methods)
-        for wanted, around in reversed(self._chain):
-            for method in wrapped if wanted is None else {wanted} & wrapped.keys():
-                wrapped[method] = _around(around, wrapped[method])
-        return wrapped
+    wrapped = dict(methods)
+    for wanted, around in reversed(middleware):
+        for method in wrapped if wanted is None else {wanted} & wrapped.keys():
+            wrapped[method] = _around(around, wrapped[method])
+    return wrapped
 
 
 def _around(around: AroundRequest, handler: Handler) -> Handler:
@@ -535,6 +521,9 @@ class Dispatcher:
             revision = self._alone.get(version) if type(version) is str else None
             if revision is None or type(capabilities) is not dict:
                 raise self._envelope_fault(version, capabilities)
+            if LOG_LEVEL in meta:
+                # 2026-07-28 server/utilities/logging: an unknown one is invalid params.
+                check_level(meta[LOG_LEVEL])
             # 2026-07-28 streamable-http: a server sends no requests of its own.
             session = ask = None
         else:
@@ -552,7 +541,7 @@ class Dispatcher:
             notify,
             name in self._logging,
             ask,
-            params,
+            params or {},
             info,
             route,
         )
@@ -693,9 +682,9 @@ class Dispatcher:
         if session is not None:
             raise InvalidRequest("the session is open already")
         fields = params or {}
-        requested = _member(fields, "protocolVersion", str)
-        capabilities = _member(fields, "capabilities", dict)
-        client_info = _member(fields, "clientInfo", dict)
+        requested = member_of(fields, "protocolVersion", str)
+        capabilities: dict[str, Any] = member_of(fields, "capabilities", dict)
+        client_info: dict[str, Any] = member_of(fields, "clientInfo", dict)
         if not self._sessions:
             # 2026-07-28 basic/versioning: name the versions in the error.
             raise self._unsupported(requested)
@@ -827,11 +816,3 @@ def _set_level(params: dict[str, Any], request: RequestContext) -> dict[str, Any
     assert request.session is not None  # the method table: sessions only
     request.session.log_level = check_level(params.get("level"))
     return {}
-
-
-def _member(fields: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = fields.get(name)
-    if type(value) is not kind:
-        expected = "a string" if kind is str else "an object"
-        raise InvalidParams(f"params.{name} must be {expected}")
-    return value

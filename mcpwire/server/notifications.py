@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from mcpwire.errors import InternalError, InvalidParams, MissingCapability
 from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
 from mcpwire.server.fair_pool import FairPool
-from mcpwire.server.request import check_retained
+from mcpwire.server.request import Session, check_retained
 from mcpwire.transports.base import runs_here
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.extensions.tasks import Tasks
-    from mcpwire.server.request import Owner, RequestContext, Session
+    from mcpwire.server.request import Owner, RequestContext
 
 
 __all__ = [
@@ -60,34 +60,11 @@ UPDATED: Final = "notifications/resources/updated"
 class Listener(Protocol):
     """Gets changes, on the loop on which it began to listen."""
 
-    def hear(self, method: str, uri: str | None) -> None:
+    def changed(self, method: str, uri: str | None) -> None:
         """Something changed; `uri` names the resource of an update. Never raises."""
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """No change comes any more."""
-
-
-class _SessionListener:
-    """A session hears of every list, and of the resources that it subscribed to."""
-
-    __slots__ = ("_session",)
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def hear(self, method: str, uri: str | None) -> None:
-        session = self._session
-        # 2025-11-25 basic/lifecycle, "Initialization": nothing but pings and logs
-        # before the client has said that it is ready.
-        if not session.is_initialized or session.is_closed:
-            return
-        if uri is None:
-            session.send(method, {})
-        elif uri in session.subscribed:
-            session.send(method, {"uri": uri})
-
-    def end(self) -> None:
-        """Do nothing: a session ends with its connection."""
 
 
 class Hub:
@@ -97,7 +74,6 @@ class Hub:
         self._lock = threading.Lock()
         self._listeners: dict[AbstractEventLoop, dict[Listener, None]] = {}
         self._pending: dict[AbstractEventLoop, dict[tuple[str, str | None], None]] = {}
-        self._sessions: dict[Session, _SessionListener] = {}
 
     def __len__(self) -> int:
         with self._lock:
@@ -105,23 +81,18 @@ class Hub:
 
     def add(self, session: Session) -> None:
         """Let a session hear of changes, on the running loop."""
-        listener = _SessionListener(session)
-        with self._lock:
-            self._sessions[session] = listener
-        self.listen(listener)
+        self.listen(session)
 
     def remove(self, session: Session) -> None:
         """Forget a session, which is closed from now on."""
         session.is_closed = True
-        with self._lock:
-            listener = self._sessions.pop(session, None)
-        if listener is not None:
-            self.forget(listener)
+        self.forget(session)
 
     def sessions(self) -> list[Session]:
         """Return the sessions that hear of changes."""
         with self._lock:
-            return list(self._sessions)
+            listeners = [one for here in self._listeners.values() for one in here]
+        return [one for one in listeners if isinstance(one, Session)]
 
     def listen(self, listener: Listener) -> None:
         """Add a listener, on the running loop."""
@@ -157,12 +128,12 @@ class Hub:
             pending = self._pending.pop(loop, {})
         for method, uri in pending:
             for listener in list(self._listeners.get(loop, ())):
-                listener.hear(method, uri)
+                listener.changed(method, uri)
 
     def _end(self, loop: AbstractEventLoop) -> None:
         self._flush(loop)
         for listener in list(self._listeners.get(loop, ())):
-            listener.end()
+            listener.finish()
 
 
 def _schedule(
@@ -243,7 +214,7 @@ class _Listener:
         self._uris = frozenset(filter.get("resourceSubscriptions", ()))
         self._ended = ended
 
-    def hear(self, method: str, uri: str | None) -> None:
+    def changed(self, method: str, uri: str | None) -> None:
         """Pass on what was asked for."""
         if uri is None and method in self._methods:
             self.send(method, {})
@@ -255,7 +226,7 @@ class _Listener:
         meta = {**(params.get("_meta") or {}), SUBSCRIPTION_ID: self._request.id}
         self._request.notify(method, {**params, "_meta": meta})
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Let the request be answered."""
         self._ended.set()
 
@@ -364,8 +335,6 @@ _MOST_WAITING: Final = 512
 class RateLimit:
     """Lets so many pass at once, and later so many a second."""
 
-    __slots__ = ("_at_once", "_left", "_per_second", "_then")
-
     def __init__(self, at_once: int, per_second: float) -> None:
         self._at_once = self._left = float(at_once)
         self._per_second = per_second
@@ -390,18 +359,6 @@ class RateLimit:
 
 class Throttle:
     """Sends on the loop; see the module's text."""
-
-    __slots__ = (
-        "_dropped",
-        "_is_scheduled",
-        "_late",
-        "_logs",
-        "_loop",
-        "_progress",
-        "_request",
-        "_timer",
-        "_waiting",
-    )
 
     def __init__(
         self, request: RequestContext, loop: asyncio.AbstractEventLoop

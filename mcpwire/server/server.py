@@ -1,7 +1,7 @@
 """`Server`: tools, resources and prompts made of functions, served in both eras.
 
-It is what authors of servers see. What is registered is kept in `offering`; what the
-protocol says stands in `dispatcher`, what a transport does in `stdio` and `http`.
+What is registered may change while it serves: each change declares anew, in
+`dispatcher`, what the server can do. The transports are `stdio` and `http`.
 """
 
 from __future__ import annotations
@@ -11,23 +11,33 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from mcpwire.limits import Limits, check_timeout
-from mcpwire.protocol.methods import TASKS
-from mcpwire.server.components import compose
-from mcpwire.server.context import Services
-from mcpwire.server.dispatcher import Dispatcher
-from mcpwire.server.input_rounds import StateSealer
+from mcpwire.protocol.methods import METHODS, TASKS, find, methods_of
+from mcpwire.server.calling import Calling
+from mcpwire.server.completions import Completions
+from mcpwire.server.components import Table, check_page_size, compose
+from mcpwire.server.context import Context, Services
+from mcpwire.server.dispatcher import Dispatcher, wrap
+from mcpwire.server.input_rounds import StateSealer, begin
 from mcpwire.server.lifespan import Lifespan
-from mcpwire.server.notifications import PROMPTS, RESOURCES, TOOLS
-from mcpwire.server.prompts import make_prompt
-from mcpwire.server.registry import FeatureRegistry
-from mcpwire.server.tools import make_tool
+from mcpwire.server.notifications import (
+    PROMPTS,
+    RESOURCES,
+    TOOLS,
+    UPDATED,
+    Hub,
+    Listens,
+    Subscriptions,
+)
+from mcpwire.server.prompts import Prompts, make_prompt
+from mcpwire.server.resources import Resources, make_resource
+from mcpwire.server.tools import Tools, make_tool
 from mcpwire.types import decode
 from mcpwire.types.lifecycle import Implementation
 from mcpwire.versions import REVISIONS, read_revisions
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from os import PathLike
     from typing import Unpack
@@ -39,15 +49,15 @@ if TYPE_CHECKING:
         Handle,
         PromptKeywords,
         ResourceKeywords,
-        Table,
         ToolKeywords,
         Visible,
     )
+    from mcpwire.server.dispatcher import AroundRequest, Handler
     from mcpwire.server.extensions import Extension
     from mcpwire.server.http.app import AsgiApp
     from mcpwire.server.input_rounds import SingleUse
     from mcpwire.server.prompts import Prompt
-    from mcpwire.server.resources import Resources
+    from mcpwire.server.request import RequestContext
     from mcpwire.server.tools import Tool
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.custom import ReceiveFn, SendFn
@@ -65,6 +75,18 @@ __all__ = [
 SERVER_LIMITS: Final[Limits] = Limits(inbound=1_024)
 """The bounds of a `Server` that is given none: more requests at once than a client
 would take."""
+
+_KINDS: Final = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources"}
+"""What changed -> the capability that it belongs to."""
+
+_DECLARED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "completions": {},
+    "prompts": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "tools": {"listChanged": True},
+}
+
+_MAY_ASK: Final = frozenset(spec.name for spec in METHODS if spec.may_need_input)
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -181,21 +203,55 @@ class Server:
                 state_keys, rounds=limits.input_rounds, single_use=single_use
             ),
         )
-        self._features = FeatureRegistry(
-            self._services,
-            self._declare,
-            visible=visible,
-            on_duplicate=on_duplicate,
-            page_size=page_size,
-            thread_limit=thread_limit,
-            listens=limits.listens,
-            make_tool=partial(
-                make_tool,
-                coerce=coerce,
-                timeout=check_timeout(tool_timeout, "tool_timeout"),
-                validate_output=validate_output,
-            ),
+        self._kinds: set[str] = set()
+        self._mounted_in: list[Server] = []
+        self._extensions: list[Extension] = []
+        self._middleware: list[tuple[str | None, AroundRequest]] = []
+        self._methods: dict[str, Handler] = {}
+        self._hub = Hub()
+        self._calling = Calling(
+            partial(Context, services=self._services), thread_limit=thread_limit
         )
+        self._make_tool = partial(
+            make_tool,
+            coerce=coerce,
+            timeout=check_timeout(tool_timeout, "tool_timeout"),
+            validate_output=validate_output,
+        )
+
+        def table(noun: str, method: str, make: Callable[..., Any]) -> Table[Any]:
+            return Table(
+                noun,
+                on_duplicate=on_duplicate,
+                visible=visible,
+                calling=self._calling,
+                on_changed=partial(self._changed, method),
+                make=make,
+            )
+
+        size = check_page_size(page_size)
+        self._tools = Tools(
+            table("tool", TOOLS, lambda _, *given: self._make_tool(*given)),
+            page_size=size,
+        )
+        self._resources = Resources(
+            table("resource", RESOURCES, make_resource),
+            table("resource template", RESOURCES, make_resource),
+            page_size=size,
+        )
+        self._prompts = Prompts(
+            table("prompt", PROMPTS, lambda _, *given: make_prompt(*given)),
+            page_size=size,
+        )
+        self._completions = Completions(self._prompts, self._resources)
+        self._subscriptions = Subscriptions(
+            self._hub,
+            listens=Listens(limits.listens),
+            capabilities=self._capabilities,
+            watchable=self._watchable,
+        )
+        self._services.read_resource = self._resources.read
+        self._services.call_tool = self._tools.call_inside
         for extension in extensions:
             self.extend(extension)
 
@@ -217,17 +273,17 @@ class Server:
     @property
     def tools(self) -> Table[Tool]:
         """The tools by name; ``server.tools["add"]`` is the handle of one."""
-        return self._features.tools.table
+        return self._tools.table
 
     @property
     def resources(self) -> Resources:
         """The resources and templates by their text, as handles."""
-        return self._features.resources
+        return self._resources
 
     @property
     def prompts(self) -> Table[Prompt]:
         """The prompts by name, as handles."""
-        return self._features.prompts.table
+        return self._prompts.table
 
     # Tools...
 
@@ -264,7 +320,7 @@ class Server:
             TypeError: The function cannot be a tool; names the parameter and why.
             ValueError: An option is wrong, or the name is taken.
         """
-        return self.tools.add(self._features.make_tool(function, options))
+        return self.tools.add(self._make_tool(function, options))
 
     # Resources, prompts, completion...
 
@@ -358,8 +414,8 @@ class Server:
         """
 
         def register(function: F) -> F:
-            self._features.completions.add(reference, argument, function)
-            self._features.check_completions()
+            self._completions.add(reference, argument, function)
+            self._check_completions()
             return function
 
         return register
@@ -396,22 +452,41 @@ class Server:
         What is registered and removed is told without this: it is for a `visible`
         predicate that sees something else now.
         """
-        self._features.changed(TOOLS)
+        self._changed(TOOLS)
 
     def notify_prompts_changed(self) -> None:
         """Tell clients that the prompts are others; from any thread."""
-        self._features.changed(PROMPTS)
+        self._changed(PROMPTS)
 
     def notify_resources_changed(self) -> None:
         """Tell clients that the resources are others; from any thread."""
-        self._features.changed(RESOURCES)
+        self._changed(RESOURCES)
 
     def notify_resource_updated(self, uri: str) -> None:
         """Tell the clients that subscribed to a resource that its content changed.
 
         From any thread; several times in one turn of a loop is once.
         """
-        self._features.updated(uri)
+        self._hub.tell(UPDATED, uri)
+        for other in self._mounted_in:
+            other.notify_resource_updated(uri)
+
+    def _changed(self, method: str) -> None:
+        self._declare_kind(_KINDS[method])
+        self._check_completions()
+        self._hub.tell(method)
+
+    def _check_completions(self) -> None:
+        """Declare completion as soon as anything completes."""
+        if "completions" not in self._kinds and self._completions.is_needed():
+            self._declare_kind("completions")
+
+    def _declare_kind(self, kind: str) -> None:
+        if kind not in self._kinds:
+            self._kinds.add(kind)
+            self._declare()
+            for other in self._mounted_in:
+                other._declare_kind(kind)  # noqa: SLF001 - a server like this one
 
     # Everything else...
 
@@ -429,7 +504,14 @@ class Server:
         Raises:
             ValueError: It would be mounted on itself.
         """
-        self._features.mount(other._features, f"{prefix}_" if prefix else "")
+        prefix = f"{prefix}_" if prefix else ""
+        self.tools.mount(other.tools, prefix)
+        self.prompts.mount(other.prompts, prefix)
+        self.resources.table.mount(other.resources.table, "")
+        self.resources.templates.mount(other.resources.templates, "")
+        other._mounted_in.append(self)
+        for kind in other._kinds:
+            self._declare_kind(kind)
         self.lifespan.include(other.lifespan)
 
     def method(self, name: str) -> Callable[[F], F]:
@@ -441,7 +523,7 @@ class Server:
         """
 
         def register(function: F) -> F:
-            self._features.methods[name] = function
+            self._methods[name] = function
             self._declare()
             return function
 
@@ -465,7 +547,7 @@ class Server:
         return self._add_middleware(None, around)
 
     def _add_middleware(self, method: str | None, around: F) -> F:
-        self._features.middleware.add(method, around)
+        self._middleware.append((method, around))
         self._declare()
         return around
 
@@ -475,15 +557,15 @@ class Server:
         Raises:
             ValueError: It cannot be added to this server.
         """
-        self._features.extend(extension, self)
+        if any(one.id == extension.id for one in self._extensions):
+            raise ValueError(f"the extension {extension.id!r} is there already")
+        self._extensions.append(extension)
+        extension.attach(self)
+        self._declare()
         if extension.id == TASKS:
-            self._take_tasks(extension)
-
-    def _take_tasks(self, tasks: Any) -> None:
-        """Let calls become tasks; those that run end with the server."""
-        self._features.tools.tasks = tasks
-        self._features.subscriptions.tasks = tasks
-        self.lifespan.add(partial(aclosing, tasks))
+            tasks: Any = extension
+            self._tools.tasks = self._subscriptions.tasks = tasks
+            self.lifespan.add(partial(aclosing, tasks))  # what runs ends with us
 
     # Serving...
 
@@ -493,26 +575,87 @@ class Server:
         if self._built is None:
             self._built = Dispatcher(
                 self._info,
-                capabilities=self._features.capabilities(),
-                methods=self._features.handlers(self.revisions),
+                capabilities=self._capabilities(),
+                methods=self._handlers(),
                 instructions=self._instructions,
                 revisions=self.revisions,
                 limits=self._limits,
                 auth=self.auth,
                 lifespan=self.lifespan,
-                headers_of=self._features.tools.param_headers,
-                hub=self._features.hub,
+                headers_of=self._tools.param_headers,
+                hub=self._hub,
                 ask_timeout=self._ask_timeout,
             )
-            self._features.tools.warn()
+            self._tools.warn()
         return self._built
 
     def _declare(self) -> None:
         if self._built is not None:
-            offering = self._features
-            self._built.declare(
-                offering.capabilities(), offering.handlers(self.revisions)
-            )
+            self._built.declare(self._capabilities(), self._handlers())
+
+    def _capabilities(self) -> dict[str, Any]:
+        """Return what is declared, by the names of the newest revision."""
+        capabilities: dict[str, Any] = {"logging": {}}
+        for kind, settings in _DECLARED.items():
+            if kind in self._kinds:
+                capabilities[kind] = dict(settings)
+        for name in self._methods:
+            spec = find(name)
+            if spec is not None and spec.capability and spec.extension is None:
+                capabilities.setdefault(spec.capability.partition(".")[0], {})
+        if self._extensions:
+            capabilities["extensions"] = {e.id: e.settings for e in self._extensions}
+            for extension in self._extensions:
+                capabilities |= getattr(extension, "legacy_capabilities", {})
+        return capabilities
+
+    def _handlers(self) -> dict[str, Handler]:
+        """Return what answers, by method; an author's own handlers go first."""
+        features: dict[str, Any] = {
+            "tools": self._tools,
+            "resources": self._resources,
+            "prompts": self._prompts,
+            "completions": self._completions,
+        }
+        methods: dict[str, Handler] = {}
+        for kind, feature in features.items():
+            if kind in self._kinds:
+                methods |= feature.methods()
+        if not self._kinds.isdisjoint(_KINDS.values()):
+            methods |= self._subscriptions.methods()
+        for extension in self._extensions:
+            methods |= extension.methods()
+        extensions = {extension.id for extension in self._extensions}
+        spoken = {
+            spec.name
+            for revision in self.revisions
+            for spec in methods_of(revision, "client", extensions)
+        }
+        methods = {
+            name: handler
+            for name, handler in methods.items()
+            if name in spoken or find(name) is None
+        }
+        methods |= self._methods
+        for method in _MAY_ASK & methods.keys():
+            methods[method] = self._in_rounds(methods[method])
+        return wrap(methods, self._middleware)
+
+    def _in_rounds(self, handler: Handler) -> Handler:
+        """Let what the client answered before be there when the handler asks."""
+
+        def handle(params: dict[str, Any], request: RequestContext) -> Any:
+            if "requestState" in params or "inputResponses" in params:
+                begin(request, self._services.sealer)
+            return handler(params, request)
+
+        return handle
+
+    def _watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
+        # Only the author's own handler knows which there are.
+        if "resources/read" in self._methods:
+            return list(uris)
+        return self._resources.watchable(uris, request)
 
     def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
         """Serve one client in this process; `Client(server)` does."""

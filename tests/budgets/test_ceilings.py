@@ -52,14 +52,13 @@ def test_a_call_starts_no_thread_and_no_task_or_timer_but_its_own(cell):
     """The blocking client's call is itself a task, on the loop that its thread runs.
 
     A gateway's client has a handler at the server behind it as well. A server over HTTP
-    limits the time of a body, and answers by a stream after a while.
+    limits the time of a body, and answers by a stream after a while, by timers that all
+    requests share.
     """
     row = TABLE[cell]
     most = {"blocking": 1, "memory": 1, "server": 1, "gateway": 2}
     assert row["tasks"] <= most.get(cell.replace(",", "").split()[0], 0)
-    is_http_server = cell.startswith(("server http", "gateway http"))
-    assert row["timers"] == (2 if is_http_server else 0)
-    assert row["threads"] == 0
+    assert row["timers"] == row["threads"] == 0
 
 
 @pytest.mark.parametrize("cell", CELLS)

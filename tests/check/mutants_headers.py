@@ -70,11 +70,13 @@ def field(name):
 fault(
     "Mcp-Method is not needed",
     "HDR-22.a",
+    "META-11.a",
     when=lambda held: given(held, "mcp-method") is None,
 )
 fault(
     "Mcp-Name is not needed",
     "HDR-22.b",
+    "META-11.a",
     when=lambda held: given(held, "mcp-name") is None and name_of(held),
 )
 fault(
@@ -96,6 +98,7 @@ fault(
 fault(
     "Mcp-Method is compared without its case",
     "HDR-27.a",
+    "TR-HTTP-28.a",
     when=lambda held: (
         (given(held, "mcp-method") or "").isupper()
         and given(held, "mcp-method").lower() == method(held)
@@ -172,6 +175,8 @@ def served_without_version(held):
 fault(
     "the header of the version is not needed",
     "HDR-22.c",
+    "META-11.a",
+    "TR-HTTP-28.a",
     when=served_without_version,
     more=(is_modern_only,),
 )
@@ -206,6 +211,9 @@ def tells_nothing(held):
 fault(
     "an unknown version is refused without the known ones",
     "TR-HTTP-27.a",
+    "VER-02.a",
+    "VER-02.b",
+    "VER-07.a",
     when=lambda held: b"-32022" in held["body"],
     change=tells_nothing,
 )
@@ -220,6 +228,7 @@ def loses_id(held):
 fault(
     "errors of header fields have no id",
     "TR-HTTP-32.a",
+    "B08.a",
     when=lambda held: b"-32020" in held["body"],
     change=loses_id,
 )

@@ -193,16 +193,22 @@ def taken_with_body(condition):
 fault(
     "a cancellation is answered with 200",
     "TR-HTTP-10.a",
+    "SCHEMA.EmptyResult",
     response=taken_with_body(lambda m: m.get("method") == "notifications/cancelled"),
 )
 fault(
     "an unknown notification is answered with 200",
     "TR-HTTP-10.b",
+    "RPC-12.a",
+    "RPC-12.b",
+    "SCHEMA.EmptyResult",
     response=taken_with_body(lambda m: "mcpwire" in m.get("method", "")),
 )
 fault(
     "an answer to no question is answered with 200",
     "LHTTP-04.a",
+    "B08.b",
+    "SCHEMA.EmptyResult",
     response=taken_with_body(lambda m: "method" not in m),
 )
 
@@ -227,7 +233,6 @@ def answers_200(method):
 
 
 for id, method in (
-    ("TR-HTTP-28.a", "mcpwire/no-such-method"),
     ("TR-HTTP-28.b", "ping"),
     ("TR-HTTP-28.c", "logging/setLevel"),
     ("TR-HTTP-28.d", "resources/subscribe"),
@@ -248,6 +253,7 @@ for id, method in (("TR-HTTP-30.a", "GET"), ("TR-HTTP-30.b", "DELETE")):
     fault(
         f"{method} is a bad request",
         id,
+        "TR-HTTP-28.a",  # finds that `initialize` is refused
         response=both(is_modern_only, refuses_if(is_method(method))),
         revision=MODERN,
     )
@@ -261,6 +267,7 @@ for id, name in (("TR-HTTP-31.a", "mcp-session-id"), ("TR-HTTP-31.b", "last-even
     fault(
         f"a stray {name} is refused",
         id,
+        "TR-HTTP-28.a",
         *(("TR-HTTP-31.c",) if name == "mcp-session-id" else ()),
         response=both(is_modern_only, refuses_if(has_stray(name), 404)),
         revision=MODERN,
@@ -346,6 +353,7 @@ fault("a negative length is none", "D14.i", octets=negative_is_open)
 fault(
     "a length beside chunks is ignored",
     "D14.j",
+    "B02.a",
     octets=without(b"Content-Length: 4\r\n"),
 )
 

@@ -3,7 +3,7 @@
 from mutants import mutant
 
 
-@mutant("large ids lose their last digit", "RPC-07.a")
+@mutant("large ids lose their last digit", "RPC-07.b")
 def large_ids(message, _):
     if isinstance(message.get("id"), int):
         message["id"] = int(float(message["id"]))
@@ -18,6 +18,6 @@ def unknown_method(message, _):
     return message
 
 
-@mutant("broken JSON is ignored", "RPC-33.a")
+@mutant("broken JSON is ignored", "B01.a", "A08.c", "A08.h")
 def silent(message, _):
     return None if message.get("error", {}).get("code") == -32700 else message

@@ -31,7 +31,7 @@ def state_folder(tmp_path, monkeypatch):
 @pytest.fixture
 def cli(capsys):
     """Run a command line in this process."""
-    from mcpwire.cli import main
+    from mcpwire.cli.main import main
 
     def run(*words: str) -> Done:
         capsys.readouterr()

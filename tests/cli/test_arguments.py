@@ -1,6 +1,8 @@
 """Words become arguments by the schema; what cannot be right costs no call."""
 
+import io
 import math
+import sys
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from mcpwire.cli.arguments import (
     Argument,
     Given,
+    SchemaReader,
     bind_prompt,
     bind_tool,
     coerce,
@@ -16,20 +19,33 @@ from mcpwire.cli.arguments import (
     unchecked,
 )
 from mcpwire.cli.failures import UsageError
-from mcpwire.cli.schemas import SchemaReader
 from mcpwire.types import Prompt, PromptArgument, Tool
 
 FILES = {"text": "from a file", "data.json": '{"a": [1]}', "bad.json": "{", "at": "@x"}
 
 
-def read_file(path):
-    if path not in FILES:
-        raise UsageError(f"cannot read {path!r}")
-    return FILES[path]
+@pytest.fixture(autouse=True)
+def folder(tmp_path_factory, monkeypatch):
+    """Run where the files are."""
+    folder = tmp_path_factory.mktemp("files")
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    monkeypatch.chdir(folder)
 
 
-def parse(*words, given=""):
-    return parse_words(words, read_file=read_file, read_input=lambda: given)
+@pytest.fixture
+def typed(monkeypatch):
+    """Give standard input."""
+
+    def give(text):
+        given = io.TextIOWrapper(io.BytesIO(text.encode()))
+        monkeypatch.setattr(sys, "stdin", given)
+
+    return give
+
+
+def parse(*words):
+    return parse_words(words)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +82,10 @@ def test_a_word_is_an_argument(word, argument):
         (["a:=@bad.json"], "argument 'a' is no JSON: '{'"),
         (
             ["a=@no"],
-            "argument 'a': cannot read 'no' (for the text itself: a:='\"@no\"')",
+            (
+                "argument 'a': cannot read 'no': no such file or directory (for the "
+                "text itself: a:='\"@no\"')"
+            ),
         ),
     ],
 )
@@ -76,16 +95,18 @@ def test_a_word_that_is_none_says_what_to_write(words, sentence):
     assert str(caught.value).startswith(sentence)
 
 
-def test_a_dash_reads_one_object_from_standard_input_and_words_add_to_it():
-    given = parse("-", "b=2", given='{"a": 1, "b": 1}')
+def test_a_dash_reads_one_object_from_standard_input_and_words_add_to_it(typed):
+    typed('{"a": 1, "b": 1}')
+    given = parse("-", "b=2")
     assert given == Given({"a": 1, "b": 1}, (Argument("b", "2", is_json=False),))
     assert unchecked(given) == {"a": 1, "b": "2"}
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", "{} {}"])
-def test_what_is_no_object_on_standard_input_is_refused(text):
+def test_what_is_no_object_on_standard_input_is_refused(typed, text):
+    typed(text)
     with pytest.raises(UsageError, match="standard input"):
-        parse("-", given=text)
+        parse("-")
 
 
 @pytest.mark.parametrize(
@@ -184,8 +205,9 @@ ADD = Tool(
 )
 
 
-def test_the_arguments_of_a_tool_are_bound_by_its_schema():
-    given = parse("-", "first=1", given='{"second": "as it is"}')
+def test_the_arguments_of_a_tool_are_bound_by_its_schema(typed):
+    typed('{"second": "as it is"}')
+    given = parse("-", "first=1")
     assert bind_tool(ADD, given) == {"second": "as it is", "first": 1}
     assert bind_tool(ADD, parse("first:=null")) == {"first": None}
 

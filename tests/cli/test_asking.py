@@ -173,7 +173,7 @@ def test_each_form_takes_the_next_answer_and_one_too_many_is_told(tool_server, c
         (["--answer", "@/no/file"], "cannot read '/no/file'"),
         (["--answer", "-", "--answer", "-"], "can be one --answer, not several"),
         (["-", "--answer", "-"], "can be arguments or an --answer, not both"),
-        (["--sample", "a", "--sample-with", "b"], "do not go together"),
+        (["--sample", "a", "--sample-with", "b"], "not allowed with argument --sample"),
         (["--sample-with", ""], "the command is empty"),
         (["--sample-with", "'"], "cannot split"),
         (["--log-level", "inf"], "no level is 'inf'; did you mean 'info'?"),

@@ -53,8 +53,8 @@ def answering():
 
 def test_each_command_works_at_a_url(cli, url):
     assert "add(a: int, b: int = 0) -> {sum: int}" in cli("ls", url).out
-    assert cli("call", url, "add", "a=2", "b=3") == (0, '{"sum": 5}\n', "")
-    assert cli("call", "add", "a=2", "--", url).out == '{"sum": 2}\n'
+    assert cli("call", url, "add", "a=2", "b=3") == (0, '{"sum":5}\n', "")
+    assert cli("call", "add", "a=2", "--", url).out == '{"sum":2}\n'
     assert cli("read", url, "demo://greeting").out == "Hello from mcpwire."
     assert "greets Ada" in cli("prompt", url, "greet", "name=Ada").out
     assert cli("complete", url, "prompt:greet", "name", "A").out == "Ada\nAlan\n"

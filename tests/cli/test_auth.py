@@ -429,7 +429,7 @@ def test_options_that_make_no_sense_are_told(cli, monkeypatch, value, words, sai
     [
         (("auth",), "auth is followed by one of login, status, logout\n"),
         (("auth", "logni"), "login, status, logout; did you mean 'auth login'?"),
-        (("auth", "login"), "auth login needs TARGET (see mcpwire auth login --help)"),
+        (("auth", "login"), "auth login needs URL (see mcpwire auth login --help)"),
         (("auth", "login", "server"), "logged in to, which begins with http:// or"),
         (("auth", "status", "--", "a", "b"), "only servers at a URL are logged in to"),
         (("auth", "login", "ftp://a/"), "ftp"),

@@ -7,7 +7,7 @@ from sentinel import SENTINEL
 
 import mcpwire
 from mcpwire.cli.failures import UsageError
-from mcpwire.cli.grammar import parse
+from mcpwire.cli.main import parse
 from mcpwire.cli.targets import target_of
 from mcpwire.errors import GroupError
 
@@ -60,7 +60,11 @@ def test_a_name_stands_for_a_server_that_is_started(configure, monkeypatch):
     )
     found = target("@a", "--env", "B=3", "--env", "GIVEN", "--cwd", "/")
     assert found == mcpwire.Stdio(
-        "c", ["x"], env={"A": "1", "B": "3"}, inherit_env=("LANG", "GIVEN"), cwd="/"
+        "c",
+        ["x"],
+        env={"A": "1", "B": "3", "GIVEN": "ours"},
+        inherit_env=("LANG",),
+        cwd="/",
     )
     assert target("@a", "--inherit-env").inherit_env is True
 

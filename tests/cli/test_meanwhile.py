@@ -204,7 +204,7 @@ class Clock:
 def measured(monkeypatch, *events):
     """Return what a timing says of events that are one second apart, in seconds."""
     Clock(monkeypatch)
-    timing = Timing("tools/call")
+    timing = Timing()
     timing.trace("open", "target")  # 1
     timing.trace("send", message(id=1, method="initialize"))  # 2
     timing.start()  # 3

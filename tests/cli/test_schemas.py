@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from schema_values import JSON
 
-from mcpwire.cli.schemas import KINDS, MAX_STEPS, SchemaReader, literal
+from mcpwire.cli.arguments import KINDS, MAX_STEPS, SchemaReader, literal
 
 ROOT = {
     "$defs": {

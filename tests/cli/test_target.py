@@ -8,7 +8,7 @@ import trustme
 
 import mcpwire
 from mcpwire.cli.failures import UsageError
-from mcpwire.cli.grammar import parse
+from mcpwire.cli.main import parse
 from mcpwire.cli.targets import target_of
 
 URL = "https://host.example/mcp"

@@ -29,7 +29,7 @@ async def test_each_revision_is_spoken_from_the_opening_to_the_end(mode):
     ):
         assert client.protocol_version == mode
         assert [tool.name for tool in await client.list_tools()][:2] == ["echo", "add"]
-        assert (await client.call_tool("add", {"a": 1, "b": 2})).text == '{"sum": 3}'
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).text == '{"sum":3}'
         assert await client.read_text("demo://greeting") == "Hello from mcpwire."
         assert (await client.get_prompt("greet", {"name": "Ada"})).messages
         assert await client.ping() > 0

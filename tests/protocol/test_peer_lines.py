@@ -157,6 +157,8 @@ def nameless(name, line, code, counted):
 @wire_table(
     *nameless("text", b"GET / HTTP/1.1\n", -32700, {"noise": 1}),
     *nameless("scalar", b"42\n", -32600, {"noise": 1}),
+    *nameless("no members", b"{}\n", -32600, {"noise": 1}),
+    *nameless("no method", msg(params("{}")), -32600, {"noise": 1}),
     *nameless("damaged, no id", msg(ASK, DAMAGED), -32700, {"noise": 1}),
     *nameless("damaged, id true", msg('"id":true', ASK, DAMAGED), -32700, {"noise": 1}),
     *nameless("damaged, id beyond 64 bit", msg(f'"id":{2**64}', ASK, DAMAGED), -32700,

@@ -421,7 +421,7 @@ async def test_the_client_starts_it_talks_to_it_and_ends_it():
     heard = []
     async with Client(Stdio(DEMO[0], DEMO[1:])) as client:
         assert client.protocol_version == "2026-07-28"
-        assert (await client.call_tool("add", {"a": 1, "b": 2})).text == '{"sum": 3}'
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).text == '{"sum":3}'
         arguments = {"steps": 2, "seconds": 0}
         await client.call_tool(
             "slow", arguments, on_progress=lambda *s: heard.append(s)

@@ -80,8 +80,8 @@ async def test_the_current_context_is_that_of_the_handler_that_runs():
 async def test_other_components_of_the_server_are_reached_through_it():
     peer = Session(person)
 
-    async def read(uri, request):
-        return {"contents": [{"uri": uri, "text": request.method}]}
+    async def read(params, request):
+        return {"contents": [{**params, "text": request.method}]}
 
     async def call(name, arguments, request):
         return {"content": [{"type": "text", "text": f"{name} {arguments}"}]}

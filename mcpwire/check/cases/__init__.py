@@ -6,12 +6,21 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.cases import (
     authorization,
+    cancellation,
     concurrency,
+    discovery,
+    framing,
     headers,
     http,
+    hygiene,
     jsonrpc,
+    lifecycle,
+    logging,
     origin,
+    ping,
+    progress,
     schema,
+    sequences,
     sessions,
     streams,
 )
@@ -23,6 +32,14 @@ __all__ = ["CASES", "FAMILIES"]
 
 FAMILIES: Final[tuple[Family, ...]] = (
     jsonrpc.FAMILY,
+    framing.FAMILY,
+    lifecycle.FAMILY,
+    discovery.FAMILY,
+    ping.FAMILY,
+    cancellation.FAMILY,
+    progress.FAMILY,
+    logging.FAMILY,
+    sequences.FAMILY,
     http.FAMILY,
     headers.FAMILY,
     sessions.FAMILY,
@@ -31,6 +48,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     concurrency.FAMILY,
     authorization.FAMILY,
     schema.FAMILY,
+    hygiene.FAMILY,  # closes the shared connection: after all others
 )
 
 CASES: Final[tuple[Case, ...]] = tuple(

@@ -26,6 +26,7 @@ import attrs
 from mcpwire.check.case import Case, Family, Level
 from mcpwire.check.peer import HeaderValue
 from mcpwire.check.subject import Reaction, Subject, shown
+from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,8 @@ __all__ = [
     "Silence",
     "Status",
     "exchange",
+    "spoiled",
+    "with_value",
 ]
 
 Params: TypeAlias = Mapping[str, Any] | Callable[[Subject], Mapping[str, Any]] | None
@@ -156,6 +159,19 @@ class Octets:
         if self.text or not isinstance(self.data, bytes):
             return self.text
         return f"the octets {shown(self.data)[:_SHOWN]}"
+
+
+_VALUE: Final = {"_meta": {"com.example/value": "mcpwire"}}
+
+
+def spoiled(change: Callable[[bytes], bytes], text: str) -> Changed:
+    """Return a request that every server answers, whose octets are changed."""
+    return Changed(lambda message: change(encode(message)), text, params=_VALUE)
+
+
+def with_value(value: bytes, line: bytes) -> bytes:
+    """Return the octets of such a request with another value in its params."""
+    return line.replace(b'"mcpwire"', value)
 
 
 @attrs.frozen

@@ -306,26 +306,6 @@ exchange(
 
 # --- statuses of 2026-07-28 -----------------------------------------------------------
 
-for letter, method in (
-    ("a", "mcpwire/no-such-method"),
-    ("b", "ping"),
-    ("c", "logging/setLevel"),
-    ("d", "resources/subscribe"),
-):
-    what = "unknown" if letter == "a" else "removed"
-    exchange(
-        FAMILY,
-        f"TR-HTTP-28.{letter}",
-        Level.MUST,
-        f"the {what} method {method} is answered with 404 and -32601",
-        source="basic/transports/streamable-http#protocol-version-header",
-        revisions=MODERN,
-        transports=HTTP,
-        send=Changed({}, f"the request {method}", method=method),
-        expect=Error(-32601, status=(404,)),
-        why="clients tell by it that the server is no older one",
-    )
-
 
 async def _only_modern(subject: Subject) -> None:
     """Leave the case where the server speaks revisions with sessions too."""

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import Family, Level, since
-from mcpwire.check.cases._exchange import Error, Octets, Request, exchange
+from mcpwire.check.case import Family, Level, NoAnswer, since
+from mcpwire.check.cases._exchange import (
+    AnyOf,
+    Changed,
+    Error,
+    Notification,
+    Octets,
+    Refusal,
+    Request,
+    Result,
+    Silence,
+    Status,
+    exchange,
+)
+from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Subject
@@ -15,20 +29,127 @@ __all__ = ["FAMILY"]
 FAMILY: Final = Family("jsonrpc")
 case = FAMILY.case
 
+# Before 2025-11-25 the schema has no form for an error without an id.
+HAS_NAMELESS: Final = since("2025-11-25")
+NO_BATCHES: Final = ("2024-11-05", "2025-06-18", *HAS_NAMELESS)
+
+IGNORED: Final = AnyOf(Silence(), Status(*range(400, 500)))
+"""No answer; over HTTP a server may also say that it takes no such message."""
+
+INVALID: Final = Error(-32600, -32602, -32020)
+"""Over HTTP the headers of 2026-07-28 do not fit such a message either."""
+
+
+# --- ids ------------------------------------------------------------------------------
+
 
 @case(
     "RPC-07.a",
     Level.MUST,
-    "an answer has the id of its request, of the same JSON type",
+    "an answer has the id of its request",
     source="basic/index#result-responses",
-    sends="requests with the ids 2^53+1, 0, -1, a text and an empty text",
+    rules=("RPC-03",),
+    sends="requests with the ids 0, -1, 1 and 2147483648",
     expects="an answer with exactly that id for each",
     why="a client cannot match the answer, and its call hangs",
 )
-async def ids_come_back(subject: Subject) -> None:
-    for id in (2**53 + 1, 0, -1, "mcpwire-\u00e9", ""):
+async def number_ids_come_back(subject: Subject) -> None:
+    for id in (0, -1, 1, 2**31):
         await subject.request(subject.facts.barrier, id=id)
 
+
+@case(
+    "RPC-07.b",
+    Level.MUST,
+    "an id beyond 2^53 comes back to the last digit",
+    source="basic/index#result-responses",
+    sends="a request with the id 9007199254740993 (2^53+1)",
+    expects="an answer with exactly that id",
+    why="clients that count from a clock or a random number wait for ever",
+)
+async def large_ids_come_back(subject: Subject) -> None:
+    await subject.request(subject.facts.barrier, id=2**53 + 1)
+
+
+@case(
+    "RPC-07.c",
+    Level.MUST,
+    "an id that is a text comes back as it is",
+    source="basic/index#result-responses",
+    sends="requests with a text, digits as a text, an empty text and a text beyond "
+    "ASCII as their ids",
+    expects="an answer with exactly that id for each",
+    why="a client cannot match the answer, and its call hangs",
+)
+async def text_ids_come_back(subject: Subject) -> None:
+    for id in ("mcpwire", "7", "", "\u00e9 \U0001f600 \u2028", 'a"b\\c\n'):
+        await subject.request(subject.facts.barrier, id=id)
+
+
+@case(
+    "RPC-07.d",
+    Level.MUST,
+    'the ids 7 and "7" are two ids',
+    source="basic/index#result-responses",
+    sends='two requests at once, one with the id 7001 and one with "7001"',
+    expects="one answer for each, its id of the same JSON type",
+    why="two calls of one client get each other's answers",
+)
+async def ids_differ_by_type(subject: Subject) -> None:
+    barrier = subject.facts.barrier
+    first = await subject.send(subject.message(barrier, id=7001))
+    second = await subject.send(subject.message(barrier, id="7001"))
+    await subject.answer(7001, first)
+    await subject.answer("7001", second)
+    for id in (7001, "7001"):
+        count = len(subject.answers_to(id))
+        subject.expect(count == 1, f"one answer with the id {id!r}", f"{count} answers")
+
+
+@case(
+    "RPC-08.a",
+    Level.MUST,
+    "an error has the id of its request",
+    source="basic/index#error-responses",
+    sends="requests with an unknown method and the ids 2147483649 and a text",
+    expects="an error with exactly that id for each",
+    why="a client cannot match the error, and its call hangs",
+)
+async def errors_have_ids(subject: Subject) -> None:
+    for id in (2**31 + 1, "mcpwire error"):
+        answer = await subject.request("mcpwire/no-such-method", id=id)
+        subject.expect(answer.error is not None, "an error", answer)
+
+
+exchange(
+    FAMILY,
+    "B03.a",
+    Level.ROBUST,
+    "a request with the id null is refused",
+    send=Changed({"id": None}, "a request with the id null"),
+    expect=AnyOf(Refusal(), Silence()),
+    lenient=Result(),
+    why="an answer with the id null belongs to no call",
+)
+
+exchange(
+    FAMILY,
+    "B03.b",
+    Level.ROBUST,
+    "an id that is neither a text nor an integer is refused",
+    send=(
+        Changed({"id": True}, "a request with the id true"),
+        Changed({"id": 1.5}, "one with the id 1.5"),
+        Changed({"id": {"a": 1}}, "one with an object as its id"),
+        Changed({"id": ["a"]}, "one with an array as its id"),
+    ),
+    expect=AnyOf(Refusal(), Silence()),
+    lenient=Result(),
+    why="such an id is used as the key of a table, and fails there",
+)
+
+
+# --- methods and notifications --------------------------------------------------------
 
 exchange(
     FAMILY,
@@ -36,6 +157,7 @@ exchange(
     Level.MUST,
     "an unknown method is answered with -32601",
     source="schema#MethodNotFoundError",
+    rules=("RPC-01",),
     send=Request("mcpwire/no-such-method"),
     expect=Error(-32601),
     why="clients probe for features by this code",
@@ -43,12 +165,309 @@ exchange(
 
 exchange(
     FAMILY,
-    "RPC-33.a",
+    "B08.a",
+    Level.ROBUST,
+    "a method's name is compared letter by letter",
+    rules=("RPC-31",),
+    send=(Request("Tools/List"), Request("tools/list "), Request("")),
+    expect=Error(-32601, -32600, -32602, -32020),
+    lenient=Result(),
+    why="what one server takes another refuses, and a gate in between sees neither",
+)
+
+exchange(
+    FAMILY,
+    "RPC-12.a",
+    Level.MUST,
+    "a notification that is unknown is not answered",
+    source="basic/index#notifications",
+    send=Notification("notifications/mcpwire/unknown", {"a": 1}),
+    expect=IGNORED,
+    why="the client takes the answer for one to another call, or ends the connection",
+)
+
+exchange(
+    FAMILY,
+    "RPC-12.b",
+    Level.MUST,
+    "a request's method without an id is not answered",
+    source="basic/index#notifications",
+    send=(Notification("tools/list"), Notification("mcpwire/no-such-method")),
+    expect=IGNORED,
+    why="the client takes the answer for one to another call, or ends the connection",
+)
+
+exchange(
+    FAMILY,
+    "B08.b",
+    Level.ROBUST,
+    "an answer to no request of the server is ignored",
+    send=(
+        Octets(b'{"jsonrpc":"2.0","id":"mcpwire-never","result":{}}'),
+        Octets(
+            b'{"jsonrpc":"2.0","id":"mcpwire-never",'
+            b'"error":{"code":-32603,"message":"no"}}'
+        ),
+    ),
+    expect=AnyOf(IGNORED, Error(-32600, -32602, -32020)),
+    why="a late answer of the client ends the connection",
+)
+
+exchange(
+    FAMILY,
+    "B09.a",
+    Level.ROBUST,
+    "unknown members are ignored",
+    rules=("RPC-33",),
+    send=(
+        Changed({"mcpwire-unknown": {"a": [1]}}, "a request with one more member"),
+        Request("tools/list", {"mcpwireUnknown": {"a": 1}}, text="more params"),
+        Request(
+            "tools/list",
+            {"_meta": {"com.example.mcpwire/unknown": [1, {"a": None}]}},
+            text="one more member in `_meta`",
+        ),
+    ),
+    needs=("tools",),
+    expect=Result(),
+    why="newer clients, and those with extensions, cannot use the server",
+)
+
+
+# --- what is no request ---------------------------------------------------------------
+
+exchange(
+    FAMILY,
+    "B01.a",
     Level.SHOULD,
     "broken JSON is answered with -32700",
-    source="basic/index#error-codes",
-    revisions=since("2025-11-25"),
-    send=Octets(b'{"jsonrpc":"2.0","id":1,"method":'),
+    source="schema#ParseError",
+    revisions=HAS_NAMELESS,
+    send=(
+        Octets(b'{"jsonrpc":"2.0","id":1,"method":'),
+        Octets(b"hello"),
+        Octets(b'{"jsonrpc":"2.0","id":1,"method":"ping"}}'),
+    ),
     expect=Error(-32700),
     why="the sender waits for ever for an answer to a request that was cut",
+)
+
+exchange(
+    FAMILY,
+    "B01.b",
+    Level.ROBUST,
+    "broken JSON does not end the connection",
+    revisions=since("2024-11-05", "2025-06-18"),
+    send=(
+        Octets(b'{"jsonrpc":"2.0","id":1,"method":'),
+        Octets(b"hello"),
+        Octets(b'{"jsonrpc":"2.0","id":1,"method":"ping"}}'),
+    ),
+    expect=AnyOf(Refusal(), Silence()),
+    why="one cut line ends the work of all other calls",
+)
+
+exchange(
+    FAMILY,
+    "B02.a",
+    Level.SHOULD,
+    "JSON that is no object is answered with -32600",
+    source="schema#InvalidRequestError",
+    revisions=HAS_NAMELESS,
+    send=(Octets(b"42"), Octets(b'"ping"'), Octets(b"true"), Octets(b"null")),
+    expect=Error(-32600),
+    why="a client with such a fault learns nothing of it",
+)
+
+exchange(
+    FAMILY,
+    "B02.b",
+    Level.SHOULD,
+    "an object without a method is answered with -32600",
+    source="schema#InvalidRequestError",
+    revisions=HAS_NAMELESS,
+    send=(
+        Octets(b"{}"),
+        Octets(b'{"jsonrpc":"2.0"}'),
+        Octets(b'{"jsonrpc":"2.0","params":{}}'),
+    ),
+    expect=INVALID,
+    why="a client with such a fault learns nothing of it",
+)
+
+exchange(
+    FAMILY,
+    "B02.c",
+    Level.ROBUST,
+    "JSON that is no message does not end the connection",
+    revisions=since("2024-11-05", "2025-06-18"),
+    send=(Octets(b"42"), Octets(b'"ping"'), Octets(b"null"), Octets(b"{}")),
+    expect=AnyOf(Refusal(), Silence()),
+    why="one wrong line ends the work of all other calls",
+)
+
+exchange(
+    FAMILY,
+    "B02.d",
+    Level.ROBUST,
+    "a method that is no text is answered with -32600",
+    rules=("RPC-01",),
+    send=(
+        Changed({"method": 5}, "a request whose method is 5"),
+        Changed({"method": None}, "one whose method is null"),
+        Changed({"method": ["ping"]}, "one whose method is an array"),
+    ),
+    expect=INVALID,
+    why="the client waits for ever",
+)
+
+exchange(
+    FAMILY,
+    "B02.e",
+    Level.ROBUST,
+    "a request of another JSON-RPC version is answered with -32600",
+    rules=("RPC-01",),
+    send=(
+        Changed({"jsonrpc": "1.0"}, 'a request with "jsonrpc": "1.0"'),
+        Changed({"jsonrpc": 2.0}, 'one with "jsonrpc": 2.0'),
+        Changed(lambda message: message.pop("jsonrpc") and None, "one without"),
+    ),
+    expect=INVALID,
+    lenient=Result(),
+    why="two protocols are mixed up, and the fault is seen much later",
+)
+
+exchange(
+    FAMILY,
+    "B02.f",
+    Level.ROBUST,
+    "params that are no object are refused",
+    rules=("RPC-01",),
+    send=(
+        Changed({"params": "x"}, "a request whose params are a text"),
+        Changed({"params": 5}, "one whose params are a number"),
+        Changed({"params": [1, 2]}, "one whose params are an array"),
+    ),
+    expect=INVALID,
+    lenient=Result(),
+    why="the client believes that its params were read",
+)
+
+exchange(
+    FAMILY,
+    "B02.g",
+    Level.ROBUST,
+    "a `_meta` that is no object is refused",
+    send=(
+        Changed({"params": {"_meta": "x"}}, "a request whose `_meta` is a text"),
+        Changed({"params": {"_meta": [1]}}, "one whose `_meta` is an array"),
+    ),
+    expect=INVALID,
+    lenient=Result(),
+    why="the client believes that its metadata was read",
+)
+
+
+# --- batches --------------------------------------------------------------------------
+
+
+@case(
+    "RPC-13.a",
+    Level.MUST,
+    "a batch is taken, and each of its requests is answered",
+    source="basic/index#batching",
+    revisions=("2025-03-26",),
+    sends="an array of two requests with a notification between them",
+    expects="one answer for each request, and none for the notification",
+    why="clients of this revision may send batches",
+)
+async def batches_are_taken(subject: Subject) -> None:
+    ids = subject.next_id(), f"batch-{subject.next_id()}"
+    barrier = subject.facts.barrier
+    unknown = subject.message("notifications/mcpwire/unknown")
+    messages = [subject.message(barrier, id=id) for id in ids]
+    reaction = await subject.provoke(encode([messages[0], unknown, messages[1]]))
+    with contextlib.suppress(NoAnswer):
+        for id in ids:
+            await subject.answer(id, reaction.response, timeout=1.0)
+    for id in ids:
+        count = len(subject.answers_to(id))
+        subject.expect(count == 1, f"one answer to {id!r}", f"{count} answers")
+    answers = sum(each.is_answer for each in reaction.messages)
+    subject.expect(answers <= 2, "no answer to the notification", reaction)
+
+
+exchange(
+    FAMILY,
+    "RPC-13.b",
+    Level.MUST,
+    "a batch of notifications is taken and not answered",
+    source="basic/index#batching",
+    revisions=("2025-03-26",),
+    send=Octets(
+        encode([{"jsonrpc": "2.0", "method": "notifications/mcpwire/unknown"}] * 2),
+        "an array of two notifications",
+    ),
+    expect=Silence(),
+    why="clients of this revision may send batches",
+)
+
+exchange(
+    FAMILY,
+    "B05.a",
+    Level.ROBUST,
+    "an empty batch is refused or ignored",
+    revisions=("2025-03-26",),
+    send=Octets(b"[]"),
+    expect=AnyOf(Refusal(), Silence()),
+    why="a client with such a fault ends the work of all other calls",
+)
+
+exchange(
+    FAMILY,
+    "B05.b",
+    Level.ROBUST,
+    "what is no message in a batch does not take its neighbours along",
+    revisions=("2025-03-26",),
+    send=Octets(
+        lambda subject: encode(
+            [5, subject.message(subject.facts.barrier, id=subject.next_id())]
+        ),
+        "an array of a number and a request",
+    ),
+    expect=AnyOf(Result(), Error(-32600)),
+    why="one fault in a batch leaves all its calls without an answer",
+)
+
+exchange(
+    FAMILY,
+    "B06.a",
+    Level.ROBUST,
+    "the messages of an array are not taken where the revision has no batches",
+    rules=("RPC-15",),
+    revisions=NO_BATCHES,
+    send=Octets(
+        lambda subject: encode(
+            [
+                subject.message(subject.facts.barrier, id=subject.next_id())
+                for _ in range(2)
+            ]
+        ),
+        "an array of two requests",
+    ),
+    expect=AnyOf(Refusal(), Silence()),
+    lenient=Result(),
+    why="a gate in front of the server sees no message, and the server runs several",
+)
+
+exchange(
+    FAMILY,
+    "B06.b",
+    Level.ROBUST,
+    "an array without messages is answered with an error",
+    rules=("RPC-15",),
+    revisions=HAS_NAMELESS,
+    send=(Octets(b"[]"), Octets(b"[5]")),
+    expect=Refusal(),
+    why="a client with such a fault learns nothing of it",
 )

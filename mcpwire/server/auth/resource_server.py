@@ -729,17 +729,8 @@ class ResourceServer:
         2026-07-28 basic/authorization, "Step-Up Authorization Flow": hierarchies count.
         """
         more = [self._includes[s] for s in principal.scopes if s in self._includes]
-        # `attrs.evolve` takes as long as all else that a request is asked.
-        return Principal(
-            issuer=principal.issuer,
-            client_id=principal.client_id,
-            subject=principal.subject,
-            scopes=principal.scopes.union(*more),
-            audience=principal.audience,
-            expires_at=principal.expires_at,
-            claims=principal.claims,
-            realm=self.realm,
-        )
+        scopes = principal.scopes.union(*more)
+        return attrs.evolve(principal, scopes=scopes, realm=self.realm)
 
     def _refused(
         self, reason: str, error: str | None, status: int = 401

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
     from mcpwire.auth.jwt import CheckingKey
     from mcpwire.auth.records import ClientAuth
-    from mcpwire.auth.resource_server import SignedToken, TokenFacts
+    from mcpwire.auth.resource_server import SignedToken
     from mcpwire.transports.http.target import Http
 
 __all__ = [
@@ -142,20 +142,6 @@ class ApiKeys(OwnTokens):
                 raise ValueError(f"no key can stand in a field named {header!r}")
             self.header = header.lower()
         super().__init__(owners)
-
-
-def _principal(
-    facts: TokenFacts, claims: Mapping[str, Any], issuer: str | None = None
-) -> Principal:
-    return Principal(
-        issuer=issuer or facts.issuer,
-        client_id=facts.client_id,
-        subject=facts.subject,
-        scopes=facts.scopes,
-        audience=facts.audience,
-        expires_at=facts.expires_at,
-        claims=claims,
-    )
 
 
 T = TypeVar("T")
@@ -502,17 +488,17 @@ class JwtVerifier:
         )
 
     def _believe(self, claims: Mapping[str, Any], now: float) -> Principal:
-        facts = read_claims(claims)
-        if facts.issuer != self.issuer:
+        found = Principal(**read_claims(claims))
+        if found.issuer != self.issuer:
             raise ClaimsError("it is of another issuer")
-        if facts.expires_at is None:
+        if found.expires_at is None:
             raise ClaimsError("it never expires")
-        if not facts.audience:
+        if not found.audience:
             raise ClaimsError("it is for nobody")
-        if self._audience is not None and not facts.audience & self._audience:
+        if self._audience is not None and not found.audience & self._audience:
             raise ClaimsError("it is for somebody else")
         check_times(claims, now=now, leeway=self._leeway)
-        return _principal(facts, claims)
+        return found
 
 
 def _check_algorithms(
@@ -699,8 +685,8 @@ class IntrospectionVerifier:
         # RFC 7662, 2.2: true, and nothing that is merely like it.
         if said.get("active") is not True:
             raise ClaimsError("its issuer does not know it, or no more")
-        facts = read_claims(said)
-        if facts.issuer not in {None, self.issuer}:
+        members = read_claims(said)
+        if members["issuer"] not in {None, self.issuer}:
             raise ClaimsError("it is of another issuer")
         check_times(said, now=now, leeway=self._leeway)
-        return _principal(facts, said, self.issuer)
+        return Principal(**members | {"issuer": self.issuer})

@@ -19,7 +19,6 @@ from mcpwire.server.authoring.schemas import (
     Field,
     Schemas,
     bare,
-    defaults_of,
     fields_of,
     members_of,
     translate,
@@ -86,9 +85,8 @@ def _schema_of(given: Any) -> dict[str, Any]:
     if isinstance(given, type) and (fields := fields_of(given)):
         schemas = Schemas(for_input=True, has_titles=True)
         made = schemas.of([translate(field.hint) for field in fields])
-        shown_defaults = defaults_of(given)
         properties = {
-            field.name: _filled(field, schema, shown_defaults.get(field.name))
+            field.name: _filled(field, schema)
             for field, schema in zip(fields, made, strict=True)
         }
         required = [field.name for field in fields if field.is_needed]
@@ -101,14 +99,14 @@ def _schema_of(given: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {VALUE: schema}, "required": [VALUE]}
 
 
-def _filled(field: Field, schema: dict[str, Any], default: Any) -> dict[str, Any]:
+def _filled(field: Field, schema: dict[str, Any]) -> dict[str, Any]:
     """Return a field's schema with its default, and with what a time looks like."""
     made = dict(schema)
     # msgspec says no format, because it takes times without an offset as well.
     if any(bare(member) is datetime for member in members_of(field.hint)):
         made = {**without_null(made), "format": "date-time"}
-    if default is not None:
-        made["default"] = default
+    if field.shown.get("default") is not None:
+        made |= field.shown
     return made
 
 

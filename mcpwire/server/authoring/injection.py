@@ -7,6 +7,7 @@ read once, when the function is registered, and do not show in its schema.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import typing
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -32,6 +33,7 @@ __all__ = [
     "Plans",
     "hints_of",
     "injected_by",
+    "target_of",
     "where",
 ]
 
@@ -82,9 +84,20 @@ def Depends(function: Callable[..., Any]) -> Any:  # noqa: N802 - stands for a v
     return Dependency(function)
 
 
+def target_of(function: Callable[..., Any]) -> Any:
+    """Return the function that has the code, the hints and the docstring."""
+    inner: Any = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    inner = inspect.unwrap(inner)
+    if callable(inner) and not inspect.isroutine(inner) and not inspect.isclass(inner):
+        inner = type(inner).__call__
+    return getattr(inner, "__func__", inner)
+
+
 def where(function: Callable[..., Any]) -> str:
     """Return a function's name and place, for error messages."""
-    inner = inspect.unwrap(getattr(function, "func", function))
+    inner = target_of(function)
     name = getattr(inner, "__qualname__", None) or type(function).__name__
     code = getattr(inner, "__code__", None)
     if code is None:
@@ -94,10 +107,7 @@ def where(function: Callable[..., Any]) -> str:
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Return a function's type hints with their metadata."""
-    target = inspect.unwrap(getattr(function, "func", function))
-    if not inspect.isroutine(target) and not inspect.isclass(target):
-        target = type(target).__call__
-    target = getattr(target, "__func__", target)
+    target = target_of(function)
     if not hasattr(target, "__annotations__"):
         return {}  # written in C
     try:
@@ -205,9 +215,7 @@ def _plan(dependency: Dependency) -> _Plan:
 
 
 def _kind(function: Callable[..., Any]) -> str:
-    inner = inspect.unwrap(getattr(function, "func", function))
-    if not inspect.isroutine(inner) and not inspect.isclass(inner):
-        inner = type(inner).__call__
+    inner = target_of(function)
     if inspect.isasyncgenfunction(inner):
         return "async generator"
     if inspect.isgeneratorfunction(inner):

@@ -21,6 +21,7 @@ import re
 import types
 import typing
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -50,27 +51,19 @@ from mcpwire.server.authoring.conversion import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     Definitions = Mapping[str, dict[str, Any]]
 
 __all__ = [
-    "BOUNDS",
-    "MARKS",
-    "ORDER",
-    "PATTERN_LENGTH",
     "TITLES",
     "Arg",
     "Field",
     "Schemas",
     "bare",
     "check_pattern",
-    "defaults_of",
-    "described",
     "facts_of",
     "fields_of",
-    "has_fields",
-    "is_nullable",
     "members_of",
     "translate",
     "without_null",
@@ -294,40 +287,45 @@ class Field(NamedTuple):
     parameter: str
     hint: Any
     is_needed: bool
+    shown: Mapping[str, Any] = MappingProxyType({})
+    """Its default as a schema says it, where that is plain."""
 
 
-def fields_of(kind: Any) -> list[Field]:
-    """Return the fields of a class; none where they are nobody else's business."""
+def fields_of(kind: Any) -> list[Field] | None:
+    """Return the fields of a class; ``None`` where they are not known."""
     if typing.is_typeddict(kind):
         return [_member(kind, name, hint) for name, hint in _hints(kind).items()]
-    if attrs.has(kind):
-        own = _hints(kind)
-        return [
-            Field(
-                field.name,
-                field.alias or field.name,
-                own.get(field.name, Any),
-                field.default is attrs.NOTHING,
-            )
-            for field in attrs.fields(kind)
-            if field.init
-        ]
-    if not dataclasses.is_dataclass(kind):
-        return []
-    hints = _hints(kind)
+    found: list[tuple[str, str, Any]]
     missing = dataclasses.MISSING
+    if attrs.has(kind):
+        own = attrs.fields(kind)
+        found = [(f.name, f.alias or f.name, f.default) for f in own if f.init]
+    elif dataclasses.is_dataclass(kind):
+        found = [
+            (f.name, f.name, f.default if f.default_factory is missing else ...)
+            for f in dataclasses.fields(kind)
+            if f.init
+        ]
+    else:
+        return None
+    hints = _hints(kind)
     return [
-        Field(f.name, f.name, hints[f.name], f.default is f.default_factory is missing)
-        for f in dataclasses.fields(kind)
-        if f.init
+        Field(
+            name,
+            parameter,
+            hints.get(name, Any),
+            default is attrs.NOTHING or default is missing,
+            _shown(default),
+        )
+        for name, parameter, default in found
     ]
 
 
-def has_fields(kind: Any) -> bool:
-    """Tell whether `fields_of` knows the fields of a class."""
-    return (
-        typing.is_typeddict(kind) or attrs.has(kind) or dataclasses.is_dataclass(kind)
-    )
+def _shown(default: Any) -> Mapping[str, Any]:
+    if isinstance(default, enum.Enum) and default is not attrs.NOTHING:
+        default = default.value
+    is_plain = isinstance(default, (str, int, float, bool, type(None)))
+    return {"default": default} if is_plain else {}
 
 
 def _member(kind: Any, name: str, hint: Any) -> Field:
@@ -350,22 +348,6 @@ def _hints(kind: Any) -> dict[str, Any]:
         ) from error
 
 
-def defaults_of(kind: Any) -> dict[str, Any]:
-    """Return the defaults of a class that are plain enough to be shown."""
-    if attrs.has(kind):
-        found = {f.name: f.default for f in attrs.fields(kind)}
-    elif dataclasses.is_dataclass(kind):
-        found = {f.name: f.default for f in dataclasses.fields(kind)}
-    else:
-        found = {}
-    plain = (str, int, float, bool, type(None))
-    return {
-        name: value.value if isinstance(value, enum.Enum) else value
-        for name, value in found.items()
-        if isinstance(value, (*plain, enum.Enum)) and value is not attrs.NOTHING
-    }
-
-
 def described(
     kind: Any, fields: Sequence[Field], schemas: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
@@ -375,11 +357,8 @@ def described(
     # A dataclass without one gets its signature.
     if text and not text.startswith(f"{kind.__name__}("):
         made["description"] = inspect.cleandoc(text)
-    defaults = defaults_of(kind)
     made["properties"] = {
-        field.name: {**schema, "default": defaults[field.name]}
-        if field.name in defaults
-        else schema
+        field.name: {**schema, **field.shown}
         for field, schema in zip(fields, schemas, strict=True)
     }
     required = [field.name for field in fields if field.is_needed]
@@ -393,45 +372,41 @@ TITLES: Final = "x-mcpwire-titles"
 """Says what the values of an enum are called; forms make something of it."""
 
 _REFERENCE: Final = "#/$defs/"
-_LARGEST: Final = 5_000
-"""Subschemas; what would have more without references keeps them."""
-
-_LARGEST_PART: Final = 330
+_LARGEST: Final = 330
+"""Subschemas; a definition that has more is kept, and referred to."""
 
 
 class Schemas:
     """Makes schemas that stand in one document."""
 
     def __init__(self, *, for_input: bool, has_titles: bool = False) -> None:
-        self.definitions: dict[str, Any] = {}
-        self._made: dict[type[Foreign], dict[str, Any]] = {}
-        # Those that are just being described, with the names that they need.
-        self._open: dict[type[Foreign], str | None] = {}
+        self._definitions: dict[str, dict[str, Any]] = {}  # by name, as they were made
+        self._names: dict[type[Foreign], str] = {}
+        self._kept: dict[str, dict[str, Any]] = {}
         self._dropped = (ORDER,) if has_titles else (ORDER, TITLES)
         self._for_input = for_input
-        self._tidy = _tidied if for_input else _left
 
     def of(self, hints: Sequence[Any]) -> list[dict[str, Any]]:
         """Return the schema of each hint, as `translate` left it."""
-        raw, definitions = msgspec.json.schema_components(
-            hints, schema_hook=self._describe, ref_template=_REFERENCE + "{name}"
-        )
-        return self._resolved(raw, definitions)
+        return self._resolved(self.raw(hints))
 
     def whole(self, hint: Any) -> dict[str, Any]:
         """Return the schema of a hint as a document of its own."""
         (schema,) = self.of([hint])
-        reference = schema.get("$ref")
-        if reference is not None:  # its root says what it is, for readers in a hurry
-            own = self.definitions[reference.removeprefix(_REFERENCE)]
-            schema = {**own, **{k: v for k, v in schema.items() if k != "$ref"}}
+        if "$ref" in schema:  # its root says what it is, for readers in a hurry
+            schema = {**self._kept[_referred(schema.pop("$ref"))], **schema}
         return self.finish(schema)
 
     def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the document: a schema and what it refers to."""
-        if not self.definitions:
-            return schema
-        return {**schema, "$defs": self.definitions}
+        return {**schema, "$defs": self._kept} if self._kept else schema
+
+    def raw(self, hints: Sequence[Any]) -> list[dict[str, Any]]:
+        """Return the schema of each hint, with references to definitions."""
+        made, definitions = msgspec.json.schema_components(
+            hints, schema_hook=self._describe, ref_template=_REFERENCE + "{name}"
+        )
+        return self._adopted(list(made), definitions)
 
     def adapted(self, hint: Any) -> dict[str, Any]:
         """Return the schema that pydantic makes of a hint."""
@@ -440,78 +415,81 @@ class Schemas:
             mode="validation" if self._for_input else "serialization",
             ref_template=_REFERENCE + "{model}",
         )
-        definitions = schema.pop("$defs", {})
-        return self._resolved([schema], definitions)[0]
+        return self._adopted([schema], schema.pop("$defs", {}))[0]
 
     def _describe(self, kind: Any) -> dict[str, Any]:
         if issubclass(kind, Foreign):
-            return self._described(kind)
+            if kind not in self._names:
+                # Named before it is described, because it may hold itself.
+                name = self._names[kind] = self._free_name(kind.__name__)
+                self._definitions[name] = {}
+                self._definitions[name] = kind.describe(self)
+            return {"$ref": _REFERENCE + self._names[kind]}
         if is_pydantic(kind):
             return self.adapted(kind)
         if issubclass(kind, PurePath):
             return {"type": "string", "format": "path"}
         raise TypeError(f"{kind!r} has no JSON form")
 
-    def _described(self, kind: type[Foreign]) -> dict[str, Any]:
-        """Return the schema of a stand-in, or a reference to it."""
-        if kind in self._made:
-            return self._made[kind]
-        if kind in self._open:
-            name = self._open[kind] or self._free_name(kind.__name__, {})
-            self._open[kind] = name
-            self.definitions.setdefault(name, {})
-            return {"$ref": _REFERENCE + name}
-        self._open[kind] = None
-        made = self._tidy(_without_noise(kind.describe(self)))
-        own = self._open.pop(kind)
-        if own is None and sum(1 for _ in walk(made)) > _LARGEST_PART:
-            own = self._free_name(kind.__name__, {})
-        if own is not None:
-            self.definitions[own] = made
-            made = {"$ref": _REFERENCE + own}
-        self._made[kind] = made
-        return made
-
-    def _free_name(self, name: str, schema: dict[str, Any]) -> str:
+    def _free_name(self, name: str, schema: dict[str, Any] | None = None) -> str:
         """Return a name that no other definition has."""
         free, number = name, 2
-        while self.definitions.get(free, schema) != schema:
+        while self._definitions.get(free, schema) != schema:
             free, number = f"{name}_{number}", number + 1
         return free
 
-    def _resolved(
-        self, schemas: Sequence[dict[str, Any]], definitions: Definitions
-    ) -> list[dict[str, Any]]:
-        kept = _recursive(definitions)
-        resolver = _Resolver(definitions, kept, self._tidy, self._dropped)
-        try:
-            made = [resolver.schema(schema) for schema in schemas]
-            for name in kept:
-                resolver.keep(name)
-        except _TooLarge:
-            resolver = _Resolver(
-                definitions, set(definitions), self._tidy, self._dropped
-            )
-            made = [resolver.schema(schema) for schema in schemas]
-            for name in definitions:
-                resolver.keep(name)
-        return self._adopt(made, resolver.kept)
-
-    def _adopt(
-        self, made: list[dict[str, Any]], kept: dict[str, dict[str, Any]]
+    def _adopted(
+        self, made: list[dict[str, Any]], definitions: Definitions
     ) -> list[dict[str, Any]]:
         """Take over definitions, under new names where theirs mean something else."""
-        taken = {}
-        for name, schema in kept.items():
-            free = self._free_name(name, schema)
-            if free != name:
-                taken[_REFERENCE + name] = _REFERENCE + free
-        names = {name: taken.get(_REFERENCE + name, _REFERENCE + name) for name in kept}
-        for name, schema in kept.items():
-            self.definitions[names[name].removeprefix(_REFERENCE)] = _renamed(
-                schema, taken
-            )
-        return [_renamed(schema, taken) for schema in made]
+        names = {name: self._free_name(name, d) for name, d in definitions.items()}
+        taken = {_REFERENCE + old: _REFERENCE + new for old, new in names.items()}
+
+        def visit(each: dict[str, Any]) -> dict[str, Any]:
+            name = taken.get(each.get("$ref", ""))
+            return each if name is None else {**each, "$ref": name}
+
+        if all(old == new for old, new in names.items()):
+            self._definitions |= definitions
+            return made
+        for name, schema in definitions.items():
+            self._definitions[names[name]] = mapped(schema, visit)
+        return [mapped(schema, visit) for schema in made]
+
+    def _resolved(self, schemas: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Replace references by what they mean, unless that is large or recursive."""
+        definitions = self._definitions
+        kept = _recursive(definitions)
+        known: dict[str, dict[str, Any]] = {}
+
+        def meaning(name: str) -> dict[str, Any]:
+            if name not in known:
+                known[name] = resolve(definitions[name])
+                if sum(1 for _ in walk(known[name])) > _LARGEST:
+                    kept.add(name)
+            return known[name]
+
+        def resolve(raw: dict[str, Any]) -> dict[str, Any]:
+            left = {k: v for k, v in raw.items() if k not in self._dropped}
+            made = rebuilt(left, resolve)
+            name = _referred(made.get("$ref"))
+            if name in definitions and name not in kept:
+                meant = meaning(name)
+                if name not in kept:
+                    del made["$ref"]
+                    made = {**meant, **made}
+            if ORDER in raw:
+                made["enum"] = raw[ORDER]
+            return _tidied(made, has_null=not self._for_input)
+
+        made = [resolve(schema) for schema in schemas]
+        pending = [each.get("$ref") for schema in made for each in walk(schema)]
+        while pending:
+            name = _referred(pending.pop())
+            if name in definitions and name not in self._kept:
+                self._kept[name] = meaning(name)
+                pending += [each.get("$ref") for each in walk(self._kept[name])]
+        return made
 
 
 def is_nullable(schema: Mapping[str, Any]) -> bool:
@@ -530,85 +508,34 @@ def without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "anyOf": left}
 
 
-class _TooLarge(Exception):
-    """Without references there would be too much."""
+def _tidied(schema: dict[str, Any], *, has_null: bool) -> dict[str, Any]:
+    """Return a schema without an empty list, and titles that repeat names.
 
-
-class _Resolver:
-    """Replaces references by what they mean."""
-
-    def __init__(
-        self,
-        definitions: Definitions,
-        kept: set[str],
-        tidy: Callable[[dict[str, Any]], dict[str, Any]],
-        dropped: Sequence[str],
-    ) -> None:
-        self._definitions = definitions
-        self._to_keep = kept
-        self._tidy = tidy
-        self._dropped = dropped
-        self._left = _LARGEST if len(kept) < len(definitions) else None
-        self.kept: dict[str, dict[str, Any]] = {}
-
-    def keep(self, name: str) -> None:
-        """Take a definition along."""
-        self.kept[name] = self.schema(self._definitions[name])
-
-    def schema(self, raw: dict[str, Any]) -> dict[str, Any]:
-        """Return a subschema without references to what is not kept."""
-        if self._left is not None:
-            self._left -= 1
-            if self._left < 0:
-                raise _TooLarge
-        left = {key: value for key, value in raw.items() if key not in self._dropped}
-        made = rebuilt(left, self.schema)
-        order = raw.get(ORDER)
-        reference = made.get("$ref")
-        if isinstance(reference, str):
-            name = reference.removeprefix(_REFERENCE)
-            if name in self._definitions and name not in self._to_keep:
-                del made["$ref"]
-                made = {**self.schema(self._definitions[name]), **made}
-        if order is not None:
-            made["enum"] = order
-        return self._tidy(_without_noise(made))
-
-
-def _left(schema: dict[str, Any]) -> dict[str, Any]:
-    return schema
-
-
-def _tidied(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return an object's schema in which what may be left out is not also null."""
+    Without `has_null`, members that may be left out are not also null.
+    """
+    if schema.get("required") == []:
+        del schema["required"]
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return schema
-    required = schema.get("required", ())
-    tidied = {}
-    for name, raw in properties.items():
-        tidied[name] = raw
-        if name not in required and raw.get("default", name) is None:
-            plain = {key: value for key, value in raw.items() if key != "default"}
-            tidied[name] = without_null(plain)
-    return {**schema, "properties": tidied}
-
-
-def _without_noise(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema without an empty list, and without titles that repeat names."""
-    if schema.get("required") == []:
-        schema = {name: value for name, value in schema.items() if name != "required"}
-    properties = schema.get("properties")
-    if isinstance(properties, dict):
-        for name, inner in properties.items():
-            if inner.get("title") == name.replace("_", " ").title():
-                properties[name] = {k: v for k, v in inner.items() if k != "title"}
+    for name, inner in properties.items():
+        dropped = set()
+        if inner.get("title") == name.replace("_", " ").title():
+            dropped.add("title")
+        is_optional = name not in schema.get("required", ())
+        if not has_null and is_optional and inner.get("default", name) is None:
+            dropped.add("default")
+            inner = without_null(inner)  # noqa: PLW2901 - the same without a part
+        properties[name] = {k: v for k, v in inner.items() if k not in dropped}
     return schema
 
 
 def _recursive(definitions: Definitions) -> set[str]:
     """Return the names of the definitions that contain themselves."""
-    direct = {name: _referred(schema) for name, schema in definitions.items()}
+    direct = {
+        name: {_referred(each.get("$ref")) for each in walk(schema)}
+        for name, schema in definitions.items()
+    }
     found = set()
     for name, first in direct.items():
         reached: set[str] = set()
@@ -623,19 +550,8 @@ def _recursive(definitions: Definitions) -> set[str]:
     return found
 
 
-def _referred(schema: dict[str, Any]) -> set[str]:
-    references = (each.get("$ref") for each in walk(schema))
-    return {
-        each.removeprefix(_REFERENCE) for each in references if isinstance(each, str)
-    }
-
-
-def _renamed(schema: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    def visit(each: dict[str, Any]) -> dict[str, Any]:
-        name = names.get(each.get("$ref", ""))
-        return each if name is None else {**each, "$ref": name}
-
-    return mapped(schema, visit) if names else schema
+def _referred(reference: object) -> str:
+    return reference.removeprefix(_REFERENCE) if isinstance(reference, str) else ""
 
 
 @attrs.frozen(eq=False)
@@ -873,7 +789,7 @@ def _one_of(members: tuple[Any, ...]) -> Any:
         raise Fault([((), f"expected {names}")])
 
     def describe(schemas: Schemas) -> dict[str, Any]:
-        return {"anyOf": schemas.of(chosen)}
+        return {"anyOf": schemas.raw(chosen)}
 
     one = stands_for("OneOf")
     one.make, one.describe = make, describe
@@ -897,8 +813,9 @@ def _class(kind: type, known: Known) -> Any:
         return _adapted(kind)
     if kind not in known.stands:
         known.stands[kind] = kind
-        if has_fields(kind):
-            _mirror(kind, known)
+        fields = fields_of(kind)
+        if fields is not None:
+            _mirror(kind, fields, known)
     return known.stands[kind]
 
 
@@ -910,11 +827,10 @@ def _needs_adapter(kind: type) -> bool:
     return is_pydantic(kind) and not hasattr(kind, "model_validate_json")
 
 
-def _mirror(kind: Any, known: Known) -> None:
+def _mirror(kind: Any, fields: list[Field], known: Known) -> None:
     """Have a stand-in for a class, built of fields in msgspec's words."""
     # Known before it is made, because its fields may hold it.
     stand = known.stands[kind] = stands_for(kind.__name__)
-    fields = fields_of(kind)
     hints = [_translate(field.hint, known) for field in fields]
     inner = [f"field_{number}" for number in range(len(fields))]
     mirror = msgspec.defstruct(
@@ -942,7 +858,7 @@ def _mirror(kind: Any, known: Known) -> None:
         return kind(**{name: v for name, v in given if v is not msgspec.UNSET})
 
     def describe(schemas: Schemas) -> dict[str, Any]:
-        made = described(kind, fields, schemas.of(hints))
+        made = described(kind, fields, schemas.raw(hints))
         return {**made, "additionalProperties": False} if known.is_exact else made
 
     stand.make, stand.describe = make, describe

@@ -24,12 +24,11 @@ import logging
 import select
 import sys
 import time
-from enum import Enum, auto
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from mcpwire.errors import InternalError, InvalidRequest, RPCError
+from mcpwire.errors import InternalError
 from mcpwire.protocol.request_validation import (
     EVENT_STREAM,
     OriginPolicy,
@@ -49,6 +48,7 @@ from mcpwire.server.http.exchange import (
     HttpProblem,
     Timeouts,
     UnreadAccount,
+    as_problem,
 )
 from mcpwire.server.http.stateless import RETRY_AFTER, SHUTTING_DOWN, Stateless
 from mcpwire.server.log_limit import LimitedLogger, place_of
@@ -58,7 +58,7 @@ from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.jsonrpc import failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.dispatcher import Dispatcher
@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from mcpwire.server.http.legacy_sse import LegacySse
     from mcpwire.server.http.sessions import Sessions
     from mcpwire.wire.json import Json
+
+    Serve = Callable[[Exchange, "AccessRecord | None"], Awaitable[None]]
 
 __all__ = ["AsgiApp", "RequestGuard", "access_log_on_stderr"]
 
@@ -77,18 +79,6 @@ ALL_VERBS: Final = (("allow", "POST, GET, DELETE"),)
 
 END_GRACE_S: Final = 1.0
 """How long what was cancelled may take to end, and its answer to be sent."""
-
-
-class Place(Enum):
-    """What is at a path."""
-
-    ENDPOINT = auto()
-    LEGACY_STREAM = auto()
-    LEGACY_MESSAGES = auto()
-    HEALTH = auto()
-    READY = auto()
-    METADATA = auto()
-    """The document of the resource server (RFC 9728)."""
 
 
 class AsgiApp:
@@ -189,8 +179,21 @@ class AsgiApp:
             from mcpwire.server.http.legacy_sse import LegacySse
 
             self._legacy = LegacySse(dispatcher, maximum=max_sessions)
-        self._endpoint = path.rstrip("/") or "/"
-        self._places = _places(path, health, ready, has_legacy=legacy_sse)
+        for name, value in (("path", path), ("health", health), ("ready", ready)):
+            if value is not None and not value.startswith("/"):
+                raise ValueError(f"{name} must begin with a slash, got {value!r}")
+        self._path = path = path.rstrip("/")
+        self._places: dict[str | None, Serve] = {
+            health: self._serve_health,
+            ready: self._serve_ready,
+            path: self._serve_mcp,
+            f"{path}/": self._serve_mcp,
+        }
+        if legacy_sse:
+            self._places[f"{path}/sse"] = self._serve_legacy_stream
+            self._places[f"{path}/messages"] = self._serve_legacy_message
+        # What shows nothing of any client.
+        self._public = {self._serve_health, self._serve_ready, self._serve_metadata}
         auth = dispatcher.auth
         self._metadata_paths = () if auth is None else auth.metadata_paths()
         self._open: set[Exchange] = set()
@@ -251,76 +254,66 @@ class AsgiApp:
     async def _serve(self, exchange: Exchange, access: AccessRecord | None) -> None:
         """Check the head, and answer. Raises `HttpProblem` and others."""
         exchange.check_framing()
-        place = self._find(exchange)
-        if place is Place.HEALTH or place is Place.READY or place is Place.METADATA:
-            await self._show(place, exchange)
+        serve = self._find(exchange)
+        if serve in self._public:
+            await serve(exchange, access)
             return
         guard = self._guard
         guard.check_origin(exchange)
-        if place is None:
-            root = exchange.scope.get("root_path") or ""
-            raise HttpProblem(
-                404,
-                "there is nothing at this path; "
-                f"the endpoint is {root}{self._endpoint}",
-            )
-        if guard.is_preflight(exchange):
+        if serve is None:
+            place = f"{exchange.scope.get('root_path') or ''}{self._path or '/'}"
+            reason = f"there is nothing at this path; the endpoint is {place}"
+            raise HttpProblem(404, reason)
+        if exchange.verb == "OPTIONS" and guard.is_preflight(exchange):
             await guard.answer_preflight(exchange)
             return
-        is_post = place is Place.ENDPOINT and exchange.verb == "POST"
         if self._is_draining:
-            if not is_post:
+            # What runs may wait for the client's answer, which comes by a POST.
+            if exchange.verb != "POST" or serve != self._serve_mcp:
                 raise _shutting_down()
         elif self._loop is not asyncio.get_running_loop():
             await self._start()
         await guard.authenticate(exchange)
-        if is_post:
-            await self._serve_post(exchange, access)
-        elif place is Place.ENDPOINT:
-            await self._serve_stream(exchange)
-        else:
-            await self._serve_legacy(exchange, place)
+        await serve(exchange, access)
 
-    def _find(self, exchange: Exchange) -> Place | None:
-        """Return what is at the path of a request."""
+    def _find(self, exchange: Exchange) -> Serve | None:
         path, root = exchange.path, exchange.scope.get("root_path") or ""
         # Some servers leave the path of the mount in it.
         if root and (path == root or path.startswith(f"{root}/")):
             path = path[len(root) :]
-        place = self._places.get(path)
-        if place is None and exchange.path in self._metadata_paths:
-            return Place.METADATA
-        if place is None and path in {"", "/"} and root:
-            return Place.ENDPOINT
-        return place
+        serve = self._places.get(path)
+        if serve is None and exchange.path in self._metadata_paths:
+            return self._serve_metadata
+        if serve is None and path in {"", "/"} and root:
+            return self._serve_mcp
+        return serve
 
-    async def _show(self, place: Place, exchange: Exchange) -> None:
-        """Answer with what shows nothing of any client."""
-        status = 200
-        if place is Place.HEALTH:
-            document: dict[str, Any] = {"status": "alive"}
-        elif place is Place.READY:
-            document = {"status": "draining" if self._is_draining else "ready"}
-            status = 503 if self._is_draining else 200
+    async def _serve_health(self, exchange: Exchange, _: object) -> None:
+        await _reply_document(exchange, 200, {"status": "alive"})
+
+    async def _serve_ready(self, exchange: Exchange, _: object) -> None:
+        if self._is_draining:
+            await _reply_document(exchange, 503, {"status": "draining"})
         else:
-            assert self._dispatcher.auth is not None  # it gave the path
-            # RFC 9728, 3.1; clients in browsers read it from other origins.
-            exchange.extra.append((b"access-control-allow-origin", b"*"))
-            document = self._dispatcher.auth.metadata()
-        if exchange.verb not in {"GET", "HEAD"}:
-            raise HttpProblem(
-                405, "only GET is answered here", (("allow", "GET, HEAD"),)
-            )
-        await exchange.reply(status, document)
+            await _reply_document(exchange, 200, {"status": "ready"})
 
-    async def _serve_post(
-        self, exchange: Exchange, access: AccessRecord | None
-    ) -> None:
-        named = exchange.headers.get
+    async def _serve_metadata(self, exchange: Exchange, _: object) -> None:
+        assert self._dispatcher.auth is not None  # it gave the path
+        # RFC 9728, 3.1; clients in browsers read it from other origins.
+        exchange.extra.append((b"access-control-allow-origin", b"*"))
+        await _reply_document(exchange, 200, self._dispatcher.auth.metadata())
+
+    async def _serve_mcp(self, exchange: Exchange, access: AccessRecord | None) -> None:
+        revisions = self._dispatcher.revisions
+        is_alone = is_stateless(exchange.headers, revisions)
+        if exchange.verb != "POST":
+            await self._serve_stream(exchange, is_alone=is_alone)
+            return
+        field = exchange.headers.get
         refusal = self._check_formats(
-            named("content-type"),
-            named("content-encoding"),
-            named("accept"),
+            field("content-type"),
+            field("content-encoding"),
+            field("accept"),
             is_json_only=self._is_json_only,
         )
         if refusal is not None:
@@ -328,10 +321,9 @@ class AsgiApp:
         value = read_json(await exchange.body(), exchange.limits.values)
         if access is not None:
             access.note(value)
-        # What runs may wait for the client's answer, which is nothing new.
-        if self._is_draining and not _is_answer(value):
+        if self._is_draining and not (type(value) is dict and "method" not in value):
             raise _shutting_down()
-        if self._stands_alone(exchange) or self._opens_alone(value):
+        if is_alone or self._opens_alone(value):
             await self._stateless.serve(exchange, read_message(value))
         else:
             assert self._sessions is not None  # what else could it be
@@ -341,15 +333,11 @@ class AsgiApp:
         params = value.get("params") if type(value) is dict else None
         return type(params) is dict and self._dispatcher.opens_alone(params)
 
-    def _stands_alone(self, exchange: Exchange) -> bool:
-        """Tell whether the head alone says so."""
-        return is_stateless(exchange.headers, self._dispatcher.revisions)
-
-    async def _serve_stream(self, exchange: Exchange) -> None:
+    async def _serve_stream(self, exchange: Exchange, *, is_alone: bool) -> None:
         """Answer what is no POST at the endpoint."""
         sessions = self._sessions
         # 2026-07-28 streamable-http, "Earlier Streamable HTTP Revisions".
-        if sessions is None or self._stands_alone(exchange):
+        if sessions is None or is_alone:
             raise HttpProblem(405, "only POST is answered here", POST_ONLY)
         if exchange.verb == "GET":
             if not accepts(exchange.headers.get("accept"), EVENT_STREAM):
@@ -358,19 +346,18 @@ class AsgiApp:
         elif exchange.verb == "DELETE":
             await sessions.serve_delete(exchange)
         else:
-            raise HttpProblem(
-                405, InvalidRequest("only POST, GET and DELETE are answered"), ALL_VERBS
-            )
+            raise HttpProblem(405, "only POST, GET and DELETE are answered", ALL_VERBS)
 
-    async def _serve_legacy(self, exchange: Exchange, place: Place) -> None:
-        """Answer at the endpoints of 2024-11-05."""
-        assert self._legacy is not None  # else the place is not there
-        verb = "GET" if place is Place.LEGACY_STREAM else "POST"
-        if exchange.verb != verb:
-            raise HttpProblem(405, f"only {verb} is answered here", (("allow", verb),))
-        if place is Place.LEGACY_STREAM:
-            await self._legacy.serve_stream(exchange)
-            return
+    async def _serve_legacy_stream(self, exchange: Exchange, _: object) -> None:
+        assert self._legacy is not None  # else nothing is at the path
+        if exchange.verb != "GET":
+            raise HttpProblem(405, "only GET is answered here", (("allow", "GET"),))
+        await self._legacy.serve_stream(exchange)
+
+    async def _serve_legacy_message(self, exchange: Exchange, _: object) -> None:
+        assert self._legacy is not None  # else nothing is at the path
+        if exchange.verb != "POST":
+            raise HttpProblem(405, "only POST is answered here", POST_ONLY)
         if not is_json(exchange.headers.get("content-type")):
             raise HttpProblem(415, "the Content-Type must be application/json")
         await self._legacy.serve_message(exchange)
@@ -489,32 +476,16 @@ class AsgiApp:
                 return
 
 
-def _places(
-    endpoint: str, health: str | None, ready: str | None, *, has_legacy: bool
-) -> dict[str | None, Place]:
-    """Return what is at each path. Raises `ValueError`."""
-    for name, path in (("path", endpoint), ("health", health), ("ready", ready)):
-        if path is not None and not path.startswith("/"):
-            raise ValueError(f"{name} must begin with a slash, got {path!r}")
-    endpoint = endpoint.rstrip("/")
-    places: dict[str | None, Place] = {
-        health: Place.HEALTH,
-        ready: Place.READY,
-        endpoint: Place.ENDPOINT,
-        f"{endpoint}/": Place.ENDPOINT,
-    }
-    if has_legacy:
-        places[f"{endpoint}/sse"] = Place.LEGACY_STREAM
-        places[f"{endpoint}/messages"] = Place.LEGACY_MESSAGES
-    return places
-
-
 def _shutting_down() -> HttpProblem:
     return HttpProblem(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
 
 
-def _is_answer(value: Json) -> bool:
-    return type(value) is dict and "method" not in value
+async def _reply_document(
+    exchange: Exchange, status: int, document: dict[str, Any]
+) -> None:
+    if exchange.verb not in {"GET", "HEAD"}:
+        raise HttpProblem(405, "only GET is answered here", (("allow", "GET, HEAD"),))
+    await exchange.reply(status, document)
 
 
 async def _refuse(exchange: Exchange, problem: HttpProblem) -> None:
@@ -585,8 +556,7 @@ class RequestGuard:
     def is_preflight(self, exchange: Exchange) -> bool:
         """Tell whether a browser asks what it may send, and is to be told."""
         return (
-            exchange.verb == "OPTIONS"
-            and self._has_cors
+            self._has_cors
             and exchange.headers.get("origin") is not None
             and exchange.headers.get("access-control-request-method") is not None
         )
@@ -621,12 +591,6 @@ class RequestGuard:
             )
         except HttpRefusal as refusal:
             raise as_problem(refusal) from refusal
-
-
-def as_problem(refusal: HttpRefusal) -> HttpProblem:
-    """Return a refusal that knows its status as a problem of HTTP."""
-    error = refusal if isinstance(refusal, RPCError) else InvalidRequest(str(refusal))
-    return HttpProblem(refusal.http_status, error, refusal.http_headers)
 
 
 def _url_of(exchange: Exchange) -> str:

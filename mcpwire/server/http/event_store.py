@@ -377,7 +377,9 @@ class SQLiteEventStore:
                 os.close(os.open(self._path, flags, 0o600))
             file = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
             try:
-                file.execute("PRAGMA journal_mode = WAL")
+                with contextlib.suppress(sqlite3.OperationalError):
+                    # It is locked where others open it at once, and switch it as well.
+                    file.execute("PRAGMA journal_mode = WAL")
                 # An event that a crash of the machine loses is one that is not kept.
                 file.execute("PRAGMA synchronous = NORMAL")
                 file.executescript(_SCHEMA)
@@ -420,18 +422,6 @@ class Journal:
     Sending never waits for the store. Events that it has not taken yet are kept here,
     up to `room` bytes, so that none is missing where a client asks for it in between.
     """
-
-    __slots__ = (
-        "_append_nowait",
-        "_is_busy",
-        "_is_used",
-        "_key",
-        "_room",
-        "_size",
-        "_start",
-        "_store",
-        "_todo",
-    )
 
     def __init__(
         self, store: EventStore, key: str, start: StartTask, *, room: int

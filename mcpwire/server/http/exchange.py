@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import attrs
-
-from mcpwire.errors import InvalidRequest
+from mcpwire.errors import (
+    InternalError,
+    InvalidRequest,
+    LocalProtocolError,
+    RPCError,
+)
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.server.auth.resource_server import CREDENTIALS
+from mcpwire.server.dispatcher import HttpRefusal
+from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import RequestInfo
 from mcpwire.wire.json import encode
+from mcpwire.wire.jsonrpc import failure, success
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -26,11 +32,9 @@ if TYPE_CHECKING:
         Collection,
         Hashable,
         Iterable,
-        Iterator,
         MutableMapping,
     )
 
-    from mcpwire.errors import RPCError
     from mcpwire.limits import Limits
     from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.request import Owner
@@ -49,10 +53,14 @@ __all__ = [
     "Exchange",
     "Headers",
     "HttpProblem",
-    "ShownFields",
     "Timeouts",
+    "TimerQueue",
     "UnreadAccount",
+    "as_problem",
+    "encode_answer",
 ]
+
+logger = LimitedLogger("mcpwire")
 
 JSON: Final = "application/json"
 
@@ -96,21 +104,71 @@ class HttpProblem(Exception):
         self.id = id
 
 
-@attrs.frozen(kw_only=True)
+def as_problem(error: RPCError | HttpRefusal) -> HttpProblem:
+    """Return an error as the answer to a POST; some know their status."""
+    shown = error if isinstance(error, RPCError) else InvalidRequest(str(error))
+    if isinstance(error, HttpRefusal):
+        return HttpProblem(error.http_status, shown, error.http_headers)
+    return HttpProblem(200, shown)
+
+
+class TimerQueue:
+    """Calls back after the same number of seconds each, by one timer of the loop.
+
+    A timer for each would take a tenth of a plain call.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._due: dict[Callable[[], object], float] = {}  # the earliest first
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, callback: Callable[[], object]) -> None:
+        """Call this once, after the seconds from now, unless it is discarded."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # the loop before has ended
+            self._loop, self._timer = loop, None
+            self._due.clear()
+        if callback in self._due:
+            del self._due[callback]
+        self._due[callback] = at = loop.time() + self.seconds
+        if self._timer is None:
+            # In no context of a request, which it would keep.
+            self._timer = loop.call_at(at, self._expire, context=Context())
+
+    def discard(self, callback: Callable[[], object]) -> None:
+        """Do not call this."""
+        self._due.pop(callback, None)
+
+    def _expire(self) -> None:
+        assert self._loop is not None
+        now = self._loop.time()
+        self._timer = None
+        while self._due:
+            callback, at = next(iter(self._due.items()))
+            if at > now:
+                self._timer = self._loop.call_at(at, self._expire, context=Context())
+                return
+            del self._due[callback]
+            callback()
+
+
 class Timeouts:
     """How long things may take, in seconds."""
 
-    body: float = DEFAULT_LIMITS.body_timeout
-    """A body, from its first byte to its last."""
-
-    stream_after: float = 0.1
-    """A call, before an event stream answers it."""
-
-    heartbeat: float = 15.0
-    """The silence of an event stream, before a comment is sent."""
-
-    stall: float = 60.0
-    """One write to an event stream; then its client counts as gone."""
+    def __init__(
+        self,
+        *,
+        body: float = DEFAULT_LIMITS.body_timeout,
+        stream_after: float = 0.1,
+        heartbeat: float = 15.0,
+        stall: float = 60.0,
+    ) -> None:
+        self.body = TimerQueue(body)  # a body, from its first byte to its last
+        self.stream_after = TimerQueue(stream_after)  # a call without a stream
+        self.heartbeat = heartbeat  # the silence of a stream, before a comment is sent
+        self.stall = stall  # one write to a stream; then its client counts as gone
 
 
 class Headers(dict[str, str]):
@@ -140,35 +198,6 @@ class Headers(dict[str, str]):
     def repeats(self, name: str) -> bool:
         """Tell whether a field came more than once."""
         return name in self._repeated
-
-
-class ShownFields(Mapping[str, str]):
-    """The header fields that handlers see: all but those that `hidden` names."""
-
-    __slots__ = ("_fields", "_headers", "_hidden")
-
-    def __init__(self, headers: Headers, hidden: Collection[str]) -> None:
-        self._headers = headers
-        self._hidden = hidden
-        self._fields: dict[str, str] | None = None
-
-    def _shown(self) -> dict[str, str]:
-        if self._fields is None:
-            hidden = self._hidden
-            self._fields = {k: v for k, v in self._headers.items() if k not in hidden}
-        return self._fields
-
-    def __getitem__(self, name: str) -> str:
-        return self._shown()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._shown())
-
-    def __len__(self) -> int:
-        return len(self._shown())
-
-    def __repr__(self) -> str:
-        return repr(self._shown())
 
 
 class Exchange:
@@ -223,9 +252,10 @@ class Exchange:
 
     def info_with(self, close: Callable[[float | None], None] | None) -> RequestInfo:
         """Return what handlers may know, with what ends the stream that answers."""
+        hidden = self.credentials
         return RequestInfo(
             transport="http",
-            headers=ShownFields(self.headers, self.credentials),
+            headers={k: v for k, v in self.headers.items() if k not in hidden},
             principal=self.principal,
             scope=self.scope,
             close_stream=close,
@@ -279,28 +309,28 @@ class Exchange:
             and (len(length) > _LENGTH_DIGITS_MAX or int(length) > limit)
         ):
             raise self._too_large(limit)
+        late = self.timeouts.body
+        chunks: list[bytes] = []
         try:
-            async with asyncio.timeout(self.timeouts.body) as self._reading:
-                return await self._read(limit)
+            async with asyncio.timeout(None) as self._reading:
+                late.add(self._stop_reading)
+                while True:
+                    event = await self._receive()
+                    if event["type"] != "http.request":
+                        self.is_gone = True
+                        raise ClientGone
+                    chunk: bytes = event.get("body", b"")
+                    self.size += len(chunk)
+                    if self.size > limit:
+                        raise self._too_large(limit)
+                    chunks.append(chunk)
+                    if not event.get("more_body"):
+                        return b"".join(chunks)
         except TimeoutError:
             raise self._taken_problem() from None
         finally:
+            late.discard(self._stop_reading)
             self._reading = None
-
-    async def _read(self, limit: int) -> bytes:
-        chunks: list[bytes] = []
-        while True:
-            event = await self._receive()
-            if event["type"] != "http.request":
-                self.is_gone = True
-                raise ClientGone
-            chunk: bytes = event.get("body", b"")
-            self.size += len(chunk)
-            if self.size > limit:
-                raise self._too_large(limit)
-            if not event.get("more_body"):
-                return b"".join((*chunks, chunk)) if chunks else chunk
-            chunks.append(chunk)
 
     def stop_reading(
         self, status: int, error: str | RPCError, headers: Fields = ()
@@ -308,19 +338,18 @@ class Exchange:
         """Refuse the request, if its body is still to come."""
         if self._reading is not None and self._problem is None:
             self._problem = HttpProblem(status, error, (*headers, *self._closing()))
-            if not self._reading.expired():
-                self._reading.reschedule(0.0)
+            self._stop_reading()
+
+    def _stop_reading(self) -> None:
+        if self._reading is not None and not self._reading.expired():
+            self._reading.reschedule(0.0)
 
     def _taken_problem(self) -> HttpProblem:
         # In a variable of the frame that raises it, or here, it would keep the body
         # until the garbage collector comes.
         problem, self._problem = self._problem, None
-        if problem is not None:
-            return problem
-        seconds = self.timeouts.body
-        return HttpProblem(
-            408, f"the body did not come within {seconds:g} s", self._closing()
-        )
+        reason = f"the body did not come within {self.timeouts.body.seconds:g} s"
+        return problem or HttpProblem(408, reason, self._closing())
 
     def _too_large(self, limit: int) -> HttpProblem:
         return HttpProblem(
@@ -367,10 +396,10 @@ class Exchange:
         """Answer with these bytes."""
         fields = _encoded(headers) if headers else []
         if content_type is not None:
-            fields.append((b"content-type", content_type.encode("latin-1")))
+            fields += ((b"content-type", content_type.encode("latin-1")),)
         # RFC 9110, 8.6: with neither of these statuses goes a length.
         if status not in {204, 304}:
-            fields.append((b"content-length", b"%d" % len(body)))
+            fields += ((b"content-length", b"%d" % len(body)),)
         if status >= 400 and content_type == JSON:
             self.refusal = body
         if self.verb == "HEAD":
@@ -413,6 +442,18 @@ class Exchange:
             # ASGI, "Disconnected Client": since 2.4 a server may raise this.
             self.is_gone = True
             raise ClientGone from error
+
+
+def encode_answer(id: RequestId | None, answer: dict[str, Any] | RPCError) -> bytes:
+    """Return the response to a request as JSON, whatever it holds."""
+    try:
+        if isinstance(answer, RPCError):
+            return encode(failure(id, answer))
+        assert id is not None  # it names the request that was run
+        return encode(success(id, answer))
+    except LocalProtocolError:
+        logger.exception("the answer to %.100r cannot be sent", id)
+        return encode(failure(id, InternalError("the handler failed")))
 
 
 def _encoded(fields: Fields) -> list[tuple[bytes, bytes]]:

@@ -18,21 +18,18 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-import attrs
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
     ConnectionClosed,
     InternalError,
     InvalidMessage,
     InvalidRequest,
-    LocalProtocolError,
     MCPError,
     RequestTimeout,
     RPCError,
 )
-from mcpwire.server.dispatcher import INITIALIZE, HttpRefusal
+from mcpwire.server.dispatcher import INITIALIZE, INITIALIZED, HttpRefusal
 from mcpwire.server.fair_pool import FairPool, client_key
 from mcpwire.server.http.event_store import (
     Journal,
@@ -40,14 +37,18 @@ from mcpwire.server.http.event_store import (
     check_bounds,
     parse_event_id,
 )
-from mcpwire.server.http.exchange import ClientGone, HttpProblem
+from mcpwire.server.http.exchange import (
+    ClientGone,
+    HttpProblem,
+    as_problem,
+    encode_answer,
+)
 from mcpwire.server.http.streams import (
     STANDALONE,
     Answers,
     ServerStream,
     SseWriter,
     Stream,
-    StreamStyle,
 )
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import Session
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 
     from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.dispatcher import Dispatcher
-    from mcpwire.server.http.event_store import EventStore, StartTask
+    from mcpwire.server.http.event_store import EventStore
     from mcpwire.server.http.exchange import Exchange, Fields
     from mcpwire.server.request import Owner, RequestContext, RequestInfo
     from mcpwire.versions import Revision
@@ -71,8 +72,6 @@ if TYPE_CHECKING:
     Send = Callable[[bytes], None]
 
 __all__ = ["TOO_MANY_SESSIONS", "UNKNOWN_SESSION", "HttpSession", "Sessions"]
-
-T = TypeVar("T")
 
 logger = LimitedLogger("mcpwire")
 
@@ -88,7 +87,6 @@ TOO_MANY_SESSIONS: Final = (
 NO_SESSION: Final = "the request needs an Mcp-Session-Id; initialize gives one"
 NOT_KEPT: Final = "the events after this Last-Event-ID are not kept"
 
-INITIALIZED: Final = "notifications/initialized"
 CANCELLED: Final = "notifications/cancelled"
 
 REQUEST_CANCELLED: Final = -32800
@@ -118,48 +116,12 @@ _VERSION: Final = PROTOCOL_VERSION.lower()
 _LAST_EVENT: Final = LAST_EVENT_ID.lower()
 
 
-# What a POST holds
-
-
-@attrs.frozen
-class Malformed:
-    """A value that is not a message. In a batch the others are taken all the same."""
-
-    error: InvalidMessage
-
-    id: jsonrpc.RequestId | None = None
-    """Its id, if it has one."""
-
-    is_request: bool = False
-    """Whether it expects an answer: it has a method and an id."""
-
-    @property
-    def refusal(self) -> RPCError:
-        """The error to answer."""
-        return InvalidRequest(str(self.error))
-
-
-Posted = jsonrpc.Message | Malformed
-
-
-def _read_message(value: Any) -> Posted:
-    try:
-        return jsonrpc.parse_message(value)
-    except InvalidMessage as error:
-        id = value.get("id") if type(value) is dict else None
-        if not jsonrpc.is_request_id(id):
-            return Malformed(error)
-        return Malformed(error, id, "method" in value)
-
-
 class ServerRequests:
     """The open requests of a server to one client, by id.
 
     Ids count up from 1 and are never used twice. Only those of this session are looked
     at, so that an answer from elsewhere finds nothing.
     """
-
-    __slots__ = ("_last", "_open")
 
     def __init__(self) -> None:
         self._last = 0
@@ -183,6 +145,7 @@ class ServerRequests:
         future: asyncio.Future[dict[str, Any]] = loop.create_future()
         self._open[id] = method, future
         began = loop.time()
+        reason = "the request that asked is over"
         try:
             send(data)
             async with asyncio.timeout(timeout):
@@ -191,17 +154,19 @@ class ServerRequests:
             # The client's answer may be an error of that kind.
             if isinstance(error, MCPError):
                 raise
-            _withdraw(send, id, future, "timeout")
+            reason = "timeout"
             elapsed = loop.time() - began
             assert timeout is not None
             raise RequestTimeout(
                 method=method, timeout=timeout, elapsed=elapsed
             ) from error
-        except asyncio.CancelledError:
-            _withdraw(send, id, future, "the request that asked is over")
-            raise
         finally:
-            self._open.pop(id, None)
+            del self._open[id]
+            # 2025-11-25 basic/utilities/cancellation. Cancelling the task that awaits a
+            # future cancels the future; one that has an answer is left alone.
+            if future.cancelled():
+                told = {"requestId": id, "reason": reason}
+                send(encode(jsonrpc.notification(CANCELLED, told)))
 
     def take(self, message: jsonrpc.Success | jsonrpc.Failure) -> None:
         """Deliver an answer; what answers no open request is dropped."""
@@ -229,26 +194,8 @@ class ServerRequests:
 
     def close(self) -> None:
         """End all requests: no answer will come."""
-        waiting = list(self._open.values())
-        self._open.clear()
-        for method, future in waiting:
-            if not future.done():
-                future.set_exception(
-                    ConnectionClosed(f"{method}: the session has ended")
-                )
-
-
-def _withdraw(
-    send: Send, id: int, future: asyncio.Future[dict[str, Any]], reason: str
-) -> None:
-    # 2025-11-25 basic/utilities/cancellation. Cancelling the task that awaits a future
-    # cancels the future; one that has an answer is left alone.
-    if future.cancelled():
-        params = {"requestId": id, "reason": reason}
-        send(encode(jsonrpc.notification(CANCELLED, params)))
-
-
-# One session
+        for id, (method, _) in self._open.items():
+            self.fail(id, ConnectionClosed(f"{method}: the session has ended"))
 
 
 def _drop(_: str, __: dict[str, Any]) -> None:
@@ -262,76 +209,36 @@ class HttpSession:
 
     Attributes:
         mark: Names it where its id, a secret, must not stand.
+        can_pause: Whether its streams may end before their answer, to be resumed.
+        retry: How long its client should wait before it comes back, in seconds.
+        room: How many bytes a stream may hold back.
+        journal: Keeps the events of its streams, once there are any.
         writers: How many GETs write its streams now.
         used_at: When it was used last, by the loop's clock.
-        is_alone: Whether it is for one POST, so that nothing else ever reaches it.
-        finished: Called with it when a POST has been answered.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_ask_timeout",
-        "_can_pause",
-        "_dispatcher",
-        "_ended_streams",
-        "_last_stream",
-        "_open",
-        "_owner",
-        "_retry",
-        "_room",
-        "_server_requests",
-        "_server_stream",
-        "_start",
-        "_store",
-        "_streams",
-        "_style",
-        "_tasks",
-        "finished",
-        "is_alone",
-        "is_closed",
-        "mark",
-        "session",
-        "used_at",
-        "writers",
-    )
-
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        session: Session,
-        *,
-        owner: Owner,
-        store: EventStore | None,
-        start: StartTask,
-        retry: float,
-        ask_timeout: float | None,
-        is_alone: bool = False,
-    ) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, shared: Sessions, session: Session, owner: Owner) -> None:
+        self._shared = shared
+        self._dispatcher = shared.dispatcher
         self._owner = owner
-        self._store = store
-        self._start = start
-        self._retry = retry
-        self._ask_timeout = ask_timeout
-        self._room = dispatcher.limits.unwritten
         # Made when needed: there may be 10,000 sessions, of which most are idle.
         self._tasks: InboundTasks | None = None
-        self._style: StreamStyle | None = None
         self._server_stream: ServerStream | None = None
+        self.journal: Journal | None = None
         self._open: dict[RequestId, tuple[RequestContext, Answers]] = {}
         self._server_requests = ServerRequests()
         self._streams: dict[int, Stream] = {}
         self._ended_streams: dict[int, int] = {}  # and how far they went
         self._last_stream = STANDALONE
-        self._can_pause = store is not None and session.revision >= PAUSES_SINCE
-        self.is_alone = is_alone
-        self.is_closed = False
         self.mark = secrets.token_hex(8)
+        self.can_pause = shared.store is not None and session.revision >= PAUSES_SINCE
+        self.retry = shared.retry
+        self.room = shared.dispatcher.limits.unwritten
+        self.is_closed = False
         self.session = session
         self.writers = 0
         self.used_at = 0.0
-        self.finished: Callable[[HttpSession], object] | None = None
-        if not is_alone:
+        if not shared.is_stateless:
             session.send = self.send
             session.ask = self._ask_beside
 
@@ -350,28 +257,21 @@ class HttpSession:
         return owner.key == principal.key
 
     @property
-    def _journal(self) -> Journal | None:
-        return None if self._style is None else self._style.journal
-
-    def _style_of_streams(self) -> StreamStyle:
-        if self._style is None:
-            journal = None
-            if self._store is not None:
-                key = client_key(self.mark, self._owner)
-                journal = Journal(self._store, key, self._start, room=self._room)
-            self._style = StreamStyle(self.mark, journal, self._can_pause, self._retry)
-        return self._style
-
-    @property
     def server_stream(self) -> ServerStream:
         """The stream for messages that belong to no call."""
         if self._server_stream is None:
+            self._begin_journal()
+            limits = self._dispatcher.limits
             self._server_stream = ServerStream(
-                self._style_of_streams(),
-                backlog=self._dispatcher.limits.notifications,
-                room=self._room,
+                self, backlog=limits.notifications, room=self.room
             )
         return self._server_stream
+
+    def _begin_journal(self) -> None:
+        store = self._shared.store
+        if self.journal is None and store is not None:
+            key = client_key(self.mark, self._owner)
+            self.journal = Journal(store, key, self._shared.start, room=self.room)
 
     # From the server to the client...
 
@@ -382,52 +282,62 @@ class HttpSession:
     async def _ask(
         self, answers: Answers, method: str, params: dict[str, Any]
     ) -> dict[str, Any]:
-        send = partial(self._send_beside, answers)
-        return await self._server_requests.ask(send, method, params, self._ask_timeout)
+        def send(data: bytes) -> None:
+            # 2025-11-25 basic/transports: a request of the server that belongs to a
+            # call goes on the stream of that call. Its cancellation may come later.
+            if not answers.is_over:
+                answers.send(data)
+            elif not self.is_closed:
+                self.server_stream.send(data)
+
+        seconds = self._shared.ask_timeout
+        return await self._server_requests.ask(send, method, params, seconds)
 
     async def _ask_beside(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Ask what belongs to no request."""
-        send = self.server_stream.send
-        return await self._server_requests.ask(send, method, params, self._ask_timeout)
-
-    def _send_beside(self, answers: Answers, data: bytes) -> None:
-        # 2025-11-25 basic/transports: a request of the server that belongs to a call
-        # goes on the stream of that call. Its cancellation may come after the end.
-        if not answers.is_over:
-            answers.send(data)
-        elif not self.is_closed:
-            self.server_stream.send(data)
+        send, seconds = self.server_stream.send, self._shared.ask_timeout
+        return await self._server_requests.ask(send, method, params, seconds)
 
     def _notify(self, answers: Answers, method: str, params: dict[str, Any]) -> None:
         answers.send(encode(jsonrpc.notification(method, params)))
 
     # From the client...
 
-    def post(self, *, is_batch: bool = False) -> Answers:
-        """Return what will answer the messages of one POST."""
-        return Answers(
-            self._open_stream, self._finished, room=self._room, is_batch=is_batch
-        )
-
     def take(
-        self, message: Posted, answers: Answers, exchange: Exchange, size: int = 0
-    ) -> None:
-        """Take one message of a POST, which was that long."""
+        self, value: Any, answers: Answers, exchange: Exchange, size: int
+    ) -> RPCError | None:
+        """Take one decoded message of a POST, which was that long.
+
+        Returns what is wrong with it if it is no message; in a batch the others are
+        taken all the same.
+        """
+        try:
+            message = jsonrpc.parse_message(value)
+        except InvalidMessage as error:
+            return self._take_malformed(value, answers, error)
         if isinstance(message, jsonrpc.Request):
             answers.expect_response()
             self._take_request(message, answers, exchange, size)
-        elif isinstance(message, jsonrpc.Notification):
-            if message.method == CANCELLED:
-                self._cancel(message.params or {})
-            else:
-                self._dispatcher.notified(self.session, message.method, message.params)
-        elif not isinstance(message, Malformed):
+        elif not isinstance(message, jsonrpc.Notification):
             self._server_requests.take(message)
-        elif message.is_request:
-            answers.expect_response()
-            self._reply(answers, message.id, message.refusal)
+        elif message.method == CANCELLED:
+            self._cancel(message.params or {})
         else:
-            self._server_requests.fail(message.id, message.error)
+            self._dispatcher.notified(self.session, message.method, message.params)
+        return None
+
+    def _take_malformed(
+        self, value: Any, answers: Answers, error: InvalidMessage
+    ) -> RPCError:
+        refusal = InvalidRequest(str(error))
+        id = value.get("id") if type(value) is dict else None
+        if jsonrpc.is_request_id(id):
+            if "method" not in value:
+                self._server_requests.fail(id, error)
+            elif answers.is_batch:
+                answers.expect_response()
+                self._reply(answers, id, refusal)
+        return refusal
 
     def _cancel(self, params: dict[str, Any]) -> None:
         """Stop the handler of a request that the client withdrew."""
@@ -463,18 +373,15 @@ class HttpSession:
                 return
             if answers.is_batch and dispatcher.opens_alone(params):
                 raise InvalidRequest("what stands alone is not part of a batch")
+            can_ask = not self._shared.is_stateless
             request = dispatcher.admit(
                 id,
                 message.method,
                 params,
                 self.session,
                 partial(self._notify, answers),
-                ask=None if self.is_alone else partial(self._ask, answers),
-                info=(
-                    exchange.info_with(answers.pause)
-                    if self._can_pause
-                    else exchange.info
-                ),
+                ask=partial(self._ask, answers) if can_ask else None,
+                info=exchange.info_with(answers.pause if self.can_pause else None),
             )
             result = dispatcher.answer_now(request, params)
         except RPCError as error:
@@ -487,22 +394,14 @@ class HttpSession:
         if self._tasks is None:
             limits = dispatcher.limits
             self._tasks = InboundTasks(
-                limit=limits.inbound, backlog=limits.notifications, room=self._room
+                limit=limits.inbound, backlog=limits.notifications, room=self.room
             )
         self._tasks.start(
             id,
-            partial(self._perform, request, params),
+            partial(dispatcher.perform, request, params),
             partial(self._answered, request, answers),
             size,
         )
-
-    async def _perform(
-        self, request: RequestContext, params: dict[str, Any]
-    ) -> dict[str, Any]:
-        try:
-            return await self._dispatcher.perform(request, params)
-        finally:
-            request.close()
 
     def _answered(
         self,
@@ -511,92 +410,82 @@ class HttpSession:
         answer: dict[str, Any] | RPCError,
     ) -> None:
         del self._open[request.id]
+        request.close()
         self._reply(answers, request.id, answer)
 
     def _reply(
-        self,
-        answers: Answers,
-        id: RequestId | None,
-        answer: dict[str, Any] | RPCError,
+        self, answers: Answers, id: RequestId, answer: dict[str, Any] | RPCError
     ) -> None:
         status: tuple[int, Fields] | None = None
-        try:
-            if isinstance(answer, RPCError):
-                if isinstance(answer, HttpRefusal):
-                    status = answer.http_status, answer.http_headers
-                data = encode(jsonrpc.failure(id, answer))
-            else:
-                assert id is not None
-                data = encode(jsonrpc.success(id, answer))
-        except LocalProtocolError:
-            logger.exception("the answer to %.100r cannot be sent", id)
-            data = encode(jsonrpc.failure(id, InternalError("the handler failed")))
-        answers.answer(data, status)
+        if isinstance(answer, HttpRefusal):
+            status = answer.http_status, answer.http_headers
+        answers.answer(encode_answer(id, answer), status)
 
     # Streams...
 
-    def _open_stream(self) -> Stream:
+    def open_stream(self) -> Stream:
+        """Return a new stream, for the answer to a POST."""
+        self._begin_journal()
         self._last_stream += 1
-        stream = Stream(self._last_stream, self._style_of_streams())
-        self._streams[stream.number] = stream
+        stream = self._streams[self._last_stream] = Stream(self._last_stream, self)
         return stream
 
-    def _finished(self, answers: Answers) -> None:
-        if self.finished is not None:
-            self.finished(self)
+    def finish(self, answers: Answers) -> None:
+        """Let go of a POST that has been answered."""
+        if self._shared.is_stateless:
+            self._shared.alone.discard(self)
         stream = answers.stream
         if stream is None:
             return
-        journal = self._journal
         self._streams.pop(stream.number, None)
-        if journal is None:
+        if self.journal is None:
             return
         if not answers.has_answer:
             # All of it was withdrawn: a client that asked for the rest would not stop.
-            journal.drop_stream(stream.number)
+            self.journal.drop_stream(stream.number)
             return
         self._ended_streams[stream.number] = stream.last
         if len(self._ended_streams) > ENDED_STREAMS_KEPT:
             # The store lets go of it by itself, as of all that grows old.
             del self._ended_streams[next(iter(self._ended_streams))]
 
-    def open_server_stream(self) -> SseWriter | None:
-        """Return a writer for the stream of a GET; ``None``: it has one already."""
-        if self.server_stream.writer is not None:
-            return None
-        writer = SseWriter(self._room)
-        self.server_stream.open(writer)
-        return writer
+    def open_server_stream(self) -> tuple[Stream, SseWriter]:
+        """Return the stream of a GET and its writer. Raises `HttpProblem`."""
+        stream = self.server_stream
+        if stream.writer is not None:
+            # To take it over would be to take it away from the client that has it.
+            raise HttpProblem(409, "the session has its GET stream already")
+        writer = SseWriter(self.room)
+        stream.open(writer)
+        return stream, writer
 
-    async def resume(self, number: int, after: int) -> tuple[Stream, SseWriter] | None:
-        """Return a writer for a stream from after one place on; ``None``: impossible.
+    async def resume(self, last_event_id: str) -> tuple[Stream, SseWriter]:
+        """Return a stream and its writer, which begins after that event.
 
         It replaces the writer before: the client noticed the broken connection first.
+        Raises `HttpProblem` if the events are not kept.
         """
-        journal = self._style_of_streams().journal
-        stream = self._find_stream(number)
-        if journal is None or stream is None or after > stream.last:
-            return None
-        writer = SseWriter(self._room)
+        mark, number, after = parse_event_id(last_event_id) or ("", 0, 0)
+        stream = self._find_stream(number) if mark == self.mark else None
+        if stream is None or self.journal is None or after > stream.last:
+            raise HttpProblem(400, NOT_KEPT)
+        writer = SseWriter(self.room)
         is_live = number not in self._ended_streams
         if is_live:
             # What is sent from now on follows what is replayed.
             stream.attach(writer)
         events = None
         try:
-            events = await journal.replay(number, after, stream.last)
+            events = await self.journal.replay(number, after, stream.last)
         finally:
             if events is None:
                 stream.detach(writer)
         if events is None or self.is_closed:
-            return None
+            raise HttpProblem(400, NOT_KEPT)
         if isinstance(stream, ServerStream):
             stream.take_backlog()  # it is part of the events
         writer.put_before(
-            [
-                (each.sequence, stream.encode(each.sequence, each.data))
-                for each in events
-            ]
+            [(e.sequence, stream.encode(e.sequence, e.data)) for e in events]
         )
         if not is_live:
             writer.end()
@@ -606,7 +495,7 @@ class HttpSession:
         if number == STANDALONE:
             return self.server_stream
         if number in self._ended_streams:
-            stream = Stream(number, self._style_of_streams())
+            stream = Stream(number, self)
             stream.last = self._ended_streams[number]
             return stream
         return self._streams.get(number)
@@ -622,8 +511,6 @@ class HttpSession:
         """End all of it; return the tasks that have yet to end."""
         if self.is_closed:
             return []
-        self.is_closed = self.session.is_closed = True
-        self.session.send, self.session.ask = _drop, None
         unanswered, self._open = self._open, {}
         tasks = [] if self._tasks is None else self._tasks.close()
         self._server_requests.close()
@@ -638,19 +525,15 @@ class HttpSession:
         if self._server_stream is not None:
             self._server_stream.end()
         self._streams.clear()
-        if self._journal is not None:
-            self._journal.drop()
+        self.forget()
         return tasks
 
     def forget(self) -> None:
-        """Let go of what is kept: all that ran here has ended with its loop."""
+        """Let go of what is kept: nothing runs here any more."""
         self.is_closed = self.session.is_closed = True
         self.session.send, self.session.ask = _drop, None
-        if self._journal is not None:
-            self._journal.drop()
-
-
-# All sessions
+        if self.journal is not None:
+            self.journal.drop()
 
 
 class Sessions:
@@ -661,6 +544,9 @@ class Sessions:
     With `stateless` there are none at all: each POST stands alone.
 
     Raises `ValueError` for a number that is not above zero.
+
+    Attributes:
+        alone: What answers a POST without a session.
     """
 
     def __init__(
@@ -675,38 +561,38 @@ class Sessions:
         ask_timeout: float | None = 600.0,
     ) -> None:
         check_bounds(idle=idle, maximum=maximum, retry=retry)
-        self._dispatcher = dispatcher
-        self._store: EventStore | None = None
+        self.dispatcher = dispatcher
+        self.store: EventStore | None = None
         if not (stateless or event_store is False):
             if event_store is None or isinstance(event_store, bool):
                 event_store = MemoryEventStore()
-            self._store = event_store
+            self.store = event_store
+        self.retry = retry
+        self.is_stateless = stateless
+        both = (ask_timeout, dispatcher.ask_timeout)
+        self.ask_timeout = min((t for t in both if t is not None), default=None)
+        self.alone: set[HttpSession] = set()
         self._revisions = {
             r.name: r for r in dispatcher.revisions if r.era is Era.SESSION
         }
         self._idle = idle
         self._maximum = maximum
-        self._retry = retry
-        self._stateless = stateless
-        both = (ask_timeout, dispatcher.ask_timeout)
-        self._ask_timeout = min((t for t in both if t is not None), default=None)
         # The least recently used one is the first.
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         self._pool: FairPool[HttpSession] = FairPool()
         self._timer: asyncio.TimerHandle | None = None
-        self._alone: set[HttpSession] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         # Sessions on their way in, which count towards the maximum.
         self._opening = 0
         self._resuming: dict[
-            tuple[str, object], asyncio.Task[HttpSession | HttpProblem | RPCError]
+            tuple[str, object], asyncio.Task[HttpSession | HttpProblem]
         ] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def __iter__(self) -> Iterator[HttpSession]:
-        return iter((*self._sessions.values(), *self._alone))
+        return iter((*self._sessions.values(), *self.alone))
 
     # POST...
 
@@ -715,37 +601,30 @@ class Sessions:
 
         Raises `HttpProblem` and `ClientGone`.
         """
+        is_initialize = type(body) is dict and body.get("method") == INITIALIZE
         try:
-            session = await self._find_or_open(exchange, body)
-            if session is None:
+            revision = self._revision_of(exchange, is_initialize=is_initialize)
+            if is_initialize and (
+                self.is_stateless or _SESSION not in exchange.headers
+            ):
+                await self._initialize(exchange, body)
                 return
+            if self.is_stateless:
+                session = self._stand_alone(revision)
+            else:
+                session = await self._find(exchange)
             answers = self._take(exchange, session, body)
         except HttpProblem as problem:
             problem.id = _id_in(body)
             raise
-        if not answers.expects_any:
-            # 2025-11-25 basic/transports, "Sending Messages to the Server".
-            await exchange.reply(202)
-            return
         try:
-            await answers.respond(exchange)
+            if answers.expects_any:
+                await answers.respond(exchange)
+            else:
+                # 2025-11-25 basic/transports, "Sending Messages to the Server".
+                await exchange.reply(202)
         finally:
             self._touch(session)
-
-    async def _find_or_open(self, exchange: Exchange, body: Any) -> HttpSession | None:
-        """Return the session of a POST; ``None``: it was `initialize`, and is answered.
-
-        Raises `HttpProblem` and `ClientGone`.
-        """
-        is_initialize = type(body) is dict and body.get("method") == INITIALIZE
-        revision = self._revision_of(exchange, is_initialize=is_initialize)
-        id = exchange.headers.get(_SESSION)
-        if is_initialize and (id is None or self._stateless):
-            await self._initialize(exchange, body)
-            return None
-        if self._stateless:
-            return self._stand_alone(revision)
-        return await self._find(exchange)
 
     def _revision_of(self, exchange: Exchange, *, is_initialize: bool) -> Revision:
         """Return the revision that a request names in its head.
@@ -776,7 +655,7 @@ class Sessions:
         # keyed by chance, and two texts are compared only where all of it is equal.
         session = self._sessions.get(id)
         if session is None:
-            return await self._resume(exchange, id)
+            session = await self._resume(exchange, id)
         # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
         if not session.belongs_to(exchange.principal):
             raise HttpProblem(*UNKNOWN_SESSION)
@@ -785,74 +664,59 @@ class Sessions:
 
     def _stand_alone(self, revision: Revision) -> HttpSession:
         """Return a session for one POST, of which nothing is known but its revision."""
-        session = self._make(Session(revision, {}, {}, is_initialized=True), "")
-        self._alone.add(session)
-        session.finished = self._alone.discard
+        opened = Session(revision, {}, {}, is_initialized=True)
+        session = HttpSession(self, opened, "")
+        self.alone.add(session)
         return session
-
-    def _make(self, session: Session, owner: Owner) -> HttpSession:
-        return HttpSession(
-            self._dispatcher,
-            session,
-            owner=owner,
-            store=self._store,
-            start=self._start,
-            retry=self._retry,
-            ask_timeout=self._ask_timeout,
-            is_alone=self._stateless,
-        )
 
     def _take(self, exchange: Exchange, session: HttpSession, body: Any) -> Answers:
         """Take in what was posted; return its answers. Raises `HttpProblem`."""
-        answers = session.post(is_batch=type(body) is list)
-        try:
-            messages = self._read(session, body)
-            size = exchange.size // max(1, len(messages))
-            for message in messages:
-                session.take(message, answers, exchange, size)
-        finally:
-            answers.seal()
-        if not answers.expects_any:
-            malformed = [m for m in messages if isinstance(m, Malformed)]
-            if len(malformed) == len(messages):
-                raise HttpProblem(400, malformed[0].refusal)
+        is_batch = type(body) is list
+        if is_batch:
+            self._check_batch(session.session.revision, body)
+        values = body if is_batch else [body]
+        answers = Answers(session, is_batch=is_batch)
+        size = exchange.size // len(values)
+        refusals = [session.take(value, answers, exchange, size) for value in values]
+        answers.seal()
+        refusal = refusals[0]
+        if refusal is not None and not answers.expects_any and None not in refusals:
+            raise HttpProblem(400, refusal)
         return answers
 
-    def _read(self, session: HttpSession, body: Any) -> list[Posted]:
-        if type(body) is not list:
-            message = _read_message(body)
-            if isinstance(message, Malformed) and message.is_request:
-                raise HttpProblem(400, message.refusal)
-            return [message]
-        limit = self._dispatcher.limits.batch
-        if not session.session.revision.receives_batches:
+    def _check_batch(self, revision: Revision, body: list[Any]) -> None:
+        limit = self.dispatcher.limits.batch
+        if not revision.receives_batches:
             # 2025-06-18 changelog: batches were removed again.
             raise HttpProblem(400, "batches belong to revision 2025-03-26 only")
         if not body:
             raise HttpProblem(400, "a batch must not be empty")
         if len(body) > limit:
             raise HttpProblem(400, f"a batch must not be longer than {limit} messages")
-        return [_read_message(item) for item in body]
 
     # The beginning of a session...
 
     async def _initialize(self, exchange: Exchange, body: dict[str, Any]) -> None:
-        message = _read_message(body)
+        try:
+            message = jsonrpc.parse_message(body)
+        except InvalidMessage as error:
+            raise HttpProblem(400, InvalidRequest(str(error))) from None
         if not isinstance(message, jsonrpc.Request):
             raise HttpProblem(400, "initialize must be a request")
+        params = message.params
         fields: Fields = ()
-        dispatcher = self._dispatcher
+        dispatcher = self.dispatcher
         try:
-            if dispatcher.opens_later and not self._stateless:
-                opened, result = await self._open_later(exchange, message.params)
+            if self.is_stateless:
+                _, result = dispatcher.initialize(params, None, exchange.info)
             else:
-                opened, result = dispatcher.initialize(
-                    message.params, None, exchange.info
-                )
-            if not self._stateless:
+                if dispatcher.opens_later:
+                    opened, result = await self._open_later(exchange, params)
+                else:
+                    opened, result = dispatcher.initialize(params, None, exchange.info)
                 fields = ((SESSION_ID, self._add_new(opened, exchange)),)
         except RPCError as error:
-            raise _problem(error) from None
+            raise as_problem(error) from None
         await exchange.reply(200, jsonrpc.success(message.id, result), fields)
 
     async def _open_later(
@@ -865,32 +729,51 @@ class Sessions:
         if not self._has_room(exchange.owner):
             raise HttpProblem(*TOO_MANY_SESSIONS)
         self._opening += 1
+        loop = asyncio.get_running_loop()
+        opening = loop.create_task(
+            self.dispatcher.open_session(params, None, exchange.info),
+            name="mcpwire-http-open",
+        )
+        watching = loop.create_task(exchange.watch(), name="mcpwire-http-watch")
+        # What a web server raises instead of saying that the client is gone means the
+        # same.
+        watching.add_done_callback(lambda task: task.cancelled() or task.exception())
+        watching.add_done_callback(lambda _: opening.cancel())
+        is_wanted = False
         try:
-            return await _while_there(
-                exchange,
-                self._dispatcher.open_session(params, None, exchange.info),
-                lambda opened: self._dispatcher.session_left(opened[0]),
-            )
+            await asyncio.wait([opening])
+            is_wanted = not watching.done()
         finally:
             self._opening -= 1
+            if not is_wanted:
+                opening.add_done_callback(self._let_go)
+                opening.cancel()  # which does nothing to one that is done
+            watching.cancel()
+            await asyncio.wait([opening, watching])
+        if not is_wanted:
+            raise ClientGone
+        return opening.result()
+
+    def _let_go(self, opening: asyncio.Task[tuple[Session, dict[str, Any]]]) -> None:
+        """Let go of a session that was opened for a client that has left."""
+        if not opening.cancelled() and opening.exception() is None:
+            self.dispatcher.session_left(opening.result()[0])
 
     def _add_new(self, opened: Session, exchange: Exchange) -> str:
         """Take in a session; return its id. Raises `RPCError` and `HttpProblem`."""
         opened.principal = exchange.principal
-        owner = exchange.owner
-        if not self._has_room(owner):
-            self._dispatcher.session_left(opened)
+        if not self._has_room(exchange.owner):
+            self.dispatcher.session_left(opened)
             raise HttpProblem(*TOO_MANY_SESSIONS)
         try:
             # 2025-11-25 basic/transports, "Session Management": globally unique,
             # visible ASCII; security best practices: not to be guessed.
-            id = self._dispatcher.new_session_id(opened)
+            id = self.dispatcher.new_session_id(opened)
         except RPCError:
-            self._dispatcher.session_left(opened)
+            self.dispatcher.session_left(opened)
             raise
-        self._dispatcher.hub.add(opened)
         id = id or secrets.token_urlsafe(ID_BYTES)
-        self._add(self._make(opened, owner), owner, id)
+        self._add(opened, exchange.owner, id)
         return id
 
     def _has_room(self, owner: Owner) -> bool:
@@ -907,16 +790,19 @@ class Sessions:
             self._remove(found)
         return found is not None
 
-    def _add(self, session: HttpSession, owner: Owner, id: str) -> None:
+    def _add(self, opened: Session, owner: Owner, id: str) -> HttpSession:
         if id in self._sessions:
             raise ValueError("two sessions have one id")
-        session.session.id = id
-        session.session.end = partial(self._remove, session)
+        self.dispatcher.hub.add(opened)
+        session = HttpSession(self, opened, owner)
+        opened.id = id
+        opened.end = partial(self._remove, session)
         self._sessions[id] = session
         self._pool.add(session, owner)
         self._touch(session)
         if self._timer is None:
             self._arm()
+        return session
 
     def _touch(self, session: HttpSession) -> None:
         """Note that a session is used, if it is still here."""
@@ -944,41 +830,34 @@ class Sessions:
             self._resuming[key] = resuming
             resuming.add_done_callback(lambda _: self._resuming.pop(key, None))
         try:
-            session = await asyncio.shield(resuming)
+            found = await asyncio.shield(resuming)
         except asyncio.CancelledError:
             if resuming.cancelled():  # the server ends, and cancels none that wait
                 raise HttpProblem(*UNKNOWN_SESSION) from None
             raise
-        if isinstance(session, RPCError):
-            raise _problem(session)
-        if isinstance(session, HttpProblem):
-            raise HttpProblem(session.status, session.error, session.headers)
-        if not session.belongs_to(principal):
-            raise HttpProblem(*UNKNOWN_SESSION)
-        self._touch(session)
-        return session
+        if isinstance(found, HttpProblem):  # several may wait: each raises its own
+            raise HttpProblem(found.status, found.error, found.headers)
+        return found
 
     async def _open_again(
         self, id: str, info: RequestInfo
-    ) -> HttpSession | HttpProblem | RPCError:
+    ) -> HttpSession | HttpProblem:
         # An id that is unknown takes no session's place, so room is made only after it.
         self._opening += 1
         try:
-            resumed = await self._dispatcher.resume_session(id, info)
+            resumed = await self.dispatcher.resume_session(id, info)
         except RPCError as error:
-            return error
+            return as_problem(error)
         finally:
             self._opening -= 1
         if resumed is None:
             return HttpProblem(*UNKNOWN_SESSION)
         if not self._has_room(info.owner):
-            self._dispatcher.session_left(resumed)
+            self.dispatcher.session_left(resumed)
             return HttpProblem(*TOO_MANY_SESSIONS)
-        session = self._make(resumed, info.owner)
-        self._add(session, info.owner, id)
-        self._dispatcher.hub.add(resumed)
+        session = self._add(resumed, info.owner, id)
         # Its client has said so before.
-        self._dispatcher.notified(resumed, INITIALIZED, None)
+        self.dispatcher.notified(resumed, INITIALIZED, None)
         return session
 
     # GET and DELETE...
@@ -990,7 +869,11 @@ class Sessions:
         """
         self._check_named(exchange)
         session = await self._find(exchange)
-        stream, writer = await _open_stream(session, exchange.headers.get(_LAST_EVENT))
+        last_event_id = exchange.headers.get(_LAST_EVENT)
+        if last_event_id:
+            stream, writer = await session.resume(last_event_id)
+        else:
+            stream, writer = session.open_server_stream()
         session.writers += 1
         try:
             await writer.run(exchange)
@@ -1005,7 +888,7 @@ class Sessions:
         Raises `HttpProblem` and `ClientGone`.
         """
         self._check_named(exchange)
-        dispatcher = self._dispatcher
+        dispatcher = self.dispatcher
         id = exchange.headers.get(_SESSION)
         if id is None or id in self._sessions:
             session = await self._find(exchange)
@@ -1018,7 +901,7 @@ class Sessions:
         await exchange.reply(204)
 
     def _check_named(self, exchange: Exchange) -> None:
-        if self._stateless:
+        if self.is_stateless:
             raise HttpProblem(405, "there are no sessions here", (("allow", "POST"),))
         self._revision_of(exchange, is_initialize=False)
 
@@ -1051,14 +934,15 @@ class Sessions:
             del self._sessions[id]
             self._pool.discard(session)
             session.session.end = None
-            self._dispatcher.session_left(session.session)
+            self.dispatcher.session_left(session.session)
             self._stop(session)
 
     def _stop(self, session: HttpSession) -> None:
         for task in session.close():
             self._own(task)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task that outlives its session."""
         self._own(asyncio.get_running_loop().create_task(work, name="mcpwire-events"))
 
     def _own(self, task: asyncio.Task[None]) -> None:
@@ -1077,14 +961,14 @@ class Sessions:
         self._tasks.clear()
         self._resuming.clear()
         self._opening = 0
-        for session in self._sessions.values():
-            session.session.end = None
-            self._dispatcher.session_left(session.session)
         for session in self:
+            if session.session.id is not None:
+                session.session.end = None
+                self.dispatcher.session_left(session.session)
             session.forget()
         self._sessions.clear()
         self._pool.clear()
-        self._alone.clear()
+        self.alone.clear()
         self._timer = None
 
     async def aclose(self) -> None:
@@ -1099,76 +983,18 @@ class Sessions:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for session in list(self._alone):
+        for session in list(self.alone):
             self._stop(session)
-        self._alone.clear()
+        self.alone.clear()
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
             for late_task in late:
                 late_task.cancel()
-        if self._store is not None:
-            await self._store.aclose()
+        if self.store is not None:
+            await self.store.aclose()
 
 
 def _id_in(body: Any) -> RequestId | None:
     """Return the id of the request that a body is, if that can be read."""
     id = body.get("id") if type(body) is dict and "method" in body else None
     return id if jsonrpc.is_request_id(id) else None
-
-
-def _problem(error: RPCError) -> HttpProblem:
-    """Return the answer to a client that may not open a session."""
-    if isinstance(error, HttpRefusal):
-        return HttpProblem(error.http_status, error, error.http_headers)
-    return HttpProblem(200, error)
-
-
-async def _open_stream(
-    session: HttpSession, last_event_id: str | None
-) -> tuple[Stream, SseWriter]:
-    if last_event_id:
-        place = parse_event_id(last_event_id)
-        if place is None or place[0] != session.mark:
-            raise HttpProblem(400, NOT_KEPT)
-        found = await session.resume(place[1], place[2])
-        if found is None:
-            raise HttpProblem(400, NOT_KEPT)
-        return found
-    writer = session.open_server_stream()
-    if writer is None:
-        # To take it over would be to take it away from the client that has it.
-        raise HttpProblem(409, "the session has its GET stream already")
-    return session.server_stream, writer
-
-
-async def _while_there(
-    exchange: Exchange, work: Coroutine[Any, Any, T], undo: Callable[[T], object]
-) -> T:
-    """Do something as long as the client waits for it; else undo it.
-
-    Raises `ClientGone`, with the work cancelled.
-    """
-    loop = asyncio.get_running_loop()
-    working = loop.create_task(work, name="mcpwire-http-open")
-    watching = loop.create_task(exchange.watch(), name="mcpwire-http-watch")
-    # What a web server raises instead of saying that the client is gone means the same.
-    watching.add_done_callback(lambda task: task.cancelled() or task.exception())
-    is_wanted = False
-    try:
-        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-        is_wanted = working.done()
-    finally:
-        if not is_wanted:
-            working.add_done_callback(lambda task: _undo(task, undo))
-        for task in (working, watching):
-            task.cancel()  # which does nothing to one that is done
-        await asyncio.wait([working, watching])
-    if not is_wanted:
-        raise ClientGone
-    return working.result()
-
-
-def _undo(task: asyncio.Task[T], undo: Callable[[T], object]) -> None:
-    """Undo what was done all the same."""
-    if not task.cancelled() and task.exception() is None:
-        undo(task.result())

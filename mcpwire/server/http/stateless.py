@@ -17,39 +17,31 @@ import asyncio
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import (
-    HeaderMismatch,
-    InternalError,
-    InvalidRequest,
-    LocalProtocolError,
-    RPCError,
-)
+from mcpwire.errors import HeaderMismatch, InternalError, InvalidRequest, RPCError
 from mcpwire.protocol.request_validation import (
     check_head,
     check_mirrored,
     http_status,
 )
 from mcpwire.server.dispatcher import INITIALIZE, HttpRefusal
-from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem
+from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem, encode_answer
 from mcpwire.server.http.streams import DROPPABLE, SseWriter, as_event
-from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.versions import Era
 from mcpwire.wire.headers import METHOD
 from mcpwire.wire.json import encode
-from mcpwire.wire.jsonrpc import Notification, Request, failure, notification, success
+from mcpwire.wire.jsonrpc import Notification, Request, notification
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from mcpwire.server.dispatcher import Dispatcher
-    from mcpwire.server.http.exchange import Exchange
+    from mcpwire.server.http.exchange import Exchange, Fields
     from mcpwire.server.request import RequestContext
     from mcpwire.wire.jsonrpc import Message, RequestId
 
-    Answer = tuple[bytes, int, tuple[tuple[str, str], ...]]
-    """JSON text, a status, header fields."""
+    Answer = dict[str, Any] | RPCError
 
 __all__ = ["Stateless"]
-
-logger = LimitedLogger("mcpwire")
 
 SHUTTING_DOWN: Final = "the server is shutting down"
 
@@ -67,32 +59,24 @@ class Stateless:
 
     async def serve(self, exchange: Exchange, message: Message) -> None:
         """Answer a POST with that message. Raises `HttpProblem` and `ClientGone`."""
-        if type(message) is Request:
-            await self._serve_request(exchange, message)
-        elif type(message) is Notification:
+        if type(message) is Notification:
             _check_notification(exchange, message)
             # There is none that a server would have to act on.
             await exchange.reply(202)
-        else:
+            return
+        if type(message) is not Request:
             # 2026-07-28 streamable-http, "Sending Messages": MUST NOT be a response.
             raise HttpProblem(400, InvalidRequest("a response is no message to POST"))
-
-    def stop_all(self) -> None:
-        """Answer every call that runs by saying that the server ends."""
-        for call in self._calls:
-            call.stop()
-
-    async def _serve_request(self, exchange: Exchange, message: Request) -> None:
-        params = message.params if message.params is not None else {}
+        params = message.params or {}
         call = _Call(exchange, message.id, is_json_only=self._is_json_only)
         try:
-            request = self._admit(call, message, params)
+            request = self._admit(call, message.method, params)
             result = self._dispatcher.answer_now(request, params)
         except RPCError as error:
-            await _reply(exchange, _encode_error(message.id, error, is_admitted=False))
+            await _reply(exchange, message.id, error, is_admitted=False)
             return
         if result is not None:
-            await _reply(exchange, _encode_result(message.id, result))
+            await _reply(exchange, message.id, result)
             return
         self._calls.add(call)
         try:
@@ -100,26 +84,29 @@ class Stateless:
         finally:
             self._calls.discard(call)
 
+    def stop_all(self) -> None:
+        """Answer every call that runs by saying that the server ends."""
+        for call in self._calls:
+            call.stop()
+
     def _admit(
-        self, call: _Call, message: Request, params: dict[str, Any]
+        self, call: _Call, method: str, params: dict[str, Any]
     ) -> RequestContext:
         dispatcher = self._dispatcher
-        exchange = call.exchange
-        method = message.method
+        headers, info = call.exchange.headers, call.exchange.info
         if (
             method == INITIALIZE
             and self._is_alone
             and not dispatcher.opens_alone(params)
         ):
             # 2026-07-28 basic/versioning: it SHOULD be told the versions.
-            dispatcher.initialize(params, None, exchange.info)
-        check_head(exchange.headers, method, params)
+            dispatcher.initialize(params, None, info)
+        check_head(headers, method, params)
         request = dispatcher.admit(
-            message.id, method, params, None, call.notify, info=exchange.info
+            call.id, method, params, None, call.notify, info=info
         )
-        check_mirrored(
-            exchange.headers, method, params, dispatcher.param_headers(request, params)
-        )
+        repeated = dispatcher.param_headers(request, params)
+        check_mirrored(headers, method, params, repeated)
         if dispatcher.is_long_lived(request):
             call.is_json_only = False  # nothing else could carry what it is for
         return request
@@ -132,8 +119,8 @@ class _Call:
         self, exchange: Exchange, id: RequestId, *, is_json_only: bool
     ) -> None:
         self.exchange = exchange
+        self.id = id
         self.is_json_only = is_json_only
-        self._id = id
         self._request: RequestContext | None = None
         self._running: asyncio.Timeout | None = None
         self._is_gone = False
@@ -156,9 +143,8 @@ class _Call:
     def _stream(self) -> SseWriter:
         """Answer with a stream from here on."""
         if self._writer is None:
-            exchange = self.exchange
-            self._writer = SseWriter(exchange.limits.unwritten)
-            self._start(self._writer.run(exchange), "mcpwire-http-stream")
+            self._writer = SseWriter(self.exchange.limits.unwritten)
+            self._start(self._writer.run(self.exchange), "mcpwire-http-stream")
         return self._writer
 
     def _take_time(self) -> None:
@@ -168,7 +154,7 @@ class _Call:
         else:
             self._start(self.exchange.watch(), "mcpwire-http-watch")
 
-    def _start(self, work: Any, name: str) -> None:
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(work, name=name, context=self._context)
         self._task.add_done_callback(self._lose_client)
@@ -192,9 +178,8 @@ class _Call:
     ) -> None:
         """Run its handler and send the answer. Raises `ClientGone`."""
         self._request = request
-        timer = asyncio.get_running_loop().call_later(
-            self.exchange.timeouts.stream_after, self._take_time
-        )
+        timers = self.exchange.timeouts.stream_after
+        timers.add(self._take_time)
         try:
             answer = await self._run(dispatcher, request, params)
             if self._is_gone:
@@ -203,11 +188,11 @@ class _Call:
                 # 2026-07-28 streamable-http, "Cancellation": nothing more is sent.
                 raise ClientGone
             if self._writer is None:
-                await _reply(self.exchange, answer)
+                await _reply(self.exchange, self.id, answer)
             else:
-                await self._end_stream(self._writer, answer[0])
+                await self._end_stream(self._writer, answer)
         finally:
-            timer.cancel()
+            timers.discard(self._take_time)
             self._request = None  # they know each other: a circle of garbage
             if self._task is not None:
                 await _ended(self._task)
@@ -217,20 +202,18 @@ class _Call:
     ) -> Answer:
         try:
             async with asyncio.timeout(None) as self._running:
-                result = await dispatcher.perform(request, params)
+                return await dispatcher.perform(request, params)
         except RPCError as error:
-            return _encode_error(self._id, error, is_admitted=True)
+            return error
         except TimeoutError:  # of `stop`: those of handlers do not come this far
-            stopped = InternalError(SHUTTING_DOWN)
-            return _encode_error(self._id, stopped, is_admitted=True)
+            return InternalError(SHUTTING_DOWN)
         finally:
             self._running = None
             request.close()
-        return _encode_result(self._id, result)
 
-    async def _end_stream(self, writer: SseWriter, data: bytes) -> None:
+    async def _end_stream(self, writer: SseWriter, answer: Answer) -> None:
         assert self._task is not None
-        writer.put(as_event(data))
+        writer.put(as_event(encode_answer(self.id, answer)))
         writer.end()
         await asyncio.wait([self._task])
         self._task.result()
@@ -253,34 +236,19 @@ def _check_notification(exchange: Exchange, message: Notification) -> None:
     2026-07-28 streamable-http leaves open what goes with notifications.
     """
     named = exchange.headers.get(METHOD.lower())
-    if named is None:
-        return
-    if named != message.method or exchange.headers.repeats(METHOD.lower()):
-        raise HttpProblem(
-            400, HeaderMismatch(f"the header {METHOD} says something else")
-        )
+    # A repeated field is joined by commas, so it differs, too.
+    if named is not None and named != message.method:
+        error = HeaderMismatch(f"the header {METHOD} says something else")
+        raise HttpProblem(400, error)
 
 
-async def _reply(exchange: Exchange, answer: Answer) -> None:
-    data, status, headers = answer
-    await exchange.reply_bytes(status, data, JSON, headers)
-
-
-def _encode_result(id: RequestId, result: dict[str, Any]) -> Answer:
-    try:
-        return encode(success(id, result)), 200, ()
-    except LocalProtocolError:
-        logger.exception("a result could not be sent")
-        return encode(failure(id, InternalError("the handler failed"))), 200, ()
-
-
-def _encode_error(id: RequestId, error: RPCError, *, is_admitted: bool) -> Answer:
-    status = http_status(error, is_admitted=is_admitted)
-    headers: tuple[tuple[str, str], ...] = ()
-    if isinstance(error, HttpRefusal):
-        status, headers = error.http_status, error.http_headers
-    try:
-        return encode(failure(id, error)), status, headers
-    except LocalProtocolError:
-        logger.exception("the data of an error could not be sent")
-        return encode(failure(id, InternalError("the handler failed"))), 200, ()
+async def _reply(
+    exchange: Exchange, id: RequestId, answer: Answer, *, is_admitted: bool = True
+) -> None:
+    status: int = 200
+    fields: Fields = ()
+    if isinstance(answer, RPCError):
+        status = http_status(answer, is_admitted=is_admitted)
+        if isinstance(answer, HttpRefusal):
+            status, fields = answer.http_status, answer.http_headers
+    await exchange.reply_bytes(status, encode_answer(id, answer), JSON, fields)

@@ -18,18 +18,16 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-import attrs
-
 from mcpwire.server.http.event_store import Event
 from mcpwire.server.http.exchange import JSON, ClientGone
 from mcpwire.wire.sse import encode_comment, encode_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable, Iterable
+    from collections.abc import Coroutine, Hashable, Iterable
     from typing import Any
 
-    from mcpwire.server.http.event_store import Journal
     from mcpwire.server.http.exchange import Exchange, Fields
+    from mcpwire.server.http.sessions import HttpSession
     from mcpwire.wire.jsonrpc import RequestId
 
 __all__ = [
@@ -39,7 +37,6 @@ __all__ = [
     "ServerStream",
     "SseWriter",
     "Stream",
-    "StreamStyle",
     "as_event",
 ]
 
@@ -71,20 +68,6 @@ class SseWriter:
     if that is not enough the stream ends. `is_over`: nothing is written any more.
     `is_complete`: everything was written.
     """
-
-    __slots__ = (
-        "_exchange",
-        "_is_ending",
-        "_queue",
-        "_room",
-        "_size",
-        "_wake",
-        "_watcher",
-        "_write_timeout",
-        "_writing",
-        "is_complete",
-        "is_over",
-    )
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -276,40 +259,20 @@ class _Stalled(Exception):
 # The streams of a session
 
 
-@attrs.frozen
-class StreamStyle:
-    """What all streams of a session have in common."""
-
-    mark: str
-    """What their event ids begin with."""
-
-    journal: Journal | None
-    """Where their events are kept; ``None``: the events have no ids."""
-
-    has_priming: bool
-    """Whether they begin with an event that has an id and nothing else."""
-
-    retry: float
-    """How long a client should wait before it comes back, in seconds."""
-
-
 class Stream:
     """One stream. `last` is the place of its newest message, `writer` writes it now."""
 
-    __slots__ = ("_style", "last", "number", "writer")
-
-    def __init__(self, number: int, style: StreamStyle) -> None:
+    def __init__(self, number: int, session: HttpSession) -> None:
         self.number = number
         self.last = 0
         self.writer: SseWriter | None = None
-        self._style = style
+        self._session = session
 
     def send(self, data: bytes) -> None:
         """Send a message, which is JSON on one line."""
         self.last += 1
-        journal = self._style.journal
-        if journal is not None:
-            journal.append(self.number, Event(self.last, data))
+        if self._session.journal is not None:
+            self._session.journal.append(self.number, Event(self.last, data))
         encoded = self.encode(self.last, data)
         if self.writer is not None and not self.writer.is_over:
             self.writer.put(encoded, self.last)
@@ -320,19 +283,19 @@ class Stream:
         """Keep a message that no response writes; here the journal has it."""
 
     def _id(self, sequence: int) -> str:
-        return f"{self._style.mark}.{self.number}.{sequence}"
+        return f"{self._session.mark}.{self.number}.{sequence}"
 
     def encode(self, sequence: int, data: bytes) -> bytes:
         """Return a message as an event with its id."""
-        if self._style.journal is None:
+        if self._session.journal is None:
             return as_event(data)
         return b"id: " + self._id(sequence).encode() + b"\n" + as_event(data)
 
     def prime(self, writer: SseWriter, sequence: int = 0) -> None:
         """Tell the client its place before anything is sent."""
         # 2025-11-25 basic/transports, "Sending Messages to the Server".
-        if self._style.has_priming:
-            retry = _milliseconds(self._style.retry)
+        if self._session.can_pause:
+            retry = _milliseconds(self._session.retry)
             writer.put(encode_event(b"", id=self._id(sequence), retry=retry))
 
     def attach(self, writer: SseWriter) -> None:
@@ -366,10 +329,8 @@ class ServerStream(Stream):
     At most `backlog` messages and `room` bytes wait; beyond them the oldest are lost.
     """
 
-    __slots__ = ("_backlog", "_most", "_room", "_size")
-
-    def __init__(self, style: StreamStyle, *, backlog: int, room: int) -> None:
-        super().__init__(STANDALONE, style)
+    def __init__(self, session: HttpSession, *, backlog: int, room: int) -> None:
+        super().__init__(STANDALONE, session)
         self._most = backlog
         self._room = room
         self._size = 0
@@ -429,40 +390,12 @@ class Answers:
         ids: The ids of the requests of a batch so far.
     """
 
-    __slots__ = (
-        "_answers",
-        "_decided",
-        "_expected",
-        "_finished",
-        "_is_left",
-        "_is_sealed",
-        "_open_stream",
-        "_room",
-        "_writer",
-        "expects_any",
-        "has_answer",
-        "ids",
-        "is_batch",
-        "status",
-        "stream",
-    )
-
-    def __init__(
-        self,
-        open_stream: Callable[[], Stream],
-        finished: Callable[[Answers], None],
-        *,
-        room: int,
-        is_batch: bool = False,
-    ) -> None:
-        self._open_stream = open_stream
-        self._finished = finished
-        self._room = room
+    def __init__(self, session: HttpSession, *, is_batch: bool = False) -> None:
+        self._session = session
         self.is_batch = is_batch
         self.ids: set[RequestId] = set()
         self._answers: list[bytes] = []
-        self._expected = 0
-        self._is_sealed = False
+        self._open = 1  # what is still to come: answers, and until `seal` messages
         self._is_left = False
         self._decided: asyncio.Future[None] | None = None
         self._writer: SseWriter | None = None
@@ -475,7 +408,7 @@ class Answers:
 
     def expect_response(self) -> None:
         """Wait for one more answer."""
-        self._expected += 1
+        self._open += 1
         self.expects_any = True
 
     def send(self, data: bytes) -> None:
@@ -496,33 +429,27 @@ class Answers:
 
     def withdraw(self) -> None:
         """Wait for one answer fewer."""
-        self._expected -= 1
-        self._settle()
-
-    def seal(self) -> None:
-        """Expect no further answers: all that was posted has been taken."""
-        self._is_sealed = True
-        self._settle()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing is to come any more."""
-        return self._is_sealed and not self._expected
-
-    def _settle(self) -> None:
-        if not self.is_over:
+        self._open -= 1
+        if self._open:
             return
         self._decide()
         if self.stream is not None:
             self.stream.end()
-        self._finished(self)
+        self._session.finish(self)
+
+    seal = withdraw  # all that was posted has been taken
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is to come any more."""
+        return not self._open
 
     def begin(self) -> Stream:
         """Answer with a stream from here on."""
         if self.stream is None:
-            stream = self.stream = self._open_stream()
+            stream = self.stream = self._session.open_stream()
             if not self._is_left:
-                writer = self._writer = SseWriter(self._room)
+                writer = self._writer = SseWriter(self._session.room)
                 stream.attach(writer)
                 stream.prime(writer)
             for data in self._answers:
@@ -563,9 +490,9 @@ class Answers:
             await exchange.write(b"", is_last=True)
 
     async def _wait(self, exchange: Exchange) -> None:
-        loop = asyncio.get_running_loop()
-        self._decided = loop.create_future()
-        timer = loop.call_later(exchange.timeouts.stream_after, self._take_time)
+        self._decided = asyncio.get_running_loop().create_future()
+        timers = exchange.timeouts.stream_after
+        timers.add(self._take_time)
         try:
             await self._decided
         except asyncio.CancelledError:
@@ -574,7 +501,7 @@ class Answers:
                 self.stream.detach(self._writer)
             raise
         finally:
-            timer.cancel()
+            timers.discard(self._take_time)
             self._decided = None
 
     def _take_time(self) -> None:

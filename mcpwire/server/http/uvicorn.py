@@ -42,7 +42,7 @@ import httptools
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.http.app import access_log_on_stderr
-from mcpwire.server.http.exchange import UNREAD, UnreadAccount
+from mcpwire.server.http.exchange import UNREAD, TimerQueue, UnreadAccount
 from mcpwire.server.lifespan import end_soon, leave_threads
 from mcpwire.server.log_limit import LogLimit, place_of
 from mcpwire.wire.urls import address_class, is_loopback, network_of
@@ -117,7 +117,10 @@ class Connections:
 
     def __init__(self, limits: Limits, *, most: int, keep_alive: float) -> None:
         self.limits = limits
-        self.keep_alive = keep_alive
+        self.heads = TimerQueue(limits.head_timeout)
+        self.between = TimerQueue(keep_alive)
+        self.lingering = TimerQueue(LINGER_S)
+        self.stalls = TimerQueue(limits.stall_timeout)
         self.log = LogLimit()  # bounds the log lines that a peer can cause
         self.is_draining = False
         self.pool: FairPool[HttpConnection] = FairPool()
@@ -184,12 +187,9 @@ class HttpConnection(asyncio.Protocol):
         # Bytes of the target and the fields, and those since the last part of a body.
         self._field_size = 0
         self._framing = 0
-        # When it ends unless something comes; `_is_timed`: a head or a body must.
-        self._deadline: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._stall_timer: asyncio.TimerHandle | None = None
+        # What ends it, unless something comes.
+        self._timers: TimerQueue | None = None
         self._stall_size = 0
-        self._is_timed = False
         self._is_ended = False
         self._discarded = 0
         self._is_read_paused = False
@@ -224,16 +224,15 @@ class HttpConnection(asyncio.Protocol):
         self.state.connections.discard(self)
         self.shared.pool.discard(self)
         self.resume_writing()
-        self._stop_stall_timer()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._let_stall_end()
+        self._end_by(None)
         self._waiting.clear()
         for request in (self._request, self._reading):
             if request is not None:
                 request.lose()
         # These refer to this in turn: heads and bodies would stay until the garbage
         # collector comes.
-        self._request = self._reading = self._timer = None
+        self._request = self._reading = None
         del self._parser
 
     def pause_writing(self) -> None:
@@ -245,7 +244,7 @@ class HttpConnection(asyncio.Protocol):
         """Have answers go on."""
         writable, self.writable = self.writable, None
         if writable is not None:
-            self._stop_stall_timer()
+            self._let_stall_end()
             writable.set_result(None)
 
     @property
@@ -256,17 +255,12 @@ class HttpConnection(asyncio.Protocol):
     def _note_unread(self) -> None:
         """Bound what the peer, and all peers together, have not read."""
         self._stall_size = self.unread
-        self._stop_stall_timer()
-        self._stall_timer = self._loop.call_later(
-            self.shared.limits.stall_timeout, self._check_stall
-        )
+        self.shared.stalls.add(self._check_stall)
         self.shared.unread.count(self)
 
-    def _stop_stall_timer(self) -> None:
+    def _let_stall_end(self) -> None:
         self.shared.unread.discard(self)
-        if self._stall_timer is not None:
-            self._stall_timer.cancel()
-            self._stall_timer = None
+        self.shared.stalls.discard(self._check_stall)
 
     def _check_stall(self) -> None:
         """End the connection, unless the peer has read enough since the last time."""
@@ -328,42 +322,31 @@ class HttpConnection(asyncio.Protocol):
 
     # Its end by time...
 
+    def _end_by(self, timers: TimerQueue | None) -> None:
+        """End the connection after that time, and by no other."""
+        if self._timers is not None:
+            self._timers.discard(self._expire)
+        self._timers = timers
+        if timers is not None:
+            timers.add(self._expire)
+
     def _await_more(self) -> None:
         """Limit the time for a head, or for the rest of a body that nothing needs."""
-        if not self._is_timed:
-            self._is_timed = True
-            self._expire_in(self.shared.limits.head_timeout)
+        if self._timers is not self.shared.heads:
+            self._end_by(self.shared.heads)
 
     def _has_come(self) -> None:
-        if self._is_timed:
-            self._is_timed = False
-            self._deadline = None
+        if self._timers is self.shared.heads:
+            self._end_by(None)
 
-    def _expire_in(self, seconds: float) -> None:
-        # A timer that is set already stays and looks again: most requests set none.
-        self._deadline = deadline = self._loop.time() + seconds
-        if self._timer is not None and self._timer.when() > deadline:
-            self._timer.cancel()
-            self._timer = None
-        if self._timer is None:
-            self._timer = self._loop.call_at(deadline, self._check_deadline)
-
-    def _check_deadline(self) -> None:
-        self._timer = None
-        if self._deadline is None:
-            return
-        if self._loop.time() < self._deadline:
-            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
-        elif not self._is_ended:
-            self._is_timed = False
-            if self.unread:
-                self.abort()
-            else:
-                self._transport.close()
-        elif self.unread:
-            self._expire_in(LINGER_S)  # `_check_stall` bounds this
-        else:
+    def _expire(self) -> None:
+        self._timers = None
+        if self._is_ended and self.unread:
+            self._end_by(self.shared.lingering)  # `_check_stall` bounds this
+        elif self._is_ended or self.unread:
             self.abort()
+        else:
+            self._transport.close()
 
     # The parser...
 
@@ -455,14 +438,14 @@ class HttpConnection(asyncio.Protocol):
         if not request.keep_alive:
             self._is_ended = True  # nothing that follows is a request
         elif self._request is None and not self._is_ended:
-            self._expire_in(self.shared.keep_alive)
+            self._end_by(self.shared.between)
 
     # The answers...
 
     def _begin(self, request: HttpRequest) -> None:
         self._request = request
-        if not self._is_timed:
-            self._deadline = None
+        if self._timers is not self.shared.heads:
+            self._end_by(None)
         self.shared.pool.touch(self)
         config, state = self.config, self.state
         limit = config.limit_concurrency
@@ -488,7 +471,7 @@ class HttpConnection(asyncio.Protocol):
         elif self._reading is request:
             self._await_more()
         elif not self._is_in_head:
-            self._expire_in(self.shared.keep_alive)
+            self._end_by(self.shared.between)
         self.resume_reading()
 
     def _refuse(self, reason: str) -> None:
@@ -534,7 +517,7 @@ class HttpConnection(asyncio.Protocol):
         elif not self._transport.is_closing():
             self._transport.write_eof()
             self.resume_reading()
-            self._expire_in(LINGER_S)
+            self._end_by(self.shared.lingering)
         if self.unread and self.writable is None:
             self._note_unread()
 
@@ -586,25 +569,6 @@ class HttpRequest:
         is_whole: Whether the body has come to its end.
         is_started: Whether the answer has begun.
     """
-
-    __slots__ = (
-        "_chunks",
-        "_connection",
-        "_expects_continue",
-        "_has_content",
-        "_head",
-        "_is_chunked",
-        "_is_gone",
-        "_is_over",
-        "_is_taken",
-        "_left",
-        "_scope",
-        "_size",
-        "_wake",
-        "is_started",
-        "is_whole",
-        "keep_alive",
-    )
 
     def __init__(
         self,
@@ -840,6 +804,7 @@ LAST_GRACE_S: Final = 1
 """How long connections may stay when everything on them has been answered."""
 
 _OPTIONS: Final[Mapping[str, Any]] = {
+    "http": "auto",
     "lifespan": "off",  # it is started and ended here
     "log_config": None,
     "log_level": "warning",
@@ -963,19 +928,20 @@ async def serve_http(
     """
     host, port = read_address(address)
     app = server.asgi(**{"bound": _name(host), **options})
+    settings = {**_OPTIONS, **(uvicorn or {})}
     connections = Connections(
         app.limits,
         most=_most_connections() if max_connections is None else max_connections,
-        keep_alive=(uvicorn or {}).get("timeout_keep_alive", KEEP_ALIVE_S),
+        keep_alive=settings["timeout_keep_alive"],
     )
-    runner = _runner(
-        app, drain_timeout, uvicorn or {}, connections, has_signals=has_signals
-    )
+    if settings["http"] == "auto":
+        settings["http"] = connections
+    runner = _runner(app, drain_timeout, settings, connections, has_signals=has_signals)
     listening = _listen(host, port)
     try:
         await app.start()
         path = options.get("path", "/mcp")
-        scheme = "https" if (uvicorn or {}).get("ssl_certfile") else "http"
+        scheme = "https" if settings.get("ssl_certfile") else "http"
         url = f"{scheme}://{_spell(listening)}{path}"
         _warn(server, listening)
         if announce is not None:
@@ -1002,7 +968,7 @@ async def _run(runner: Any, listening: socket.socket) -> None:
             try:
                 await asyncio.wait([running])
             except asyncio.CancelledError:
-                runner.forced.set()  # asked again, it ends at once
+                runner.force()  # asked again, it ends at once
         raise
 
 
@@ -1054,7 +1020,7 @@ def _import_uvicorn() -> Any:
 def _runner(
     app: App,
     drain_timeout: float,
-    options: Mapping[str, Any],
+    settings: dict[str, Any],
     connections: Connections,
     *,
     has_signals: bool,
@@ -1065,8 +1031,9 @@ def _runner(
     class Runner(uvicorn.Server):  # type: ignore[misc, name-defined] # is imported late
         """Drains first; ends by signals without passing them on."""
 
-        forced = asyncio.Event()
         should_exit: bool
+        is_forced = False
+        _draining: asyncio.Task[None] | None = None
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -1074,33 +1041,31 @@ def _runner(
                 each.listen(BACKLOG)  # asyncio's `backlog` is also what a turn accepts
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            loop = asyncio.get_running_loop()
             connections.is_draining = True
-            waiting = {
-                loop.create_task(app.drain(drain_timeout), name="mcpwire-http-drain"),
-                loop.create_task(self.forced.wait(), name="mcpwire-http-forced"),
-            }
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in waiting:
-                task.cancel()
-            await asyncio.wait(waiting)
-            if self.forced.is_set():
-                await app.drain(0)
+            timeout = 0 if self.is_forced else drain_timeout
+            self._draining = asyncio.get_running_loop().create_task(
+                app.drain(timeout), name="mcpwire-http-drain"
+            )
+            await asyncio.wait([self._draining])
+            await app.drain(0)  # it may have been cut short
             await super().shutdown(sockets)
+
+        def force(self) -> None:
+            """End without waiting for calls."""
+            self.is_forced = True
+            if self._draining is not None:
+                self._draining.cancel()
 
         def stop(self) -> None:
             """End; asked again, end at once."""
             if self.should_exit:
-                self.forced.set()
+                self.force()
             self.should_exit = True
 
         def capture_signals(self) -> contextlib.AbstractContextManager[None]:
             return _signals(self.stop if has_signals else None)
 
-    http = options.get("http", "auto")
-    if http == "auto":
-        http = connections
-    return Runner(uvicorn.Config(app, **{**_OPTIONS, **options, "http": http}))
+    return Runner(uvicorn.Config(app, **settings))
 
 
 @contextlib.contextmanager

@@ -1,9 +1,7 @@
 """Programs with the blocking client that end, fork or are interrupted at any time."""
 
-import signal
-
 import pytest
-from programs import BOUND_S, LEFT_S, is_running, run, seconds_until, start
+from programs import LEFT_S, is_running, run, seconds_until
 
 HEAD = """
 import threading
@@ -77,22 +75,21 @@ def test_a_program_that_ends_is_silent_and_takes_its_server_along(ending):
     ],
 )
 def test_an_interrupt_ends_the_program_and_reaps_the_server(doing):
-    limits = "mcpwire.Limits(close_grace=30.0, terminate_grace=30.0)"
+    limits = "mcpwire.Limits(close_grace=3600.0, terminate_grace=3600.0)"
     body = (
+        "from ctrl_c import interrupting\n"
         f"client = connected(limits={limits})\n"
-        "try:\n"
-        "    say('doing')\n"
-        f"    {doing}\n"
-        "except KeyboardInterrupt:\n"
-        "    say('interrupted')\n"
+        "with interrupting() as interrupt:\n"
+        "    threading.Thread(target=interrupt).start()\n"
+        "    try:\n"
+        f"        {doing}\n"
+        "    except KeyboardInterrupt:\n"
+        "        say('interrupted')\n"
     )
-    with start(HEAD + body) as process:
-        pid = int(process.stdout.readline())
-        assert process.stdout.readline() == "doing\n"
-        process.send_signal(signal.SIGINT)
-        said, complained = process.communicate(timeout=BOUND_S)
-    assert (said, complained, process.returncode) == ("interrupted\n", "", 0)
-    assert seconds_until(lambda: not is_running(pid)) < LEFT_S
+    said, complained, code = run(HEAD + body)
+    pid, *rest = said.splitlines()
+    assert (rest, complained, code) == (["interrupted"], "", 0)
+    assert seconds_until(lambda: not is_running(int(pid))) < LEFT_S
 
 
 FORKING = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpwire.cli.interactive import fill_in
+from mcpwire.cli.interactive import Form
 from mcpwire.protocol.elicitation import fill_form
 from mcpwire.types import ElicitRequestFormParams, decode
 from mcpwire.versions import REVISIONS
@@ -24,7 +24,8 @@ def params(properties=PROPERTIES, required=("drink",), message="What may we brin
 
 async def answered(asker, person, asked=None):
     asked = asked or params()
-    found = await fill_in(asked, asker, person)
+    form = Form(asked.requested_schema, asker, person)
+    found = await form.fill_in(asked.message)
     if isinstance(found, dict):
         found = fill_form(asked.requested_schema, found, REVISIONS[-2])
     assert person.typed == []
@@ -158,7 +159,8 @@ async def test_what_an_old_revision_has_not_cannot_be_sent_but_declined(asker, p
     old = asker._replace(revision=REVISIONS[2])
     lists = {"l": {"type": "array", "items": {"type": "string", "enum": ["a"]}}}
     one = person("1", "s", "d")
-    assert await fill_in(params(lists, ()), old, one) == "decline"
+    form = Form(params(lists, ()).requested_schema, old, one)
+    assert await form.fill_in("m") == "decline"
     assert "lists exist since 2025-11-25" in one.text
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from mcpwire import UrlElicitationRequired
 from mcpwire.cli.interactive import Host
+from mcpwire.cli.options import Options
 from mcpwire.cli.output import Output
 
 pytestmark = pytest.mark.anyio
@@ -19,10 +20,15 @@ def attended(person, monkeypatch):
 
     def make(*typed):
         monkeypatch.setattr(Host, "_is_attended", True)
-        options = SimpleNamespace(answers=(), sample=None, sample_program=())
-        host = Host(options, Output(), None)
         client = SimpleNamespace(protocol_version="2025-11-25", server_info=None)
-        host.belongs_to(client, "some-server")
+        session = SimpleNamespace(
+            options=Options(),
+            output=Output(),
+            signals=None,
+            client=client,
+            target="some-server",
+        )
+        host = Host(session)
         host._person = person(*typed)
         return host
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from mcpwire.cli import login as pages
-from mcpwire.cli.login import ask_consent, open_in_browser
+from mcpwire.cli import interactive as pages
+from mcpwire.cli.interactive import ask_consent, open_in_browser
 from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ import pytest
 from ports import kept_port
 
 import mcpwire
-from mcpwire.cli import main
+from mcpwire.cli.main import main
 
 PATIENCE = 30.0
 

@@ -14,7 +14,7 @@ from base64 import b64encode
 import pytest
 
 import mcpwire
-from mcpwire.cli import main
+from mcpwire.cli.main import main
 
 PATIENCE = 30.0
 

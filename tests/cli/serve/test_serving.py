@@ -14,9 +14,9 @@ import time
 import pytest
 
 import mcpwire
-from mcpwire.cli import main
 from mcpwire.cli.failures import UsageError
-from mcpwire.cli.serve import Watch, load_server, split_target
+from mcpwire.cli.main import main
+from mcpwire.cli.serve import changed, load_server, sources, split_target
 
 PATIENCE = 30.0
 PIPE_BYTES = 4096
@@ -145,7 +145,7 @@ def test_what_its_lifespan_raises_is_shown_with_its_traceback(module, capfd):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "name the server"),
+        ([], "serve needs MODULE:SERVER (see mcpwire serve --help)"),
         (["m", "--path", "/x"], "--path is for --http"),
         (["m", "--allow-host", "x"], "--allow-host is for --http"),
         (["m", "--reload"], "--reload is for --http"),
@@ -345,16 +345,21 @@ def test_files_that_come_go_or_change_are_seen_and_others_are_not(tmp_path):
     (tmp_path / ".hidden").mkdir()
     one = tmp_path / "pkg" / "one.py"
     one.write_text("1")
-    watch = Watch([tmp_path])
-    assert watch.changed() is None
+    seen = [sources(tmp_path)]
+
+    def look():
+        seen.append(sources(tmp_path))
+        return changed(*seen[-2:])
+
+    assert look() is None
     (tmp_path / ".hidden" / "no.py").write_text("1")
     (tmp_path / "text.txt").write_text("1")
-    assert watch.changed() is None
+    assert look() is None
     os.utime(one, (1, 1))
-    assert watch.changed() == one
+    assert look() == one
     two = tmp_path / "two.py"
     two.write_text("1")
-    assert watch.changed() == two
+    assert look() == two
     one.unlink()
-    assert watch.changed() == one
-    assert watch.changed() is None
+    assert look() == one
+    assert look() is None

@@ -27,13 +27,18 @@ def opened(body=None, *, limits=None, **options):
 def test_header_names_are_lower_case_and_values_without_space_around_them():
     headers = Headers([(b"X-One", b" 1\t"), (b"x-two", b"a"), (b"X-Two", b"b")])
     assert headers == {"x-one": "1", "x-two": "a, b"}
-    assert headers.get("x-one") == "1"
-    assert headers.get("x-three") is None
-    assert headers.all("x-one") == ["1"]
-    assert headers.all("x-two") == ["a", "b"]
-    assert headers.all("x-three") == []
-    assert headers.repeats("x-two")
-    assert not headers.repeats("x-one")
+    names = ("x-one", "x-two", "x-three")
+    assert [headers.get(name) for name in names] == ["1", "a, b", None]
+    assert [headers.all(name) for name in names] == [["1"], ["a", "b"], []]
+    assert [headers.repeats(name) for name in names] == [False, True, False]
+
+
+def test_handlers_see_all_fields_but_credentials():
+    fields = [("Accept", "*/*"), ("Authorization", "Bearer abc"), ("X-Key", "k")]
+    _, made = opened(headers=fields)
+    made.credentials |= {"x-key"}
+    assert made.info.headers == {"accept": "*/*"}
+    assert made.info is made.info
 
 
 async def test_a_body_in_one_piece_is_read():

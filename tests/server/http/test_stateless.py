@@ -297,7 +297,7 @@ async def test_a_result_that_is_no_json_fails_alone(caplog):
     assert visit.status == 200
     assert error(visit.json()) == -32603
     assert b"secret" not in visit.body
-    assert "could not be sent" in caplog.text
+    assert "cannot be sent" in caplog.text
 
 
 async def test_handlers_see_the_head_without_credentials():

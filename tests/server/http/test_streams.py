@@ -412,7 +412,7 @@ async def test_a_thousand_sessions_leave_nothing_behind():
         assert (await stream.done()).is_complete
     await turns()
     assert len(bench.sessions) == len(bench.dispatcher.hub) == 0
-    assert len(bench.sessions._store) == 0
+    assert len(bench.sessions.store) == 0
     assert len(bench.sessions._tasks) == 0
     assert bench.sessions._timer is None
     assert len(asyncio.all_tasks()) == before

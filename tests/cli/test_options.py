@@ -1,12 +1,16 @@
 """One grammar: a target as one word, or the server's command behind ``--``."""
 
+from __future__ import annotations
+
+import importlib
 import math
+from collections import Counter
 
 import pytest
 
 from mcpwire.cli.failures import UsageError
-from mcpwire.cli.grammar import DEFAULTS, parse
-from mcpwire.cli.manual import OVERVIEW, VERBS
+from mcpwire.cli.main import COMMANDS, OVERVIEW, parse
+from mcpwire.cli.options import Group, Options, option
 
 
 @pytest.mark.parametrize(
@@ -57,24 +61,57 @@ def test_options_stand_anywhere_before_the_two_dashes():
 
 
 def test_what_is_not_given_has_its_default():
-    options = vars(parse(["ls", "T"]))
-    assert {name: options[name] for name in DEFAULTS} == DEFAULTS
-    assert parse(["complete", "T", "prompt:p", "a"]).context == {}
+    options = parse(["ls", "T"])
+    entries = [entry for group in options.groups for entry in group.options()]
+    assert len(entries) > 20
+    for entry in entries:
+        assert getattr(options, entry.name) == entry.default
+    assert (options.json, options.mode, options.count) == (False, "auto", 1)
+    assert (options.env, options.timeout, options.may_ask) == ([], None, True)
+
+
+def test_a_variable_gives_the_default_of_an_option(monkeypatch):
+    class Sizes(Group):
+        """Options of a test."""
+
+        size: int = option("--size N", type=int, default=3, variable="TEST_SIZE")
+        fast: bool = option("--fast", variable="TEST_FAST")
+
+    sizes = Sizes()
+    assert (sizes.size, sizes.fast) == (3, False)
+    monkeypatch.setenv("TEST_SIZE", "4")
+    monkeypatch.setenv("TEST_FAST", "1")
+    assert (sizes.size, sizes.fast) == (4, True)
+    sizes.size = 5
+    assert sizes.size == 5
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_is_a_function(name):
+    module, _, function = COMMANDS[name].run.partition(":")
+    assert callable(getattr(importlib.import_module(f"mcpwire.cli.{module}"), function))
+
+
+def test_each_option_is_declared_once():
+    groups = [base for base in Options.__mro__ if issubclass(base, Group)]
+    names = [entry.name for group in groups for entry in group.options()]
+    # What --timeout limits is another thing with each of these.
+    repeated = {name: count for name, count in Counter(names).items() if count > 1}
+    assert repeated == {"timeout": 3}
 
 
 def test_several_values_of_an_option_are_collected():
     options = parse(
         ["complete", "T", "prompt:p", "a", "--context", "x=1", "--context", "y=2=3"]
     )
-    assert options.context == {"x": "1", "y": "2=3"}
+    assert options.context == [("x", "1"), ("y", "2=3")]
 
 
 @pytest.mark.attack("S20")
 def test_variables_are_set_by_value_or_passed_on_by_name(monkeypatch):
     monkeypatch.setenv("GIVEN", "ours")
     options = parse(["ls", "T", "--env", "A=1=2", "--env", "GIVEN", "--env", "B="])
-    assert options.env == {"A": "1=2", "B": ""}
-    assert options.passed_env == ("GIVEN",)
+    assert options.env == [("A", "1=2"), ("GIVEN", "ours"), ("B", "")]
     assert options.inherit_env is False
 
 
@@ -142,10 +179,10 @@ def test_an_unknown_command_is_answered_with_what_may_be_meant(
     assert caught.value.suggestions == suggestions
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_each_command_explains_itself(verb, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    text = parse([verb, "--help"]).help
+    text = parse([*verb.split(), "--help"]).help
     assert text is not None
     assert text.startswith(f"usage: mcpwire {verb}")
     assert "exit codes" in text
@@ -158,6 +195,6 @@ def test_help_needs_no_target_and_beats_what_else_is_wrong():
 
 
 def test_the_overview_names_each_command():
-    for verb in VERBS:
+    for verb in COMMANDS:
         assert f"\n  {verb} " in OVERVIEW
     assert max(map(len, OVERVIEW.splitlines())) <= 88

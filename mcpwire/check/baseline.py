@@ -1,0 +1,91 @@
+"""A file of known findings: what it names is accepted; what does not show is stale.
+
+One finding a line: ``RPC-31.a stdio 2025-11-25 fail``; ``#`` begins a comment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import attrs
+
+from mcpwire.check.case import Verdict
+from mcpwire.check.cases import CASES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.check.results import Report, Result
+
+__all__ = ["Comparison", "compare", "read_baseline", "write_baseline"]
+
+Key: TypeAlias = "tuple[str, str, str]"  # case, transport, revision
+
+_FINDINGS: Final = frozenset(
+    {Verdict.FAIL, Verdict.CRASH, Verdict.HANG, Verdict.WARN, Verdict.LENIENT}
+)
+
+
+@attrs.frozen
+class Comparison:
+    """A report beside a baseline."""
+
+    new: tuple[Result, ...]
+    """Findings that the baseline does not name, or with another verdict."""
+    stale: tuple[str, ...]
+    """Lines of the baseline that the report does not need."""
+
+
+def read_baseline(text: str) -> dict[Key, Verdict]:
+    """Return the findings of a baseline.
+
+    Raises:
+        ValueError: A line is not a finding; names the line.
+    """
+    found: dict[Key, Verdict] = {}
+    ids = {case.id for case in CASES}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            case, transport, revision, verdict = words
+            found[case, transport, revision] = Verdict(verdict)
+        except ValueError:
+            raise ValueError(
+                f"line {number} of the baseline: expected CASE TRANSPORT REVISION "
+                f"VERDICT, got {line.strip()!r}"
+            ) from None
+        if case not in ids:
+            raise ValueError(f"line {number} of the baseline: no case {case!r}")
+    return found
+
+
+def write_baseline(report: Report) -> str:
+    """Return the findings of a report as a baseline."""
+    lines = sorted(
+        f"{r.case} {r.cell.transport} {r.cell.revision} {r.verdict.value}"
+        for r in report.results
+        if r.verdict in _FINDINGS
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def compare(report: Report, baseline: Mapping[Key, Verdict]) -> Comparison:
+    """Hold a report against a baseline; cells that did not run are not stale."""
+    seen = {_key(result): result.verdict for result in report.results}
+    new = (
+        result
+        for result in report.results
+        if result.verdict in _FINDINGS and baseline.get(_key(result)) != result.verdict
+    )
+    stale = (
+        f"{' '.join(key)} {verdict.value}, now {seen[key].value}"
+        for key, verdict in baseline.items()
+        if key in seen and seen[key] is not verdict
+    )
+    return Comparison(tuple(new), tuple(stale))
+
+
+def _key(result: Result) -> Key:
+    return result.case, result.cell.transport, result.cell.revision

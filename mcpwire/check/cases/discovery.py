@@ -1,0 +1,730 @@
+"""2026-07-28: discovery, versions, what each request and result carries, no state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import LEGACY, MODERN, Case, Family, Level, Start, since
+from mcpwire.check.cases._exchange import (
+    AnyOf,
+    Changed,
+    Error,
+    Refusal,
+    Request,
+    Result,
+    exchange,
+)
+from mcpwire.check.roles import arguments_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mcpwire.check.subject import Message, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("discovery")
+case = FAMILY.case
+
+OURS: Final = "io.modelcontextprotocol/"
+VERSION: Final = OURS + "protocolVersion"
+CAPABILITIES: Final = OURS + "clientCapabilities"
+CLIENT: Final = OURS + "clientInfo"
+SERVER: Final = OURS + "serverInfo"
+UNKNOWN: Final = "1900-01-01"
+
+ALL_THE_RUN: Final = "nothing by itself: it looks at all messages of the connection"
+
+
+# --- server/discover ------------------------------------------------------------------
+
+
+def _speaks(result: dict[str, Any]) -> bool:
+    versions = result.get("supportedVersions")
+    return isinstance(versions, list) and MODERN[0] in versions
+
+
+exchange(
+    FAMILY,
+    "VER-04.a",
+    Level.MUST,
+    "`server/discover` lists the versions and capabilities",
+    source="server/discover",
+    rules=("VER-05",),
+    revisions=MODERN,
+    send=Request("server/discover"),
+    expect=Result(
+        lambda result: _speaks(result) and isinstance(result.get("capabilities"), dict),
+        "`supportedVersions` with 2026-07-28, and `capabilities`",
+    ),
+    why="clients cannot find out what the server is",
+)
+
+exchange(
+    FAMILY,
+    "VER-05.a",
+    Level.MUST,
+    "the result of `server/discover` says how long it holds, and for whom",
+    source="schema#DiscoverResult",
+    revisions=MODERN,
+    send=Request("server/discover"),
+    expect=Result(
+        lambda result: (
+            result.get("resultType") == "complete"
+            and type(result.get("ttlMs")) is int
+            and result["ttlMs"] >= 0
+            and result.get("cacheScope") in {"public", "private"}
+        ),
+        "`resultType` complete, `ttlMs` of 0 or more, `cacheScope` public or private",
+    ),
+    why="clients ask again and again, or share what is private",
+)
+
+exchange(
+    FAMILY,
+    "VER-06.a",
+    Level.ROBUST,
+    "`server/discover` may be asked for again",
+    revisions=MODERN,
+    send=(Request("server/discover"), Request("server/discover")),
+    expect=Result(_speaks, "the versions"),
+    why="a client that reconnects through a proxy asks again",
+)
+
+
+@case(
+    "EXT-01.a",
+    Level.MUST,
+    "the name of each extension has a prefix",
+    source="basic/versioning#extension-negotiation",
+    revisions=MODERN,
+    sends="nothing more: it looks at the declared capabilities",
+    expects="names such as `com.example/name`",
+    why="two extensions of one name cannot be told apart",
+)
+async def extensions_have_prefixes(subject: Subject) -> None:
+    extensions = subject.facts.capabilities.get("extensions")
+    if not isinstance(extensions, dict) or not extensions:
+        subject.absent("extensions")
+    wrong = [name for name in extensions if not _is_key(name) or "/" not in name]
+    subject.expect(not wrong, "a prefix and a slash", wrong)
+
+
+# --- versions -------------------------------------------------------------------------
+
+
+def _with_meta(**changed: Any) -> Callable[[dict[str, Any]], None]:
+    """Return what changes `_meta`; a member that is ``None`` is left out."""
+
+    def change(message: dict[str, Any]) -> None:
+        meta = message["params"]["_meta"]
+        meta.update({OURS + name: value for name, value in changed.items()})
+        for name, value in changed.items():
+            if value is None:
+                del meta[OURS + name]
+
+    return change
+
+
+def _of_version(version: str, method: str = "server/discover") -> Changed:
+    return Changed(
+        _with_meta(protocolVersion=version),
+        f"a request {method} of the version {version}",
+        method=method,
+        headers={"MCP-Protocol-Version": version},
+    )
+
+
+def _names_versions(data: Any) -> bool:
+    supported = data.get("supported") if isinstance(data, dict) else None
+    return isinstance(supported, list) and MODERN[0] in supported
+
+
+exchange(
+    FAMILY,
+    "VER-02.a",
+    Level.MUST,
+    "an unknown version is answered with -32022 and the versions that there are",
+    source="basic/versioning#protocol-version-negotiation",
+    rules=("TR-HTTP-27",),
+    revisions=MODERN,
+    send=_of_version(UNKNOWN),
+    expect=Error(
+        -32022,
+        status=(400,),
+        data=_names_versions,
+        text="with `data.supported` that has 2026-07-28",
+    ),
+    why="a newer client cannot choose a version that both speak",
+)
+
+exchange(
+    FAMILY,
+    "VER-02.b",
+    Level.MUST,
+    "an unknown version is named in the error",
+    source="schema#UnsupportedProtocolVersionError",
+    revisions=MODERN,
+    send=_of_version(UNKNOWN),
+    expect=Error(
+        -32022,
+        data=lambda data: isinstance(data, dict) and data.get("requested") == UNKNOWN,
+        text=f"with `data.requested` {UNKNOWN}",
+    ),
+    why="a client with several requests in flight cannot say which version failed",
+)
+
+exchange(
+    FAMILY,
+    "VER-02.c",
+    Level.MUST,
+    "an unknown version is refused whatever the method",
+    source="basic/versioning#protocol-version-negotiation",
+    revisions=MODERN,
+    needs=("tools",),
+    send=_of_version(UNKNOWN, "tools/list"),
+    expect=Error(-32022),
+    why="a client of another version takes the answer for one of its own",
+)
+
+exchange(
+    FAMILY,
+    "VER-02.d",
+    Level.ROBUST,
+    "a version that is no text is refused",
+    rules=("VER-02", "META-08"),
+    revisions=MODERN,
+    send=(
+        Changed(
+            _with_meta(protocolVersion=20260728), "a request of the version 20260728"
+        ),
+        Changed(_with_meta(protocolVersion=["2026-07-28"]), "one with an array"),
+    ),
+    expect=Refusal(),
+    lenient=Result(),
+    why="two sides compare versions in different ways",
+)
+
+
+@case(
+    "VER-07.a",
+    Level.ROBUST,
+    "both lists of versions agree",
+    rules=("VER-07",),
+    revisions=MODERN,
+    sends="`server/discover`, and a request of an unknown version",
+    expects="`supportedVersions` and `data.supported` hold the same versions",
+    why="a client retries with a version that is refused again",
+)
+async def versions_agree(subject: Subject) -> None:
+    versions = (await subject.request("server/discover")).result or {}
+    reaction = await _of_version(UNKNOWN).to(subject)
+    subject.expect(reaction.errors, "an error", reaction)
+    data = reaction.errors[0].value["error"].get("data")
+    supported = data.get("supported") if isinstance(data, dict) else None
+    listed = versions.get("supportedVersions")
+    both = isinstance(supported, list) and isinstance(listed, list)
+    # The error may leave out the versions that have no stateless form.
+    holds = both and _modern(supported) == _modern(listed)
+    subject.expect(holds, f"{listed}", f"{supported}")
+
+
+def _modern(versions: Any) -> set[str]:
+    return set(versions) - set(LEGACY)
+
+
+@case(
+    "VER-09.a",
+    Level.SHOULD,
+    "a server of this revision alone names its versions in its answer to `initialize`",
+    source="basic/versioning#backward-compatibility-with-initialization-based-versions",
+    revisions=MODERN,
+    start=Start.RAW,
+    is_quick=False,
+    sends="`initialize` of 2025-11-25, without the metadata of this revision",
+    expects="an error whose message or data has 2026-07-28",
+    why="an older client can only say that something failed",
+    bound_s=40.0,
+)
+async def initialize_is_explained(subject: Subject) -> None:
+    versions = subject.facts.hello.get("supportedVersions") or []
+    if set(versions) & set(LEGACY):
+        subject.absent("server of this revision alone")
+    hello = {**subject.hello(), "protocolVersion": LEGACY[-1]}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    response = await subject.send(message, headers=_NO_HEADERS)
+    answer = await subject.answer(1, response)
+    if answer.result is not None:
+        subject.absent("server of this revision alone")
+    subject.expect(MODERN[0] in str(answer.error), f"{MODERN[0]} in the error", answer)
+
+
+_NO_HEADERS: Final = {
+    "MCP-Protocol-Version": None,
+    "Mcp-Method": None,
+    "Mcp-Name": None,
+}
+
+
+@case(
+    "VER-10.a",
+    Level.ROBUST,
+    "a server of both eras takes the handshake too",
+    revisions=MODERN,
+    start=Start.RAW,
+    is_quick=False,
+    sends="`initialize` of 2025-11-25 as the first message",
+    expects="a result of that version",
+    why="an older client cannot connect, although the server says that it could",
+    bound_s=40.0,
+)
+async def both_eras(subject: Subject) -> None:
+    versions = subject.facts.hello.get("supportedVersions") or []
+    if LEGACY[-1] not in versions:
+        subject.absent("version of the session era in `supportedVersions`")
+    hello = {**subject.hello(), "protocolVersion": LEGACY[-1]}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    response = await subject.send(message, headers=_NO_HEADERS)
+    answer = await subject.answer(1, response)
+    got = (answer.result or {}).get("protocolVersion")
+    subject.expect(got == LEGACY[-1], LEGACY[-1], answer)
+
+
+_REMOVED: Final[dict[str, dict[str, Any]]] = {
+    "initialize": {
+        "protocolVersion": LEGACY[-1],
+        "capabilities": {},
+        "clientInfo": {"name": "mcpwire-check", "version": "1"},
+    },
+    "ping": {},
+    "logging/setLevel": {"level": "info"},
+    "resources/subscribe": {"uri": "mcpwire://none"},
+    "resources/unsubscribe": {"uri": "mcpwire://none"},
+}
+
+_OTHER_ERA: Final = {"initialize": (-32022,)}
+
+for _letter, (_method, _params) in zip("abcde", _REMOVED.items(), strict=True):
+    exchange(
+        FAMILY,
+        f"TR-HTTP-28.{_letter}",
+        Level.MUST,
+        f"`{_method}` of this revision is an unknown method",
+        source="basic/transports/streamable-http#protocol-version-header",
+        rules=("RPC-31", "VER-10"),
+        revisions=MODERN,
+        send=Request(
+            _method, _params, text=f"`{_method}` with this revision's `_meta`"
+        ),
+        # A server of both eras may say which one the connection has.
+        expect=Error(-32601, *_OTHER_ERA.get(_method, ()), status=(404,)),
+        why="a client of both eras takes the server for one of the older era",
+    )
+
+
+# --- what each request carries --------------------------------------------------------
+
+exchange(
+    FAMILY,
+    "META-08.a",
+    Level.MUST,
+    "a request without the client's capabilities is refused with -32602",
+    source="basic/index#meta",
+    revisions=MODERN,
+    send=Changed(_with_meta(clientCapabilities=None), "a request without them"),
+    expect=Error(-32602, status=(400,)),
+    why="the server guesses what the client can do",
+)
+
+exchange(
+    FAMILY,
+    "META-08.b",
+    Level.MUST,
+    "a request without a version in `_meta` is refused with -32602",
+    source="basic/index#meta",
+    revisions=MODERN,
+    transports=("http",),
+    send=Changed(_with_meta(protocolVersion=None), "a request without it"),
+    expect=Error(-32602, status=(400,)),
+    why="the server guesses which rules hold",
+)
+
+exchange(
+    FAMILY,
+    "META-08.c",
+    Level.MUST,
+    "a request without `_meta` is refused with -32602",
+    source="basic/index#meta",
+    revisions=MODERN,
+    transports=("http",),
+    send=(
+        Changed({"params": {}}, "a request without `_meta`"),
+        Changed(lambda message: message.pop("params") and None, "one without params"),
+    ),
+    expect=Error(-32602, status=(400,)),
+    why="the server guesses which rules hold",
+)
+
+exchange(
+    FAMILY,
+    "META-08.d",
+    Level.ROBUST,
+    "a request without `_meta` is refused over stdio",
+    rules=("META-08",),
+    revisions=MODERN,
+    transports=("stdio",),
+    send=(
+        Changed({"params": {}}, "a request without `_meta`"),
+        Changed(_with_meta(protocolVersion=None), "one without a version"),
+    ),
+    expect=Refusal(),
+    why="the server guesses which rules hold",
+)
+
+exchange(
+    FAMILY,
+    "META-08.e",
+    Level.ROBUST,
+    "capabilities that are no object are refused",
+    rules=("META-08",),
+    revisions=MODERN,
+    send=(
+        Changed(_with_meta(clientCapabilities="all"), "a text as capabilities"),
+        Changed(_with_meta(clientCapabilities=[]), "an array as capabilities"),
+    ),
+    expect=Error(-32602, -32600),
+    lenient=Result(),
+    why="the server guesses what the client can do",
+)
+
+exchange(
+    FAMILY,
+    "META-07.a",
+    Level.MUST,
+    "a request without the client's name is answered",
+    source="basic/index#meta",
+    revisions=MODERN,
+    send=Changed(_with_meta(clientInfo=None), "a request without `clientInfo`"),
+    expect=Result(),
+    why="clients that keep their name to themselves are shut out",
+)
+
+exchange(
+    FAMILY,
+    "META-04.a",
+    Level.ROBUST,
+    "unknown keys of `_meta` are ignored",
+    rules=("META-04", "TRACE-01"),
+    revisions=MODERN,
+    send=Request(
+        "server/discover",
+        {
+            "_meta": {
+                "com.example/mcpwire": {"a": [1]},
+                "mcpwire": None,
+                "traceparent": f"00-{'1' * 32}-{'2' * 16}-01",
+                "tracestate": "vendor=1",
+                "baggage": "a=1",
+            }
+        },
+        text="a request with trace keys and two unknown keys",
+    ),
+    expect=Result(),
+    why="clients that trace their calls, or have extensions, are shut out",
+)
+
+exchange(
+    FAMILY,
+    "META-04.b",
+    Level.ROBUST,
+    "malformed trace keys do no harm",
+    rules=("TRACE-01",),
+    revisions=MODERN,
+    send=Request(
+        "server/discover",
+        {"_meta": {"traceparent": "x", "tracestate": 5, "baggage": ["a"]}},
+        text="a request whose trace keys are malformed",
+    ),
+    expect=AnyOf(Result(), Error(-32602)),
+    why="a fault of the tracing ends the call",
+)
+
+
+# --- no state -------------------------------------------------------------------------
+
+
+@case(
+    "META-14.a",
+    Level.MUST,
+    "the first request of a connection may be any",
+    source="basic/index#statelessness",
+    rules=("VER-06",),
+    revisions=MODERN,
+    start=Start.RAW,
+    sends="a request for a list as the first message",
+    expects="a result",
+    why="clients that know the server must ask all the same",
+    bound_s=40.0,
+)
+async def no_handshake(subject: Subject) -> None:
+    names = ("tools", "prompts", "resources")
+    lists = [name for name in names if subject.facts.declares(name)]
+    if not lists:
+        subject.absent("tools, prompts or resources")
+    answer = await subject.request(f"{lists[0]}/list")
+    subject.expect(answer.result is not None, "a result", answer)
+
+
+@case(
+    "META-14.b",
+    Level.MUST,
+    "a request that is refused does not alter how the next one is taken",
+    source="basic/index#statelessness",
+    revisions=MODERN,
+    sends="a request of an unknown version, one without capabilities, and a proper one",
+    expects="two errors and a result",
+    why="one faulty client behind a proxy spoils the calls of all",
+)
+async def refusals_leave_nothing(subject: Subject) -> None:
+    for part in (
+        _of_version(UNKNOWN),
+        Changed(_with_meta(clientCapabilities=None), "without capabilities"),
+    ):
+        reaction = await part.to(subject)
+        subject.expect(reaction.errors, f"an error for {part}", reaction)
+        answer = await subject.request("server/discover")
+        subject.expect(answer.result is not None, "a result of the next", answer)
+
+
+@case(
+    "META-09.a",
+    Level.MUST,
+    "capabilities of one request do not hold for the next",
+    source="basic/index#meta",
+    revisions=MODERN,
+    needs=("role:ask",),
+    sends="the tool that asks the client, with all capabilities and then without",
+    expects="the second call does not ask",
+    why="a client is asked what it cannot answer",
+)
+async def capabilities_are_forgotten(subject: Subject) -> None:
+    tool = subject.need_tool("ask")
+    params = {"name": tool["name"], "arguments": arguments_for(tool) or {}}
+    able: dict[str, Any] = {
+        "sampling": {},
+        "elicitation": {"form": {}, "url": {}},
+        "roots": {},
+    }
+    meta = {"_meta": {CAPABILITIES: able}}
+    first = await subject.request("tools/call", {**params, **meta})
+    if (first.result or {}).get("resultType") != "input_required":
+        subject.absent("tool that asks the client")
+    second = await subject.request("tools/call", params)
+    asked = (second.result or {}).get("inputRequests")
+    subject.expect(not asked, "no `inputRequests`", second)
+
+
+# --- what the server sends ------------------------------------------------------------
+
+
+def _looks(
+    id: str,
+    level: Level,
+    title: str,
+    check: Callable[[Subject, Message], str | None],
+    *,
+    expects: str,
+    **facts: Any,
+) -> None:
+    """Add a case that looks at each message of the connection, at the end."""
+
+    async def run(subject: Subject) -> None:
+        if not subject.received:
+            subject.absent("message")
+        for message in subject.received:
+            if isinstance(message.value, dict):
+                problem = check(subject, message)
+                if problem is not None:
+                    subject.last_sent = b""
+                    subject.broken(f"{expects}; found {problem}", message.raw)
+
+    FAMILY.add(
+        Case(
+            id=id,
+            family=FAMILY.name,
+            level=level,
+            title=title,
+            sends=ALL_THE_RUN,
+            expects=expects,
+            run=run,
+            start=Start.LAST,
+            **facts,
+        )
+    )
+
+
+def _result(message: Message) -> dict[str, Any] | None:
+    found = message.value.get("result") if message.is_answer else None
+    return found if isinstance(found, dict) else None
+
+
+def _has_type(_: Subject, message: Message) -> str | None:
+    result = _result(message)
+    lacks = result is not None and not isinstance(result.get("resultType"), str)
+    return "a result without it" if lacks else None
+
+
+def _has_server(_: Subject, message: Message) -> str | None:
+    result = _result(message)
+    if result is None:
+        return None
+    meta = result.get("_meta")
+    info = meta.get(SERVER) if isinstance(meta, dict) else None
+    return None if isinstance(info, dict) else "a result without it"
+
+
+def _is_no_request(_: Subject, message: Message) -> str | None:
+    is_request = message.method is not None and "id" in message.value
+    return f"the request {message.method}" if is_request else None
+
+
+def _code(message: Message) -> Any:
+    error = message.value.get("error") if message.is_answer else None
+    return error.get("code") if isinstance(error, dict) else None
+
+
+def _is_not_old(_: Subject, message: Message) -> str | None:
+    code = _code(message)
+    return f"the code {code}" if code in {-32002, -32042} else None
+
+
+def _is_defined(_: Subject, message: Message) -> str | None:
+    code = _code(message)
+    reserved = isinstance(code, int) and -32099 <= code <= -32020
+    undefined = reserved and code not in {-32020, -32021, -32022, -32042}
+    return f"the code {code}" if undefined else None
+
+
+def _is_not_legacy(_: Subject, message: Message) -> str | None:
+    code = _code(message)
+    old = isinstance(code, int) and -32019 <= code <= -32000 and code != -32002
+    return f"the code {code}" if old else None
+
+
+def _is_label(label: str) -> bool:
+    inner = label.replace("-", "a")
+    plain = inner.isalnum() and inner.isascii() and bool(label)
+    return plain and label[0].isalpha() and label[-1].isalnum()
+
+
+def _is_key(key: str) -> bool:
+    """Tell whether a key of `_meta` follows the grammar."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and not all(_is_label(label) for label in prefix.split(".")):
+        return False
+    if not name:
+        return bool(slash)
+    middle = "".join(c for c in name if c not in "-_.")
+    ends = name[0].isalnum() and name[-1].isalnum()
+    return ends and middle.isalnum() and name.isascii()
+
+
+def _metas(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield each `_meta` within a message."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if name == "_meta" and isinstance(each, dict):
+                yield each
+            elif name not in {"structuredContent", "data", "inputSchema"}:
+                yield from _metas(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _metas(each)
+
+
+def _has_plain_keys(_: Subject, message: Message) -> str | None:
+    for meta in _metas(message.value):
+        for key in meta:
+            if not _is_key(key):
+                return f"the key {key!r}"
+    return None
+
+
+_looks(
+    "RPC-16.a",
+    Level.MUST,
+    "each result has `resultType`",
+    _has_type,
+    source="basic/index#result-responses",
+    revisions=MODERN,
+    expects="`resultType`, a text, in each result",
+    why="clients cannot tell a result from a question",
+)
+
+_looks(
+    "META-11.a",
+    Level.SHOULD,
+    "each result names the server in its `_meta`",
+    _has_server,
+    source="basic/index#meta",
+    revisions=MODERN,
+    expects=f"`{SERVER}` in each result",
+    why="logs and bug reports do not say what was at the other end",
+)
+
+_looks(
+    "RPC-20.a",
+    Level.MUST,
+    "the server sends no requests",
+    _is_no_request,
+    source="basic/patterns/index",
+    rules=("TR-STDIO-07", "TR-HTTP-15"),
+    revisions=MODERN,
+    expects="results, errors and notifications only",
+    why="clients of this revision do not answer, and the call hangs",
+)
+
+_looks(
+    "RPC-27.a",
+    Level.MUST,
+    "codes of former revisions are not used",
+    _is_not_old,
+    source="basic/index#error-codes",
+    revisions=MODERN,
+    expects="no error -32002 or -32042",
+    why="clients of this revision do not know them",
+)
+
+_looks(
+    "RPC-26.a",
+    Level.MUST,
+    "only codes that are defined are used of the reserved ones",
+    _is_defined,
+    source="basic/index#error-codes",
+    revisions=MODERN,
+    expects="no other error from -32099 to -32020 than -32020, -32021 and -32022",
+    why="a later revision gives the code a meaning, and clients act on it",
+)
+
+_looks(
+    "RPC-24.a",
+    Level.SHOULD,
+    "codes of the legacy range are not used",
+    _is_not_legacy,
+    source="basic/index#error-codes",
+    revisions=MODERN,
+    expects="no error from -32019 to -32000",
+    why="each implementation meant something else by them",
+)
+
+_looks(
+    "META-01.a",
+    Level.MUST,
+    "the keys of each `_meta` follow the grammar",
+    _has_plain_keys,
+    source="basic/index#meta",
+    rules=("META-02",),
+    revisions=since("2025-06-18"),
+    expects="keys such as `com.example/name`",
+    why="clients that check keys refuse the message",
+)

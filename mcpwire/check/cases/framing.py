@@ -1,0 +1,472 @@
+"""Framing over stdio: where a line ends, what octets it may hold, how they come in."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from mcpwire.check.case import Family, Level, NoAnswer, PeerDied, Start, since
+from mcpwire.check.cases._exchange import (
+    AnyOf,
+    Error,
+    Octets,
+    Refusal,
+    Result,
+    Silence,
+    exchange,
+    spoiled,
+    with_value,
+)
+from mcpwire.check.procfs import resident_memory
+from mcpwire.check.roles import arguments_for
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from mcpwire.check.subject import Answer, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("framing")
+case = FAMILY.case
+
+STDIO: Final = ("stdio",)
+
+_PAUSE_S: Final = 0.001
+"""Between two parts of a line, so that the server reads them one by one.
+
+Where it reads them at once all the same, the case shows less, and passes.
+"""
+
+
+async def _write(subject: Subject, data: bytes) -> None:
+    if subject.stdio is None:
+        subject.absent("stdio")
+    subject.last_sent = data
+    await subject.stdio.write(data)
+
+
+async def _in_parts(subject: Subject, *parts: bytes) -> None:
+    for part in parts:
+        await _write(subject, part)
+        await asyncio.sleep(_PAUSE_S)
+
+
+# --- parts and many at once -----------------------------------------------------------
+
+
+@case(
+    "A11.a",
+    Level.ROBUST,
+    "a line may come in two parts, cut anywhere",
+    transports=STDIO,
+    sends="forty requests, each in two parts cut at another octet, also within a "
+    "character",
+    expects="an answer to each",
+    why="a request that crosses the end of a buffer is lost, now and then",
+)
+async def every_split(subject: Subject) -> None:
+    barrier = subject.facts.barrier
+    params = {"_meta": {"a": "\u00e9\U0001f600"}}
+    line = encode(subject.message(barrier, params, id=subject.next_id()))
+    size, start = len(line), line.index(b"\xc3")
+    cuts = {subject.random.randint(1, size) for _ in range(30)}
+    ids = []
+    for at in sorted(cuts | {1, size - 1, size} | set(range(start, start + 7))):
+        ids.append(subject.next_id())
+        line = encode(subject.message(barrier, params, id=ids[-1])) + b"\n"
+        await _in_parts(subject, line[:at], line[at:])
+    for id in ids:
+        await subject.answer(id)
+
+
+@case(
+    "A11.b",
+    Level.ROBUST,
+    "a line may come octet by octet",
+    transports=STDIO,
+    sends="one request, its first and last sixteen octets one by one",
+    expects="an answer",
+    why="a slow pipe between client and server breaks it",
+)
+async def octet_by_octet(subject: Subject) -> None:
+    id = subject.next_id()
+    line = encode(subject.message(subject.facts.barrier, id=id)) + b"\n"
+    ends = [line[i : i + 1] for i in range(16)], [line[i:][:1] for i in range(-16, 0)]
+    await _in_parts(subject, *ends[0], line[16:-16], *ends[1])
+    await subject.answer(id)
+
+
+async def _many_at_once(subject: Subject, count: int) -> None:
+    ids = [subject.next_id() for _ in range(count)]
+    messages = [subject.message(subject.facts.barrier, id=id) for id in ids]
+    await _write(subject, b"".join(encode(each) + b"\n" for each in messages))
+    await subject.answer(ids[-1], timeout=10.0)
+    for id in ids:
+        await subject.answer(id)
+        answers = len(subject.answers_to(id))
+        subject.expect(answers == 1, f"one answer to {id}", f"{answers} answers")
+
+
+@case(
+    "A11.c",
+    Level.ROBUST,
+    "one hundred lines may come at once",
+    transports=STDIO,
+    sends="one hundred requests in one write",
+    expects="one answer to each",
+    why="what stands behind the first line of a buffer is lost or late",
+)
+async def a_hundred_at_once(subject: Subject) -> None:
+    await _many_at_once(subject, 100)
+
+
+@case(
+    "A11.d",
+    Level.ROBUST,
+    "a thousand lines may come at once",
+    transports=STDIO,
+    sends="a thousand requests in one write",
+    expects="one answer to each",
+    why="a client that starts with many calls blocks for ever",
+    is_quick=False,
+)
+async def a_thousand_at_once(subject: Subject) -> None:
+    await _many_at_once(subject, 1000)
+
+
+@case(
+    "A11.e",
+    Level.ROBUST,
+    "the end of one line and the start of the next may come together",
+    transports=STDIO,
+    sends="three requests, cut in the middle of the first and of the last",
+    expects="an answer to each",
+    why="a request that crosses the end of a buffer is lost, now and then",
+)
+async def crossed_parts(subject: Subject) -> None:
+    ids = [subject.next_id() for _ in range(3)]
+    barrier = subject.facts.barrier
+    data = b"".join(encode(subject.message(barrier, id=i)) + b"\n" for i in ids)
+    await _in_parts(subject, data[:30], data[30:-30], data[-30:])
+    for id in ids:
+        await subject.answer(id)
+
+
+# --- ends of lines, and what is between the tokens ------------------------------------
+
+exchange(
+    FAMILY,
+    "A09.a",
+    Level.ROBUST,
+    "a line may end with CR LF",
+    transports=STDIO,
+    send=spoiled(lambda line: line + b"\r", "a request that ends with CR LF"),
+    expect=Result(),
+    why="clients on Windows write such lines",
+)
+
+exchange(
+    FAMILY,
+    "A09.b",
+    Level.ROBUST,
+    "white space may stand around a message",
+    transports=STDIO,
+    send=(
+        spoiled(lambda line: b" \t" + line + b" \t ", "blanks and tabs around one"),
+        spoiled(lambda line: line.replace(b",", b" ,\t "), "blanks between tokens"),
+    ),
+    expect=Result(),
+    why="JSON allows it, and some encoders write it",
+)
+
+exchange(
+    FAMILY,
+    "A01.a",
+    Level.ROBUST,
+    "a carriage return between tokens does not end the line",
+    rules=("TR-STDIO-01",),
+    transports=STDIO,
+    send=spoiled(lambda line: line.replace(b",", b",\r", 1), "a CR between two tokens"),
+    expect=Result(),
+    why="lines are cut where other implementations do not cut them",
+)
+
+exchange(
+    FAMILY,
+    "A01.b",
+    Level.ROBUST,
+    "U+2028, U+2029 and U+0085 in a text do not end the line",
+    rules=("TR-STDIO-01",),
+    transports=STDIO,
+    send=tuple(
+        spoiled(
+            partial(with_value, b'"a%sb"' % c.encode()), f"a text with U+{ord(c):04X}"
+        )
+        for c in "\u2028\u2029\x85"
+    ),
+    expect=Result(),
+    why="a text from a web page cuts the request in two",
+)
+
+exchange(
+    FAMILY,
+    "A09.c",
+    Level.ROBUST,
+    "blank lines are ignored",
+    transports=STDIO,
+    send=(Octets(b"", "an empty line"), Octets(b"  \t ", "a line of blanks")),
+    expect=AnyOf(Silence(), Error(-32700, -32600)),
+    why="a client that ends its lines twice ends the connection",
+)
+
+
+@case(
+    "A09.d",
+    Level.ROBUST,
+    "the last line before the end of the input needs no newline",
+    transports=STDIO,
+    start=Start.OWN,
+    is_quick=False,
+    sends="a request without a newline; then the input is closed",
+    expects="an answer",
+    why="the request of `echo -n ... | server` is lost",
+)
+async def last_line(subject: Subject) -> None:
+    if subject.stdio is None:
+        subject.absent("stdio")
+    id = subject.next_id()
+    await _write(subject, encode(subject.message(subject.facts.barrier, id=id)))
+    subject.stdio.close_input()
+    await _answered_before_the_end(subject, id)
+
+
+async def _answered_before_the_end(subject: Subject, id: int) -> Answer:
+    try:
+        return await subject.answer(id)
+    except (PeerDied, NoAnswer) as found:
+        subject.broken("an answer before the process ends", found.actual)
+
+
+# --- octets ---------------------------------------------------------------------------
+
+exchange(
+    FAMILY,
+    "A08.a",
+    Level.ROBUST,
+    "octets that are no UTF-8 are refused",
+    rules=("RPC-02",),
+    revisions=since("2025-03-26"),
+    send=(
+        spoiled(lambda x: with_value(b'"aa\xffbb"', x), "a text with FF"),
+        spoiled(lambda x: with_value(b'"aa\xc3b"', x), "a cut character"),
+        spoiled(lambda x: with_value(b'"a\xed\xa0\x80b"', x), "a surrogate"),
+        spoiled(lambda x: with_value(b'"a\xc0\xaeb"', x), "a dot in two octets"),
+    ),
+    expect=AnyOf(Refusal(), Silence()),
+    lenient=Result(),
+    why="texts are changed on their way, and nothing is said of it",
+)
+
+exchange(
+    FAMILY,
+    "A08.b",
+    Level.ROBUST,
+    "a line that is no UTF-8 does not take the next one along",
+    transports=STDIO,
+    send=Octets(b"\xff\xfe\x80\x81", "a line of four octets that are no UTF-8"),
+    expect=AnyOf(Silence(), Error(-32700, -32600)),
+    why="one wrong octet ends the work of all other calls",
+)
+
+exchange(
+    FAMILY,
+    "A08.c",
+    Level.ROBUST,
+    "a byte order mark before a message is skipped or refused",
+    send=spoiled(lambda line: b"\xef\xbb\xbf" + line, "a request behind a BOM"),
+    expect=AnyOf(Result(), Refusal()),
+    why="the request of a client that writes one is lost, and the call hangs",
+)
+
+
+@case(
+    "A08.d",
+    Level.ROBUST,
+    "a byte order mark at the start of the input is skipped",
+    transports=STDIO,
+    revisions=since("2024-11-05", "2025-11-25"),
+    start=Start.RAW,
+    is_quick=False,
+    sends="a byte order mark and the request `initialize`, then that request without",
+    expects="a result for the first",
+    why="a client whose encoder writes one cannot begin",
+    bound_s=40.0,
+)
+async def mark_at_the_start(subject: Subject) -> None:
+    messages = [subject.message("initialize", subject.hello(), id=id) for id in (1, 2)]
+    await _write(subject, b"\xef\xbb\xbf" + encode(messages[0]) + b"\n")
+    await _write(subject, encode(messages[1]) + b"\n")
+    await subject.answer(2)
+    for answer in subject.answers_to(1):
+        subject.expect("result" in answer.value, "a result", answer.raw)
+        return
+    subject.broken("an answer", "only the next request is answered")
+
+
+exchange(
+    FAMILY,
+    "A08.e",
+    Level.ROBUST,
+    "a raw control character in a text is refused",
+    send=(
+        spoiled(lambda x: with_value(b'"aa\x00bb"', x), "a text with 00"),
+        spoiled(lambda x: with_value(b'"aa\x1fbb"', x), "a text with 1F"),
+    ),
+    expect=AnyOf(Refusal(), Silence()),
+    lenient=Result(),
+    why="JSON forbids it, and other parsers refuse the whole message",
+)
+
+exchange(
+    FAMILY,
+    "A08.f",
+    Level.ROBUST,
+    "a NUL between messages does not end the connection",
+    transports=STDIO,
+    send=(Octets(b"\x00"), Octets(b"\x00\x00\x00\x00")),
+    expect=AnyOf(Silence(), Error(-32700, -32600)),
+    why="a hole in a file or a pipe ends the work of all other calls",
+)
+
+exchange(
+    FAMILY,
+    "A08.g",
+    Level.ROBUST,
+    "each escape of JSON is read",
+    send=spoiled(
+        lambda x: with_value(rb'"a\u0000\n\r\t\b\f\/\\\"\u00e9\ud83d\ude00\u2028b"', x),
+        "a request with escaped NUL, line ends, quotes and a surrogate pair",
+    ),
+    expect=Result(),
+    why="clients whose encoders escape everything beyond ASCII cannot be understood",
+)
+
+exchange(
+    FAMILY,
+    "A08.h",
+    Level.ROBUST,
+    "half of a surrogate pair does not end the connection",
+    send=spoiled(
+        lambda x: with_value(rb'"a\ud800b"', x), r"a request with \ud800 alone"
+    ),
+    expect=AnyOf(Result(), Refusal()),
+    why="such a text can be read and not written, so the answer fails",
+)
+
+
+@case(
+    "TR-STDIO-01.a",
+    Level.MUST,
+    "line ends in a text do not cut a message of the server",
+    source="basic/transports#stdio",
+    rules=("RPC-02",),
+    transports=STDIO,
+    needs=("role:echo",),
+    sends="a call of the echo tool with LF, CR, U+0085, U+2028, NUL and characters "
+    "beyond the first plane in its argument",
+    expects="one answer, and the text within it unchanged",
+    why="each text with two lines breaks the connection",
+)
+async def texts_come_back(subject: Subject) -> None:
+    text = 'a\nb\r\nc\rd\x85e\u2028f\u2029g\u0000h"\\i\u00e9\U0001f600'
+    tool = subject.need_tool("echo")
+    arguments = arguments_for(tool, text)
+    params = {"name": tool["name"], "arguments": arguments}
+    before = len(subject.received)
+    answer = await subject.request("tools/call", params)
+    junk = [each.raw for each in subject.received[before:] if each.problem]
+    subject.expect(not junk, "each line is a message", junk[:1])
+    if (answer.result or {}).get("isError") or answer.error is not None:
+        subject.absent("echo tool that takes such a text")
+    content = (answer.result or {}).get("content") or []
+    texts = [part.get("text", "") for part in content if isinstance(part, dict)]
+    if not any(text in each for each in texts):
+        # The tool may change texts as it likes; a part of it shows that it came in.
+        subject.expect(any("\u00e9" in each for each in texts), "the text", answer)
+
+
+# --- size -----------------------------------------------------------------------------
+
+
+async def _long_line(subject: Subject, size: int, timeout: float) -> None:
+    id = subject.next_id()
+    message = subject.message(
+        subject.facts.barrier, {"_meta": {"com.example/x": "x" * size}}, id=id
+    )
+    await subject.send(message)
+    subject.last_sent = b"a request of %d octets" % size
+    try:
+        answer = await subject.answer(id, timeout=timeout)
+    except NoAnswer:
+        await subject.barrier()
+        subject.broken("a result or an error", "no answer; others are answered")
+    if answer.result is None:
+        subject.lenient("a result", answer)
+
+
+@case(
+    "A10.a",
+    Level.ROBUST,
+    "a request of one mebibyte is answered",
+    transports=STDIO,
+    sends="a request with a text of one mebibyte in its params",
+    expects="a result",
+    why="a file or a picture as an argument ends the connection",
+)
+async def one_mebibyte(subject: Subject) -> None:
+    await _long_line(subject, 1024 * 1024, 10.0)
+
+
+@case(
+    "A10.b",
+    Level.ROBUST,
+    "a request of 32 MiB is answered or refused",
+    transports=STDIO,
+    start=Start.OWN,
+    is_hostile=True,
+    sends="a request with a text of 32 MiB in its params",
+    expects="a result or an error, and the server goes on",
+    why="one large message ends the work of all other calls",
+    bound_s=60.0,
+)
+async def large_line(subject: Subject) -> None:
+    await _long_line(subject, 32 * 1024 * 1024, 40.0)
+    await subject.barrier()
+
+
+@case(
+    "A10.c",
+    Level.ROBUST,
+    "a line without an end does not fill the memory",
+    transports=STDIO,
+    start=Start.OWN,
+    is_hostile=True,
+    sends="256 MiB without a newline",
+    expects="the server refuses it, ends, or holds less than 1 GiB",
+    why="one client takes the memory of the machine",
+    bound_s=60.0,
+)
+async def endless_line(subject: Subject) -> None:
+    if subject.stdio is None:
+        subject.absent("stdio")
+    chunk = b"x" * (1024 * 1024)
+    try:
+        for _ in range(256):
+            await subject.stdio.write(chunk)
+    except PeerDied:
+        return
+    memory = resident_memory(subject.stdio.pid)
+    if memory is None:
+        subject.absent("/proc")
+    subject.expect(memory < 1 << 30, "less than 1 GiB", f"{memory >> 20} MiB")

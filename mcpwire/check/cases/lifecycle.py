@@ -1,0 +1,467 @@
+"""The handshake of the session revisions: order, versions, what it is made of."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import LEGACY, Family, Level, NoAnswer, Start, since
+from mcpwire.check.cases._exchange import (
+    AnyOf,
+    Changed,
+    Error,
+    Notification,
+    Request,
+    Result,
+    Silence,
+    Status,
+    exchange,
+)
+from mcpwire.check.roles import arguments_for
+from mcpwire.versions import REVISIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.check.subject import Answer, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("lifecycle")
+case = FAMILY.case
+
+SOURCE: Final = "basic/lifecycle#initialization"
+WITH_HEADER: Final = ("2025-06-18", "2025-11-25")
+KNOWN: Final = tuple(revision.name for revision in REVISIONS)
+FUTURE: Final = "2099-01-01"
+
+_LISTS: Final = ("tools", "prompts", "resources")
+
+
+def _hello(subject: Subject, **changed: Any) -> dict[str, Any]:
+    """Return the params of `initialize`; a member that is ``None`` is left out."""
+    members = {**subject.hello(), **changed}
+    return {name: value for name, value in members.items() if value is not None}
+
+
+async def _initialize(subject: Subject, params: Mapping[str, Any] | None) -> Answer:
+    """Send `initialize`; over HTTP, take the session that it makes."""
+    answer = await subject.request("initialize", params)
+    if answer.response is not None:
+        made = answer.response.fields.get("mcp-session-id")
+        subject.session_id = made or subject.session_id
+    return answer
+
+
+def _first_list(subject: Subject) -> str:
+    """Return the method of a list that the server has."""
+    found = [name for name in _LISTS if subject.facts.declares(name)]
+    if not found:
+        subject.absent("tools, prompts or resources")
+    return f"{found[0]}/list"
+
+
+# --- the result -----------------------------------------------------------------------
+
+
+@case(
+    "LIFE-03.a",
+    Level.MUST,
+    "the result of `initialize` has version, capabilities and the server's name",
+    source=SOURCE,
+    revisions=LEGACY,
+    sends="nothing more: it looks at the answer to the first `initialize`",
+    expects="`protocolVersion`, `capabilities`, and `serverInfo` with name and version",
+    why="clients refuse the connection",
+)
+async def hello_is_whole(subject: Subject) -> None:
+    hello = subject.facts.hello
+    subject.expect(isinstance(hello.get("protocolVersion"), str), "a version", hello)
+    subject.expect(isinstance(hello.get("capabilities"), dict), "capabilities", hello)
+    info = hello.get("serverInfo")
+    for name in ("name", "version"):
+        holds = isinstance(info, dict) and isinstance(info.get(name), str)
+        subject.expect(holds, f"serverInfo.{name}", hello)
+
+
+@case(
+    "LIFE-03.b",
+    Level.ROBUST,
+    "what is declared is there",
+    revisions=LEGACY,
+    sends="the list of each of tools, prompts and resources that is declared",
+    expects="a result for each",
+    why="a client shows what it cannot use, or ends with an error",
+)
+async def declared_lists_answer(subject: Subject) -> None:
+    _first_list(subject)
+    for capability in _LISTS:
+        if subject.facts.declares(capability):
+            answer = await subject.request(f"{capability}/list", {})
+            subject.expect(answer.result is not None, "a result", answer)
+
+
+# --- versions -------------------------------------------------------------------------
+
+
+@case(
+    "LIFE-08.a",
+    Level.MUST,
+    "a version that it speaks is the version that it answers",
+    source="basic/lifecycle#version-negotiation",
+    revisions=LEGACY,
+    sends="nothing more: it looks at the answer to the first `initialize`",
+    expects="the version that was asked for",
+    why="clients that cannot speak the other one end the connection",
+)
+async def version_is_echoed(subject: Subject) -> None:
+    got = subject.facts.hello.get("protocolVersion")
+    subject.expect(got == subject.revision.name, subject.revision.name, got)
+
+
+@case(
+    "LIFE-08.b",
+    Level.MUST,
+    "an unknown version is answered with another one that it speaks",
+    source="basic/lifecycle#version-negotiation",
+    revisions=LEGACY,
+    start=Start.RAW,
+    is_quick=False,
+    sends=f"`initialize` with the version {FUTURE}",
+    expects="a result with a version that exists; lenient: an error",
+    why="a newer client cannot fall back to a version that both speak",
+    bound_s=40.0,
+)
+async def unknown_version(subject: Subject) -> None:
+    answer = await _initialize(subject, _hello(subject, protocolVersion=FUTURE))
+    if answer.error is not None:
+        # The error in basic/lifecycle#error-handling contradicts the rule.
+        subject.lenient("a result with another version", answer)
+    got = (answer.result or {}).get("protocolVersion")
+    subject.expect(got in KNOWN, f"a version of {', '.join(KNOWN)}", answer)
+
+
+exchange(
+    FAMILY,
+    "C02.a",
+    Level.ROBUST,
+    "the version of the stateless revision is not agreed on in a handshake",
+    rules=("LIFE-08",),
+    revisions=("2025-11-25",),
+    start=Start.RAW,
+    is_quick=False,
+    send=Request(
+        "initialize",
+        lambda subject: _hello(subject, protocolVersion="2026-07-28"),
+        text="`initialize` with the version 2026-07-28",
+    ),
+    expect=AnyOf(
+        Error(-32600, -32602, -32601, -32022),
+        Result(
+            lambda result: result.get("protocolVersion") in LEGACY,
+            "a result with the version of a session revision",
+        ),
+    ),
+    why="the revision has no handshake, so both sides go on by different rules",
+    bound_s=40.0,
+)
+
+
+@case(
+    "C02.b",
+    Level.ROBUST,
+    "an `initialize` that lacks what it must have is refused",
+    revisions=LEGACY,
+    start=Start.RAW,
+    is_quick=False,
+    sends="`initialize` without params, without a version, with a version that is a "
+    "number, without the client's name, without capabilities",
+    expects="an error for each; lenient: a result",
+    why="a faulty client is found out much later, with an error that does not say it",
+    bound_s=40.0,
+)
+async def incomplete_hello(subject: Subject) -> None:
+    variants: list[tuple[str, dict[str, Any] | None]] = [
+        ("no params", None),
+        ("no version", _hello(subject, protocolVersion=None)),
+        ("the version 5", _hello(subject, protocolVersion=5)),
+        ("no clientInfo", _hello(subject, clientInfo=None)),
+        ("no capabilities", _hello(subject, capabilities=None)),
+    ]
+    for text, params in variants:
+        answer = await _initialize(subject, params)
+        if answer.result is not None:
+            subject.lenient(f"an error for an `initialize` with {text}", answer)
+
+
+@case(
+    "C02.c",
+    Level.ROBUST,
+    "after a refused `initialize` a proper one works",
+    revisions=LEGACY,
+    start=Start.RAW,
+    is_quick=False,
+    sends="`initialize` without params, then as it has to be",
+    expects="a result for the second, if the first is refused",
+    why="a client cannot mend its mistake without a new process",
+    bound_s=40.0,
+)
+async def second_try(subject: Subject) -> None:
+    first = await _initialize(subject, None)
+    if first.result is not None:
+        subject.absent("refusal of an `initialize` without params")
+    second = await _initialize(subject, subject.hello())
+    subject.expect(second.result is not None, "a result", second)
+
+
+@case(
+    "C02.d",
+    Level.ROBUST,
+    "unknown capabilities and members of `initialize` are ignored",
+    rules=("RPC-33",),
+    revisions=LEGACY,
+    start=Start.RAW,
+    is_quick=False,
+    sends="`initialize` with an unknown capability, `experimental`, a title, icons and "
+    "one more member",
+    expects="a result",
+    why="newer clients, and those with extensions, cannot connect",
+    bound_s=40.0,
+)
+async def open_hello(subject: Subject) -> None:
+    params = {
+        **subject.hello(),
+        "capabilities": {
+            "experimental": {"com.example/x": {"a": 1}},
+            "mcpwireUnknown": {"a": [1]},
+            "extensions": {"com.example/mcpwire": {}},
+        },
+        "clientInfo": {
+            "name": "mcpwire-check",
+            "version": "1",
+            "title": "A client",
+            "icons": [{"src": "https://example.com/a.png"}],
+            "mcpwireUnknown": True,
+        },
+        "mcpwireUnknown": None,
+        "_meta": {"com.example/mcpwire": 1},
+    }
+    answer = await _initialize(subject, params)
+    subject.expect(answer.result is not None, "a result", answer)
+    await subject.notify("notifications/initialized")
+    await subject.barrier()
+
+
+# --- the order ------------------------------------------------------------------------
+
+
+@case(
+    "C01.a",
+    Level.ROBUST,
+    "a request before `initialize` is refused",
+    rules=("LIFE-01",),
+    revisions=LEGACY,
+    start=Start.RAW,
+    sends="a request for a list as the first message, then `initialize`",
+    expects="an error, then a result; lenient: two results",
+    why="a server that ends over it cannot be probed",
+    bound_s=40.0,
+)
+async def early_request(subject: Subject) -> None:
+    id = subject.next_id()
+    response = await subject.send(subject.message(_first_list(subject), {}, id=id))
+    if response is not None:  # over HTTP each request has its own response
+        answer = await _http_answer(subject, id, response)
+        if answer is None:
+            return
+    hello = await _initialize(subject, subject.hello())
+    subject.expect(hello.result is not None, "a result of `initialize`", hello)
+    found = subject.answers_to(id)
+    subject.expect(found, "an error for the early request", "no answer")
+    if "result" in found[0].value:
+        subject.lenient("an error for the early request", found[0].raw)
+
+
+async def _http_answer(subject: Subject, id: int, response: Any) -> Answer | None:
+    """Return the answer of an exchange; ``None`` where its status refuses it."""
+    try:
+        return await subject.answer(id, response)
+    except NoAnswer:
+        if 400 <= response.status < 500:
+            return None
+        raise
+
+
+@case(
+    "C01.b",
+    Level.ROBUST,
+    "a ping before `initialize` does no harm",
+    rules=("PING-01", "LIFE-05"),
+    revisions=LEGACY,
+    transports=("stdio",),
+    start=Start.RAW,
+    is_quick=False,
+    sends="a ping as the first message, then `initialize`",
+    expects="two results; lenient: an error for the ping",
+    why="clients ping a server to see whether it has started",
+    bound_s=40.0,
+)
+async def early_ping(subject: Subject) -> None:
+    id = subject.next_id()
+    await subject.send(subject.message("ping", id=id))
+    hello = await _initialize(subject, subject.hello())
+    subject.expect(hello.result is not None, "a result of `initialize`", hello)
+    found = subject.answers_to(id)
+    subject.expect(found, "an answer to the ping", "no answer")
+    if "error" in found[0].value:
+        subject.lenient("a result of the ping", found[0].raw)
+
+
+@case(
+    "C01.c",
+    Level.ROBUST,
+    "a second `initialize` in a session does not begin it anew",
+    rules=("LIFE-01",),
+    revisions=LEGACY,
+    start=Start.OWN,
+    is_quick=False,
+    sends="`initialize` once more, with another version",
+    expects="an error; lenient: a result; then requests are answered as before",
+    why="what was agreed changes below calls that run",
+)
+async def second_hello(subject: Subject) -> None:
+    other = next(name for name in LEGACY if name != subject.revision.name)
+    kept = subject.session_id
+    answer = await subject.request("initialize", _hello(subject, protocolVersion=other))
+    if answer.response is not None:
+        made = answer.response.fields.get("mcp-session-id")
+        if answer.result is not None and made not in {None, kept}:
+            return  # a session of its own
+    await subject.barrier()
+    if answer.result is not None:
+        subject.lenient("an error", answer)
+
+
+@case(
+    "C01.d",
+    Level.ROBUST,
+    "a ping between `initialize` and `initialized` is answered",
+    rules=("PING-01",),
+    revisions=LEGACY,
+    start=Start.RAW,
+    is_quick=False,
+    sends="`initialize`, a ping, `initialized`, a ping",
+    expects="a result for each ping",
+    why="a client that checks the connection while it starts ends it",
+    bound_s=40.0,
+)
+async def ping_in_between(subject: Subject) -> None:
+    await _initialize(subject, subject.hello())
+    for _ in range(2):
+        answer = await subject.request("ping")
+        subject.expect(answer.result is not None, "a result", answer)
+        await subject.notify("notifications/initialized")
+
+
+exchange(
+    FAMILY,
+    "C01.e",
+    Level.ROBUST,
+    "a second `initialized` is ignored",
+    revisions=LEGACY,
+    send=Notification("notifications/initialized"),
+    expect=AnyOf(Silence(), Status(*range(400, 500))),
+    why="a client that connects through a proxy may send it twice",
+)
+
+
+@case(
+    "LIFE-06.a",
+    Level.SHOULD,
+    "the server sends no requests but pings before `initialized`",
+    source=SOURCE,
+    revisions=LEGACY,
+    transports=("stdio",),
+    start=Start.RAW,
+    is_quick=False,
+    capabilities={
+        "roots": {"listChanged": True},
+        "sampling": {},
+        "elicitation": {},
+    },
+    sends="`initialize` with all capabilities, then pings, and no `initialized`",
+    expects="no request of the server but ping",
+    why="the client is not ready for it, and answers with an error",
+    bound_s=40.0,
+)
+async def patient_server(subject: Subject) -> None:
+    await _initialize(subject, subject.hello())
+    for _ in range(2):
+        await subject.request("ping")
+    for each in subject.received:
+        is_request = each.method is not None and "id" in each.value
+        subject.expect(
+            not is_request or each.method == "ping", "no request but ping", each.raw
+        )
+
+
+# --- what was agreed ------------------------------------------------------------------
+
+
+@case(
+    "LIFE-11.a",
+    Level.MUST,
+    "the server asks nothing that the client did not declare",
+    source="basic/lifecycle#operation",
+    rules=("LIFE-11",),
+    revisions=since("2025-06-18", "2025-11-25"),
+    start=Start.LAST,
+    sends="a call of the tool that asks the client, if there is one",
+    expects="no sampling, elicitation or roots request in the whole run",
+    why="the client cannot answer, and the call fails or hangs",
+)
+async def respects_capabilities(subject: Subject) -> None:
+    tool = subject.facts.roles.get("ask")
+    if tool is not None:
+        params = {"name": tool["name"], "arguments": arguments_for(tool) or {}}
+        with contextlib.suppress(NoAnswer):
+            await subject.request("tools/call", params)
+    for each in subject.received:
+        is_asked = each.method in {
+            "sampling/createMessage",
+            "elicitation/create",
+            "roots/list",
+        }
+        subject.expect(not is_asked, "no such request", each.raw)
+
+
+# --- the version's header over HTTP ---------------------------------------------------
+
+exchange(
+    FAMILY,
+    "LHTTP-31.a",
+    Level.MUST,
+    "an unsupported `MCP-Protocol-Version` is answered with 400",
+    source="basic/transports#protocol-version-header",
+    revisions=WITH_HEADER,
+    transports=("http",),
+    send=(
+        Changed({}, f"a ping with {FUTURE}", headers={"MCP-Protocol-Version": FUTURE}),
+        Changed({}, "a ping with banana", headers={"MCP-Protocol-Version": "banana"}),
+    ),
+    expect=Status(400),
+    why="client and server go on by different rules",
+)
+
+exchange(
+    FAMILY,
+    "LHTTP-30.a",
+    Level.SHOULD,
+    "a request without `MCP-Protocol-Version` is taken",
+    source="basic/transports#protocol-version-header",
+    revisions=WITH_HEADER,
+    transports=("http",),
+    send=Changed({}, "a ping without it", headers={"MCP-Protocol-Version": None}),
+    expect=Result(),
+    why="clients of 2025-03-26 send none",
+)

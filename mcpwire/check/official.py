@@ -1,0 +1,156 @@
+"""The official conformance suite against a server, strictly.
+
+The suite is a program of its own that the user installs (npm:
+``@modelcontextprotocol/conformance``). It passes a scenario in which nothing succeeded,
+and a server that only breaks what it SHOULD do; here both are findings.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import Level, Verdict
+from mcpwire.check.results import Cell, Result
+from mcpwire.errors import LocalProtocolError, RemoteProtocolError
+from mcpwire.wire.json import JSONDecodeError, loads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+__all__ = ["find_suite", "run_official"]
+
+SUITE_S: Final = 900.0
+_VERDICTS: Final[Mapping[str, Verdict]] = {
+    "SUCCESS": Verdict.PASS,
+    "FAILURE": Verdict.FAIL,
+    "WARNING": Verdict.FAIL,
+    "SKIPPED": Verdict.UNRUN,
+}
+_NAMES: Final = ("conformance", "mcp-conformance")
+
+
+def find_suite(given: str | None = None) -> str:
+    """Return the path of the suite's program.
+
+    Args:
+        given: What the user said; else ``node_modules/.bin`` here, then PATH.
+
+    Raises:
+        LocalProtocolError: It is not installed.
+    """
+    local = Path("node_modules", ".bin")
+    for name in [given] if given else _NAMES:
+        for found in (shutil.which(name), shutil.which(name, path=str(local))):
+            if found is not None:
+                return found
+    raise LocalProtocolError(
+        f"{given or 'the official suite'} is not installed: npm install "
+        "@modelcontextprotocol/conformance, or name its program with --suite"
+    )
+
+
+def run_official(
+    url: str,
+    revision: str,
+    suite: str,
+    *,
+    on_result: Callable[[Result], object] = lambda _: None,
+) -> list[Result]:
+    """Run all scenarios of a revision against a server at a loopback URL.
+
+    Raises:
+        RemoteProtocolError: The suite ended without a result, or not in time.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        accepted = Path(folder, "none.yml")
+        accepted.write_text("server: []\nclient: []\n", encoding="utf-8")
+        words = [suite, "server", "--url", url, "--suite", "all"]
+        words += ["--spec-version", revision, "--expected-failures", str(accepted)]
+        began = monotonic()
+        said = _run([*words, "-o", folder])
+        seconds = monotonic() - began
+        again = f"mcpwire check --official --revision {revision} {url}"
+        found = [
+            result
+            for path in sorted(Path(folder).rglob("checks.json"))
+            for result in _scenario(path, Path(folder), revision, again)
+        ]
+    if not found:
+        raise RemoteProtocolError(
+            f"the official suite wrote no result for {revision} after {seconds:.0f} s; "
+            f"it said: {said[-500:].strip()}"
+        )
+    for result in found:
+        on_result(result)
+    return found
+
+
+def _run(words: list[str]) -> str:
+    with subprocess.Popen(  # noqa: S603 - the program that the user named
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=SUITE_S)
+        except subprocess.TimeoutExpired:
+            raise RemoteProtocolError(
+                f"the official suite did not end within {SUITE_S:.0f} s"
+            ) from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return output.decode("utf-8", "replace")
+
+
+def _scenario(path: Path, folder: Path, revision: str, again: str) -> Iterator[Result]:
+    """Yield the checks of a scenario; one more where none of them succeeded."""
+    stem = str(path.parent.relative_to(folder)).removeprefix("server-")
+    scenario = stem.rpartition("-20")[0] or stem  # a time stamp follows
+    try:
+        checks: list[dict[str, Any]] = loads(path.read_bytes())
+    except JSONDecodeError:
+        checks = []
+
+    def result(
+        id: str, title: str, verdict: Verdict, expected: str = "", actual: str = ""
+    ) -> Result:
+        return Result(
+            case=f"OFFICIAL.{scenario}.{id}",
+            cell=Cell("server", "http", revision),
+            level=Level.MUST,
+            verdict=verdict,
+            title=title,
+            source="",
+            family="official",
+            again=again,
+            expected=expected,
+            actual=actual,
+        )
+
+    for check in checks:
+        verdict = _VERDICTS.get(check["status"])
+        title = check.get("description") or check["name"]
+        if verdict is Verdict.PASS:
+            yield result(check["id"], title, verdict)
+        elif verdict is not None:
+            said = f"{check['status']} {check.get('errorMessage') or ''}".strip()
+            yield result(check["id"], title, verdict, "SUCCESS", said)
+    if not any(check["status"] == "SUCCESS" for check in checks):
+        yield result(
+            "vacuous",
+            "at least one check of the scenario succeeds",
+            Verdict.FAIL,
+            expected="a check that succeeds",
+            actual=f"{len(checks)} checks, none of which succeeded",
+        )

@@ -1,0 +1,66 @@
+"""What Linux says about a process and its descendants; nothing elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+__all__ = ["HAS_PROC", "descendants", "descriptors", "is_alive", "resident_memory"]
+
+_PROC: Final = Path("/proc")
+_PAGE: Final = 4096
+
+HAS_PROC: Final = (_PROC / "self" / "statm").exists()
+
+
+def _parents() -> dict[int, int]:
+    found = {}
+    for folder in _PROC.iterdir():
+        if folder.name.isdigit():
+            try:
+                text = (folder / "stat").read_text(errors="replace")
+            except OSError:  # it has just ended
+                continue
+            state, parent = text.rpartition(")")[2].split()[:2]
+            if state != "Z":
+                found[int(folder.name)] = int(parent)
+    return found
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the processes that a process has started, and those that they have."""
+    parents = _parents() if HAS_PROC else {}
+    found: set[int] = set()
+    new = {pid}
+    while new:
+        new = {child for child, parent in parents.items() if parent in new} - found
+        found |= new
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process runs, and is not only waited for."""
+    return pid in _parents()
+
+
+def descriptors(pid: int) -> int | None:
+    """Return how many descriptors a process and its descendants have open."""
+    found = 0
+    try:
+        for each in (pid, *descendants(pid)):
+            found += sum(1 for _ in (_PROC / str(each) / "fd").iterdir())
+    except OSError:
+        return None
+    return found
+
+
+def resident_memory(pid: int) -> int | None:
+    """Return the bytes that a process and its descendants hold in memory."""
+    found = 0
+    try:
+        for each in (pid, *descendants(pid)):
+            text = (_PROC / str(each) / "statm").read_text()
+            found += int(text.split()[1]) * _PAGE
+    except OSError:
+        return None
+    return found

@@ -1,0 +1,283 @@
+"""``mcpwire check``: run the cases, list and explain them, compare reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.check.baseline import compare, read_baseline, write_baseline
+from mcpwire.check.case import Verdict
+from mcpwire.check.cases import CASES
+from mcpwire.check.official import find_suite, run_official
+from mcpwire.check.pages import write_pages
+from mcpwire.check.reports import (
+    failed,
+    to_badge,
+    to_junit,
+    to_markdown,
+    to_sarif,
+    to_text,
+    write_tapes,
+)
+from mcpwire.check.results import Report, worse
+from mcpwire.check.runner import PROFILE, make_report, run, select
+from mcpwire.check.runner import Options as RunOptions
+from mcpwire.cli.failures import Exit, UsageError, close_matches, did_you_mean
+from mcpwire.cli.output import Output, check_writable, read_file, save, write_text
+from mcpwire.cli.session import run_command
+from mcpwire.cli.targets import target_of
+from mcpwire.versions import LATEST, LATEST_SESSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpwire.check.case import Case
+    from mcpwire.check.results import Result
+    from mcpwire.cli.options import Options
+    from mcpwire.cli.session import Signals
+
+__all__ = ["check", "diff", "explain", "list_cases", "page"]
+
+_BAD: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
+
+
+def check(options: Options) -> int:
+    """Check a server."""
+    for path in _files(options):
+        check_writable(path)
+    if options.fail_on == "worse" and options.baseline is None:
+        raise UsageError("--fail-on worse needs --baseline")
+    try:
+        text = None if options.baseline is None else read_file(options.baseline)
+        baseline = None if text is None else read_baseline(text)
+        chosen = _run_options(options)
+        select(chosen)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    work = _official if options.official else _cases
+
+    async def perform(output: Output, _: Signals) -> int:
+        report = await work(options, chosen, output)
+        _show(options, report, output)
+        if report.out_of_budget:
+            output.note("the budget ran out: some cases did not run")
+            return Exit.TIMEOUT
+        with_should = options.fail_on == "should"
+        if baseline is None:
+            is_bad = failed(report.results, with_should=with_should)
+            return Exit.PROTOCOL if is_bad else Exit.OK
+        found = compare(report, baseline)
+        for result in found.new:
+            output.note(f"not in the baseline: {_line(result)}")
+        for line in found.stale:
+            output.note(f"stale in the baseline: {line}")
+        is_worse = failed(found.new, with_should=with_should)
+        return Exit.WORSE if is_worse or found.stale else Exit.OK
+
+    return run_command(options, perform)
+
+
+def _run_options(options: Options) -> RunOptions:
+    return RunOptions(
+        revisions=tuple(options.revisions),
+        only=tuple(options.chosen),
+        skip=tuple(options.skip),
+        speed="full" if options.full else "quick",
+        hostile=options.hostile,
+        seed=options.seed,
+        budget_s=options.budget,
+        answer_s=options.timeout or RunOptions().answer_s,
+        roles=dict(options.roles),
+        allow_calls=tuple(options.allow_calls),
+        tokens=dict(options.access_tokens),
+        profile=options.case_profile or PROFILE,
+        again=_again(options),
+    )
+
+
+def _again(options: Options) -> tuple[str, ...]:
+    """Return the options that a command needs to do the same again."""
+    words: list[str] = []
+    for name, value in options.roles:
+        words += ["--map", f"{name}={value}"]
+    for flag, values in (
+        ("--allow-calls", options.allow_calls),
+        ("--header-env", options.header_env),
+    ):
+        for value in values:
+            words += [flag, value]
+    return (*words, *(["--hostile"] if options.hostile else []))
+
+
+async def _cases(options: Options, chosen: RunOptions, output: Output) -> Report:
+    target = target_of(options, None, output)
+    try:
+        return await run(target, chosen, on_result=_progress(output))
+    except ValueError as error:  # a role that no tool plays
+        raise UsageError(str(error)) from error
+
+
+async def _official(options: Options, chosen: RunOptions, output: Output) -> Report:
+    """Run the official suite, which tests servers at a loopback URL."""
+    if not options.is_at_url:
+        raise UsageError("the official suite tests servers at a URL, not processes")
+    suite = find_suite(options.suite)
+    url = options.command[0].strip()
+    results: list[Result] = []
+    for revision in chosen.revisions or (LATEST_SESSION.name, LATEST.name):
+        results += run_official(url, revision, suite, on_result=_progress(output))
+    return make_report(url, chosen, results, {"name": url})
+
+
+def _progress(output: Output) -> Callable[[Result], None]:
+    done = found = 0
+
+    def show(result: Result) -> None:
+        nonlocal done, found
+        done += 1
+        found += result.verdict in _BAD
+        if output.progress is not None:
+            said = f"{found} findings, {result.cell.revision} {result.case}"
+            output.progress.show(done, None, said)
+        output.detail(_line(result))
+
+    return show
+
+
+def _line(result: Result) -> str:
+    where = f"{result.cell.transport} {result.cell.revision}"
+    return f"{result.verdict.value:<8}{result.case}  {where}  {result.title}"
+
+
+_FORMS: Final[dict[str, Callable[[Report], bytes]]] = {
+    "junit": to_junit,
+    "sarif": to_sarif,
+    "badge": to_badge,
+    "markdown": lambda report: to_markdown(report).encode(),
+    "write_baseline": lambda report: write_baseline(report).encode(),
+}
+"""The options that name a file, and what is written there."""
+
+
+def _files(options: Options) -> list[str]:
+    return [path for name in _FORMS if (path := getattr(options, name)) is not None]
+
+
+def _show(options: Options, report: Report, output: Output) -> None:
+    for name, form in _FORMS.items():
+        if (path := getattr(options, name)) is not None:
+            save(path, form(report))
+    if options.html is not None:
+        write_pages(Path(options.html), [report])
+    if options.tapes is not None:
+        write_tapes(Path(options.tapes), report)
+    if options.json:
+        output.exact(report.to_json() + b"\n")
+    else:
+        text = to_text(report, colour=output.has_styles)
+        output.lines(text.splitlines())
+
+
+def list_cases(options: Options) -> int:
+    """List the cases."""
+    try:
+        chosen = select(
+            RunOptions(only=tuple(options.chosen), speed="full", hostile=True)
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if options.json:
+        Output(is_json=True).document([_described(case) for case in chosen])
+        return Exit.OK
+    width = max(len(case.id) for case in chosen)
+    for case in chosen:
+        facts = f"{case.level.value:<6}  {case.family:<13}  {case.title}"
+        write_text(f"{case.id:<{width}}  {facts}\n")
+    return Exit.OK
+
+
+def _described(case: Case) -> dict[str, Any]:
+    return {
+        "id": case.id,
+        "family": case.family,
+        "level": case.level.value,
+        "title": case.title,
+        "source": case.source,
+        "rules": list(case.rules),
+        "revisions": list(case.revisions),
+        "transports": list(case.transports),
+        "needs": list(case.needs),
+        "sends": case.sends,
+        "expects": case.expects,
+        "why": case.why,
+        "quick": case.is_quick,
+        "hostile": case.is_hostile,
+    }
+
+
+def explain(options: Options) -> int:
+    """Explain one case."""
+    (wanted,) = options.words
+    case = next((case for case in CASES if case.id == wanted), None)
+    if case is None:
+        similar = close_matches(wanted, [case.id for case in CASES])
+        raise UsageError(
+            f"no case {wanted!r}{did_you_mean(similar) or '; see mcpwire check list'}",
+            suggestions=similar,
+        )
+    described = _described(case)
+    if options.json:
+        Output(is_json=True).document(described)
+        return Exit.OK
+    lines = [f"{case.id}  {case.level.value}  {case.title}", ""]
+    for name in ("source", "rules", "revisions", "transports", "needs"):
+        value = described[name]
+        text = value if isinstance(value, str) else ", ".join(value)
+        lines += [f"{name:<11} {text}"] if text else []
+    for name in ("sends", "expects", "why"):
+        lines += [f"{name:<11} {described[name]}"]
+    write_text("".join(f"{line}\n" for line in lines))
+    return Exit.OK
+
+
+def diff(options: Options) -> int:
+    """Say what got worse between two reports."""
+    before, after = (_read(path) for path in options.words)
+    found = worse(before, after)
+    if options.json:
+        rows = [
+            {
+                "case": now.case,
+                **attrs.asdict(now.cell),
+                "before": None if was is None else was.verdict.value,
+                "after": now.verdict.value,
+            }
+            for was, now in found
+        ]
+        Output(is_json=True).document(rows)
+    else:
+        for was, now in found:
+            old = "new" if was is None else was.verdict.value
+            write_text(f"{old} -> {_line(now)}\n")
+        write_text(f"{len(found)} worse\n")
+    return Exit.WORSE if found else Exit.OK
+
+
+def page(options: Options) -> int:
+    """Write the static site of reports."""
+    folder, *paths = options.words
+    reports = [_read(path) for path in paths]
+    try:
+        write_pages(Path(folder), reports)
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder!r}: {error.strerror}") from error
+    return Exit.OK
+
+
+def _read(path: str) -> Report:
+    try:
+        return Report.from_json(read_file(path).encode())
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from error

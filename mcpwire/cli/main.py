@@ -1,0 +1,414 @@
+"""The commands, and what runs one: parses, performs, reports. No exception leaves it.
+
+A new command is a row of `COMMANDS`: the function that runs it, what its help says, and
+the groups of its options (`mcpwire.cli.options`). Its module is imported when it runs,
+so that ``--help`` and a typing error load nothing of the client.
+
+This is the one boundary where everything is caught: a person at a prompt gets one
+sentence and a script gets one code, never a traceback (but for a bug of ours, with -v).
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mcpwire._version import __version__
+from mcpwire.cli import options as o
+from mcpwire.cli.failures import (
+    Exit,
+    OutputError,
+    UsageError,
+    close_matches,
+    did_you_mean,
+    exit_code,
+)
+from mcpwire.cli.output import Output, abandon_stdout, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["COMMANDS", "OVERVIEW", "Command", "main", "parse", "run"]
+
+
+class Command(NamedTuple):
+    """One command."""
+
+    run: str
+    """Module and function of `mcpwire.cli`: it gets the `Options`, returns the code."""
+
+    summary: str
+    groups: tuple[type[o.Group], ...]
+    target: str = "TARGET"
+    """What the first word is: a server; `URL`: one at a URL; empty: no server."""
+
+    words: str = ""
+    """What follows the target: `NAME`, `[OPTIONAL]`, `[ANY NUMBER ...]`."""
+
+    details: str = ""
+    description: str = ""
+
+    def counts(self) -> tuple[list[str], float]:
+        """Return the words that there must be, and how many there may be."""
+        words = re.findall(r"\[[^]]*\]|\S+", self.words)
+        required = [word for word in words if not word.startswith("[")]
+        return required, inf if "..." in self.words else len(words)
+
+    def usage(self, name: str) -> str:
+        """Return the forms: TARGET first, or the server at the end."""
+        head = f"mcpwire {name} [options]"
+        words = f" {self.words}" if self.words else ""
+        first = f"{head}{self.target and f' {self.target}'}{words}"
+        if self.target != "TARGET":
+            return first
+        return f"{first}\n       {head}{words} -- SERVER [ARG ...]"
+
+
+ARGUMENTS: Final = """\
+arguments:
+  key=value     a value as the tool's schema asks for it: integer, number, true or
+                false, null, one of an enum, an array or object as JSON, else text
+  key:=json     a JSON value, whatever the schema says
+  key=@file     the text of a file (key:=@file: the JSON in it)
+  -             one JSON object with arguments, from standard input
+"""
+
+LOGIN: Final = """\
+It opens the browser, which comes back to a port of this machine. Where the browser is
+on another one, --no-browser prints the URL to log in at and asks for the one that the
+browser was sent to. Without a terminal it prints that URL, with exit code 3, and
+--callback-url - finishes what was begun so, with the URL from standard input.
+"""
+
+CHECK: Final = """\
+It runs cases over all protocol revisions that the server speaks: each sends something
+and holds what comes back against a rule. Only tools that say that they only read are
+called. A finding shows its octets and the command that repeats it. `mcpwire check list`
+and `mcpwire check explain ID` show the cases, `mcpwire check diff` and `mcpwire check
+page` work on the reports of --json. It needs the package jsonschema-rs.
+
+exit codes of check: 0 no MUST is broken, 6 one is, 7 the budget ran out, 9 worse than
+the baseline.
+"""
+
+SERVE: Final = """\
+Run a server: the target is `module:name` or `path/to/file.py:name`, where the name is
+that of an mcpwire.Server or of a function that makes one; without a name it is
+`server`, `mcp`, `app`, or the only server there is.
+
+Without --http it serves one client on stdin and stdout; what it prints goes to stderr.
+"""
+
+GATEWAY: Final = """\
+Serve many servers as one: those of --config FILE, and NAME=TARGET, where TARGET is a
+URL or a command line as one word. Tools and prompts are called NAME_TOOL.
+
+Without --http it serves one client on stdin and stdout.
+"""
+
+COMMON: Final = (o.Results, o.Connecting, o.Verbose)
+SERVER: Final = (o.Config, o.Process, o.Url, o.Tokens, o.Login, o.AnyServer)
+CLIENT: Final = (*COMMON, *SERVER)
+ASKED: Final = (o.Asking, o.Meanwhile)
+AT_URL: Final = (o.Config, o.Url, o.Login)
+
+COMMANDS: Final[dict[str, Command]] = {
+    "ls": Command(
+        "commands:ls",
+        "list a server's tools, resources, templates and prompts",
+        (o.Asking, *CLIENT),
+        details="With --config FILE in place of TARGET: those of all servers there.\n",
+    ),
+    "call": Command(
+        "commands:call",
+        "call a tool and print its result",
+        (*ASKED, o.Timing, o.Check, *CLIENT),
+        words="TOOL [KEY=VALUE ...]",
+        details=ARGUMENTS,
+    ),
+    "read": Command(
+        "commands:read",
+        "print a resource, or save it",
+        (*ASKED, o.Reading, *CLIENT),
+        words="URI",
+        details="Binary contents are not printed on a terminal: pipe them or use -o.\n",
+    ),
+    "prompt": Command(
+        "commands:prompt",
+        "get a prompt, filled in",
+        (*ASKED, o.Check, *CLIENT),
+        words="NAME [KEY=VALUE ...]",
+        details="A prompt's arguments are text: key=value or key=@file.\n",
+    ),
+    "complete": Command(
+        "commands:complete",
+        "ask how an argument of a prompt or template could go on",
+        (o.Completion, *CLIENT),
+        words="REF ARG [VALUE]",
+        details="REF is prompt:NAME or the URI template of a resource.\n",
+    ),
+    "skills": Command(
+        "commands:skills",
+        "list a server's skills, or print what one says",
+        CLIENT,
+        words="[URI]",
+        details="It is checked before it is printed, which needs PyYAML.\n",
+    ),
+    "ping": Command(
+        "commands:ping", "measure how fast a server answers", (o.Ping, *CLIENT)
+    ),
+    "info": Command(
+        "commands:info",
+        "show what was agreed on, how, and what a server says of itself",
+        CLIENT,
+    ),
+    "check": Command(
+        "check:check",
+        "hold a server against the specification",
+        (
+            *(o.CaseChoice, o.Cases, o.CheckedServer, o.CheckReports),
+            *(*COMMON, o.Config, o.Process, o.Url),
+        ),
+        details=CHECK,
+    ),
+    "check list": Command(
+        "check:list_cases",
+        "list the cases",
+        (o.Results, o.CaseChoice),
+        target="",
+    ),
+    "check explain": Command(
+        "check:explain",
+        "show what a case sends, expects, and why",
+        (o.Results,),
+        target="",
+        words="ID",
+    ),
+    "check diff": Command(
+        "check:diff",
+        "say what got worse between two reports of check --json",
+        (o.Results,),
+        target="",
+        words="BEFORE AFTER",
+    ),
+    "check page": Command(
+        "check:page",
+        "write a static site of reports of check --json",
+        (),
+        target="",
+        words="DIR REPORT [REPORT ...]",
+    ),
+    "auth login": Command(
+        "login:log_in",
+        "log in to a server at a URL, for all commands from then on",
+        (o.Browser, o.Results, o.UserTime, o.Verbose, *AT_URL),
+        target="URL",
+        details=LOGIN,
+    ),
+    "auth status": Command(
+        "login:status",
+        "show the login to a server",
+        (*COMMON, *AT_URL),
+        target="URL",
+        details="Nothing is asked of any server. Exit code 3: nobody is logged in.\n",
+    ),
+    "auth logout": Command(
+        "login:log_out",
+        "forget the login to a server, here and there",
+        (*COMMON, *AT_URL),
+        target="URL",
+    ),
+    "serve": Command(
+        "serve:serve",
+        "run a server of yours, on stdio or over HTTP",
+        (o.Listening, o.Endpoint, o.Serve, o.Quiet),
+        target="",
+        words="MODULE:SERVER",
+        description=SERVE,
+    ),
+    "gateway": Command(
+        "serve:gateway",
+        "serve many servers as one, on stdio or over HTTP",
+        (
+            *(o.Config, o.Listening, o.Stdio, o.Gateway),
+            *(o.GatewayHttp, o.Endpoint, o.Quiet),
+        ),
+        target="",
+        words="[NAME=TARGET ...]",
+        description=GATEWAY,
+    ),
+    "demo": Command(
+        "demo:demo",
+        "run the main job against the embedded server and print each step",
+        COMMON,
+        target="",
+    ),
+    "demo-server": Command(
+        "serve:demo_server",
+        "be the embedded server, over stdio or HTTP",
+        (o.Listening, o.DemoServer, o.Quiet),
+        target="",
+    ),
+}
+
+FAMILIES: Final = {"auth": "Log in to servers at a URL."}
+"""First words that are no command by themselves."""
+
+
+def _rows(family: str = "") -> str:
+    before = f"{family} " if family else ""
+    shown = {
+        name.removeprefix(before): command.summary
+        for name, command in COMMANDS.items()
+        if name.startswith(before)
+    }
+    width = max(map(len, shown)) + 2
+    return "\n".join(f"  {name:<{width}}{summary}" for name, summary in shown.items())
+
+
+OVERVIEW: Final = f"""\
+usage: mcpwire COMMAND [options] TARGET [words]
+       mcpwire COMMAND [options] [words] -- SERVER [ARG ...]
+       mcpwire serve [options] MODULE:SERVER
+       mcpwire gateway [options] [NAME=TARGET ...]
+
+Talk to Model Context Protocol servers, and run them.
+
+commands:
+{_rows()}
+
+TARGET is a URL, or the server's command line as one word, quoted; it is run without a
+shell. Or leave TARGET out and put the command at the end, after `--`: everything there
+is passed on as it is. @NAME is a server of a configuration: --config FILE, ./mcp.json.
+
+  mcpwire auth login https://mcp.example.com/mcp
+  mcpwire ls https://mcp.example.com/mcp
+  mcpwire ls "npx -y @modelcontextprotocol/server-everything"
+  mcpwire call "uvx mcp-server-time" get_current_time timezone=UTC
+  mcpwire call get_current_time timezone=UTC -- uvx mcp-server-time
+  mcpwire call @time get_current_time timezone=UTC
+  mcpwire ls --config mcp.json
+
+`mcpwire COMMAND --help` shows a command's options; `mcpwire --version` the version.
+"""
+
+
+def _family_overview(family: str) -> str:
+    name = next(name for name in COMMANDS if name.startswith(f"{family} "))
+    form = COMMANDS[name].usage("COMMAND").removeprefix("mcpwire ")
+    return (
+        f"usage: mcpwire {family} {form}\n\n{FAMILIES[family]}\n\n"
+        f"commands:\n{_rows(family)}\n\n"
+        f"`mcpwire {family} COMMAND --help` shows a command's options.\n"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; raises nothing, prints no traceback.
+
+    Args:
+        argv: The words after the program's name; omitted: the process's own.
+    """
+    if argv is not None:
+        return run(list(argv))
+    code = run(sys.argv[1:])
+    signal = sys.modules.get("signal")
+    if signal is not None:
+        # Nothing is left to be cleaned up: from here on Ctrl-C just ends the process.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return code
+
+
+def run(argv: list[str]) -> int:
+    """Run a command line; return its exit code."""
+    try:
+        return _perform(argv)
+    except BrokenPipeError:
+        abandon_stdout()
+        return Exit.BROKEN_PIPE
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the boundary
+        return _report(argv, error)
+
+
+def _perform(argv: list[str]) -> int:
+    if not argv:
+        sys.stderr.write(OVERVIEW)
+        return Exit.USAGE
+    text = None
+    if argv[0] in {"-h", "--help", "help"}:
+        text = OVERVIEW
+    elif argv[0] == "--version":
+        text = f"mcpwire {__version__}\n"
+    elif argv[0] in FAMILIES and argv[1:2] in (["-h"], ["--help"]):
+        text = _family_overview(argv[0])
+    else:
+        options = parse(argv)
+        text = options.help
+    if text is not None:
+        write_text(text)
+        return Exit.OK
+    module, _, function = COMMANDS[options.verb].run.partition(":")
+    found = importlib.import_module(f"mcpwire.cli.{module}")
+    code: int = getattr(found, function)(options)
+    return code
+
+
+def parse(argv: Sequence[str]) -> o.Options:
+    """Parse the words of a command line."""
+    from mcpwire.cli import parser
+
+    name, words = argv[0], argv[1:]
+    if name in FAMILIES or " ".join(argv[:2]) in COMMANDS:
+        name, words = " ".join(argv[:2]), argv[2:]
+    if name not in COMMANDS:
+        raise _unknown(name)
+    return parser.parse(name, COMMANDS[name], words)
+
+
+def _unknown(name: str) -> UsageError:
+    family = name.partition(" ")[0]
+    if name.startswith("-"):
+        return UsageError(f"the command comes before its options, got {name!r} first")
+    if family not in FAMILIES:
+        similar = close_matches(name, list(COMMANDS))
+        advice = did_you_mean(similar) or "; mcpwire --help lists the commands"
+        return UsageError(f"unknown command {name!r}{advice}", suggestions=similar)
+    named = [command for command in COMMANDS if command.startswith(f"{family} ")]
+    listed = ", ".join(command.removeprefix(f"{family} ") for command in named)
+    similar = close_matches(name, named) if name != family else []
+    return UsageError(
+        f"{family} is followed by one of {listed}{did_you_mean(similar[:1])}",
+        suggestions=similar,
+    )
+
+
+def _report(argv: list[str], error: BaseException) -> int:
+    """Report an error, by the options as far as they can be known.
+
+    However often Ctrl-C is pressed meanwhile, it is reported once and whole.
+    """
+    import signal
+    import threading
+
+    is_main = threading.current_thread() is threading.main_thread()
+    kept = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+    try:
+        if isinstance(error, OutputError):
+            abandon_stdout()
+        head = argv[: argv.index("--")] if "--" in argv else argv
+        verbose = any(word in {"-v", "-vv", "--verbose"} for word in head)
+        output = Output(is_json="--json" in head, verbose=verbose)
+        code = exit_code(error)
+        if code == Exit.INTERNAL:
+            import traceback
+
+            for line in "".join(traceback.format_exception(error)).splitlines():
+                output.detail(line)
+        output.fail(error)
+        return code
+    finally:
+        if kept is not None:
+            signal.signal(signal.SIGINT, kept)

@@ -1,0 +1,689 @@
+"""The table of all options: each is declared once, as an attribute of its group.
+
+An attribute's name is where the value stands in `Options`, and its type is the value's.
+A command names its groups (`mcpwire.cli.main.COMMANDS`); `mcpwire.cli.parser` makes its
+parser and help of them.
+
+    class Bench(Group, title="what is measured"):
+        calls: int = option("--calls N", "how many", type=number, default=1_000)
+
+A new group becomes a base of `Options`. Importing this module loads no argparse.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
+
+from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpwire.config import ServerEntry
+    from mcpwire.types import LoggingLevel
+
+Kind: TypeAlias = Literal["process", "url", "http"]
+
+
+class Option:
+    """One option. On the class it is this entry, on an `Options` object its value.
+
+    The annotation of its attribute says how it is given: a `bool` is a flag (`--no-x`
+    turns `x` off), a `bool | None` one that has both forms, a list may be repeated, an
+    `int` without a metavar counts its flags, and anything else takes one value.
+
+    Args:
+        usage: The flags and the name of the value, as in `-o/--output FILE`; empty:
+            only the variable sets it.
+        help: What it does.
+        default: What holds without it.
+        variable: The variable of the environment that sets the default.
+        excludes: Options with the same word here exclude each other.
+        type: Makes a value of what is typed; raises `ArgumentTypeError`.
+        choices: The only values that there are.
+    """
+
+    def __init__(
+        self,
+        usage: str,
+        help: str = "",
+        *,
+        default: Any = None,
+        variable: str | None = None,
+        excludes: str | None = None,
+        type: Callable[[str], Any] | None = None,
+        choices: tuple[str, ...] | None = None,
+    ) -> None:
+        flags, _, metavar = usage.partition(" ")
+        self.name = ""
+        self.flags = flags.split("/") if flags else []
+        self.action = "store"
+        self.excludes = excludes
+        self.settings: dict[str, Any] = {"help": help}
+        self._metavar = metavar
+        self._default = default
+        self._variable = variable
+        self._type = type
+        self._choices = choices
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+        annotation = owner.__annotations__[name]
+        if annotation == "bool":
+            is_negated = not name.startswith("no_") and "--no-" in "".join(self.flags)
+            self.action = "store_false" if is_negated else "store_true"
+            self._default = is_negated
+        elif annotation == "bool | None":
+            self.action = "yes_or_no"
+        elif not self._metavar:
+            self.action, self._default = "count", 0
+        else:
+            if annotation.startswith("list[") and annotation.endswith("]"):
+                self.action, self._default = "append", []
+            self.settings |= {"metavar": self._metavar, "type": self._type or str}
+            self.settings |= {"choices": self._choices} if self._choices else {}
+
+    def __get__(self, options: object | None, owner: type) -> Any:
+        return self if options is None else self.default
+
+    @property
+    def default(self) -> Any:
+        """The value where no flag is given: what the variable says, if it has one."""
+        text = os.environ.get(self._variable or "")
+        if text is None:
+            return self._default
+        if self.action == "store_true":
+            return bool(text)
+        return text if self._type is None else self._type(text)
+
+
+option: Callable[..., Any] = Option
+"""What makes an `Option`, of any type for type checkers: its attribute's."""
+
+
+class Group:
+    """Options that commands have together, under one title of the help.
+
+    `only` says for which target they are: a process, a URL, or a command with `--http`.
+    """
+
+    title: ClassVar[str] = ""
+    only: ClassVar[Kind | None] = None
+
+    def __init_subclass__(cls, title: str = "", only: Kind | None = None) -> None:
+        cls.title = title
+        cls.only = only
+
+    @classmethod
+    def options(cls) -> list[Option]:
+        """Return the options that the group itself declares."""
+        return [entry for entry in vars(cls).values() if isinstance(entry, Option)]
+
+    def given(self, group: type[Group]) -> dict[str, Any]:
+        """Return the options of a group that are set, by their names."""
+        names = [entry.name for entry in group.options()]
+        return {name: value for name in names if (value := getattr(self, name))}
+
+
+# --- what is typed becomes a value
+
+
+def _refuse(problem: str) -> NoReturn:
+    from argparse import ArgumentTypeError
+
+    raise ArgumentTypeError(problem)
+
+
+def seconds(text: str) -> float:
+    """Read a time above zero; `inf` is one."""
+    value = float(text)
+    if not value > 0:
+        _refuse(f"must be above zero, got {text!r}")
+    return value
+
+
+def number(text: str) -> int:
+    """Read an integer from 1 on."""
+    value = int(text)
+    if value < 1:
+        _refuse(f"must be at least 1, got {text!r}")
+    return value
+
+
+seconds.__name__ = "number of seconds"  # what argparse calls it in its sentence
+
+
+def _folder(text: str) -> str:
+    if not os.path.isdir(text):  # noqa: PTH112 - no Path needed
+        _refuse(f"there is no folder {text!r}")
+    return os.path.abspath(text)  # noqa: PTH100 - as above
+
+
+def _variable(text: str) -> tuple[str, str]:
+    """Read `NAME=VALUE`, or `NAME`, which stands for our own value of it."""
+    name, equals, value = text.partition("=")
+    if not name:
+        _refuse(f"must be NAME=VALUE or NAME, got {text!r}")
+    if not equals and name not in os.environ:
+        raise UsageError(f"--env {name}: {name} is not set")
+    return name, value if equals else os.environ[name]
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        _refuse(f"must be NAME=VALUE, got {text!r}")
+    return name, value
+
+
+def duration(text: str) -> float:
+    """Read a time above zero in seconds, or with `s`, `m` or `h` behind it."""
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:])
+    return seconds(text) if unit is None else seconds(text[:-1]) * unit
+
+
+duration.__name__ = "time"
+
+
+def _token(text: str) -> tuple[str, str]:
+    kind, equals, variable = text.partition("=")
+    if not equals:
+        kind, variable = "good", text
+    if kind not in {"good", "expired", "audience", "scope"}:
+        _refuse(f"KIND is good, expired, audience or scope, got {kind!r}")
+    if not os.environ.get(variable):
+        raise UsageError(f"--auth {text}: {variable} is not set")
+    return kind, os.environ[variable]
+
+
+def _words(text: str) -> list[str]:
+    import shlex
+
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        _refuse(f"cannot split {text!r}: {error}")
+    if not words:
+        _refuse("the command is empty")
+    return words
+
+
+def _level(text: str) -> str:
+    from typing import get_args
+
+    from mcpwire.types.requests import LoggingLevel
+
+    levels = get_args(LoggingLevel)
+    if text not in levels:
+        advice = f"; the levels are {', '.join(levels)}"
+        similar = did_you_mean(close_matches(text, levels)[:1])
+        _refuse(f"no level is {text!r}{similar or advice}")
+    return text
+
+
+# --- all commands that connect
+
+
+class Results(Group):
+    """How results are printed."""
+
+    json: bool = option("--json", "print one JSON document, errors as JSON")
+
+
+class Connecting(Group):
+    """All that connects to a server."""
+
+    timeout: float | None = option(
+        "--timeout SECONDS",
+        "limit of connecting and of each request (30 s; inf: none)",
+        type=seconds,
+    )
+    no_cache: bool = option("", variable="MCPWIRE_NO_CACHE")
+
+
+class UserTime(Group):
+    """A login, which waits for its user."""
+
+    timeout: float | None = option(
+        "--timeout SECONDS",
+        "how long the user may take (300 s; inf: none)",
+        type=seconds,
+    )
+
+
+class Verbose(Group):
+    """What is shown beside the results."""
+
+    verbose: int = option(
+        "-v/--verbose",
+        "show each message, the handshake's record and the server's stderr; -vv: "
+        "messages in full",
+    )
+
+
+# --- one command, or a few
+
+
+class Asking(Group):
+    """Commands with which a server may send requests, or list more if it may."""
+
+    may_ask: bool = option(
+        "--no-ask", "tell the server that nobody can be asked anything"
+    )
+
+
+class Meanwhile(Group, title="what the server says and asks meanwhile"):
+    """What comes from the server while a call runs."""
+
+    progress: bool | None = option(
+        "--progress", "show progress, a line each where stderr is no terminal; or never"
+    )
+    log_level: LoggingLevel | None = option(
+        "--log-level LEVEL",
+        "show the server's log messages from debug, info, warning, error, ... on",
+        type=_level,
+    )
+    answers: list[str] = option(
+        "--answer JSON",
+        "answer a form with a JSON object, @FILE or -, or with decline or cancel; "
+        "once for each form",
+    )
+    sample: str | None = option(
+        "--sample TEXT",
+        "answer with a text where a model is asked",
+        excludes="sampling",
+    )
+    sample_with: list[str] | None = option(
+        "--sample-with COMMAND",
+        "or let a command answer: it reads the request as JSON and prints a text",
+        excludes="sampling",
+        type=_words,
+    )
+
+
+class Timing(Group):
+    """`call` alone."""
+
+    timing: bool = option(
+        "--timing", "say when the call was queued, written, answered and decoded"
+    )
+
+
+class Reading(Group):
+    """`read` alone."""
+
+    output: str | None = option(
+        "-o/--output FILE", "save it (-: standard output, as is)"
+    )
+
+
+class Check(Group):
+    """Commands with arguments that have a schema."""
+
+    check: bool = option(
+        "--no-check",
+        "send name and arguments as given, without asking for their schema",
+    )
+
+
+class Ping(Group):
+    """`ping` alone."""
+
+    count: int = option("-n/--count N", "how often (1)", type=number, default=1)
+
+
+class Completion(Group):
+    """`complete` alone."""
+
+    context: list[tuple[str, str]] = option(
+        "--context NAME=VALUE", "another argument that is already decided", type=_pair
+    )
+
+
+class Browser(Group):
+    """How a user gets to the page of a login."""
+
+    no_browser: bool = option(
+        "--no-browser", "print where to log in, and ask where that led"
+    )
+    callback_url: str | None = option(
+        "--callback-url -|@FILE",
+        "finish a login that was begun before: read where it led",
+    )
+
+
+# --- the server that a command connects to
+
+
+class Config(Group):
+    """Servers by the names of a configuration."""
+
+    config: str | None = option(
+        "--config FILE", "the configuration (.toml, .json) that has the servers"
+    )
+
+
+class Process(Group, title="the server's process", only="process"):
+    """A server that is started."""
+
+    env: list[tuple[str, str]] = option(
+        "--env NAME[=VALUE]",
+        "set a variable, or pass ours on; else it gets PATH, HOME and the like",
+        type=_variable,
+    )
+    inherit_env: bool = option("--inherit-env", "pass our whole environment on")
+    cwd: str | None = option("--cwd DIR", "its working directory")
+
+
+class Url(Group, title="a server at a URL", only="url"):
+    """A server at a URL."""
+
+    headers: list[str] = option(
+        "-H/--header 'NAME: VALUE'",
+        "send a header with each request, or those in @FILE (@-: standard input)",
+    )
+    header_env: list[str] = option(
+        "--header-env NAME=[TEXT ]VARIABLE",
+        "send one whose value a variable holds, as secrets have to be: "
+        "'Authorization=Bearer TOKEN' sends the value of TOKEN",
+    )
+    ca: str | None = option("--ca FILE", "trust these authorities only (PEM)")
+    cert: str | None = option(
+        "--cert FILE[,KEY]", "our own certificate and its key (PEM)"
+    )
+    proxy: str | None = option(
+        "--proxy URL", "a proxy; else HTTPS_PROXY and NO_PROXY say"
+    )
+    allow_insecure: bool = option(
+        "--allow-insecure", "send secrets to http URLs of other machines too"
+    )
+
+
+AUTHORIZATION: Final = "authorization of a server at a URL"
+
+
+class Tokens(Group, title=AUTHORIZATION, only="url"):
+    """What a command sends that does more than logging in."""
+
+    auth: bool = option(
+        "--auth",
+        "log in where the server wants that; without it a login is used that there "
+        "is, of `mcpwire auth login` say",
+    )
+    auth_env: str | None = option(
+        "--auth-env VARIABLE", "send the token that this variable holds"
+    )
+
+
+class Login(Group, title=AUTHORIZATION, only="url"):
+    """Which login is used, or made."""
+
+    client_id: str | None = option(
+        "--client-id ID", "this client, as it is registered there"
+    )
+    client_secret_env: str | None = option(
+        "--client-secret-env VARIABLE",
+        "and the variable that holds its secret; needs --issuer",
+    )
+    issuer: str | None = option(
+        "--issuer URL", "the authorization server that they belong to"
+    )
+    scopes: list[str] = option(
+        "--scope SCOPE",
+        "ask for this instead of what the server names, as often as needed",
+    )
+    profile: str | None = option(
+        "--profile NAME", "which of several accounts (default)"
+    )
+
+
+class AnyServer(Group, title="any server"):
+    """Each server that a command connects to."""
+
+    roots: list[str] = option(
+        "--roots DIR",
+        "a folder that it may work in, where it asks for such",
+        type=_folder,
+    )
+    mode: str = option(
+        "--mode MODE",
+        "auto, session, stateless, or one protocol revision",
+        default="auto",
+    )
+
+
+# --- checking a server
+
+
+class CaseChoice(Group, title="which cases"):
+    """`check list` too."""
+
+    chosen: list[str] = option(
+        "--only ID|FAMILY|LEVEL",
+        "these only: an id or its beginning, a family, must, should, robust",
+    )
+
+
+class Cases(Group, title="which cases"):
+    """`check` alone."""
+
+    skip: list[str] = option("--skip ID|FAMILY|LEVEL", "leave these out")
+    revisions: list[str] = option(
+        "--revision DATE",
+        "this protocol revision only; may be repeated (all that it speaks)",
+    )
+    full: bool = option("--full", "run the slow cases too")
+    hostile: bool = option("--hostile", "run those too that flood or exhaust")
+    case_profile: str | None = option(
+        "--profile NAME", "a frozen set of cases, such as 2026.1"
+    )
+
+
+class CheckedServer(Group, title="how the server is treated"):
+    """`check` alone."""
+
+    seed: int = option("--seed N", "of random inputs (1)", type=int, default=1)
+    budget: float | None = option(
+        "--budget TIME", "begin no case after so long, such as 60s or 5m", type=duration
+    )
+    roles: list[tuple[str, str]] = option(
+        "--map ROLE=TOOL",
+        "the tool that plays echo, slow, big, notify or ask (found by its schema)",
+        type=_pair,
+    )
+    allow_calls: list[str] = option(
+        "--allow-calls GLOB",
+        "call such tools too, beside those that say that they only read",
+    )
+    access_tokens: list[tuple[str, str]] = option(
+        "--auth [KIND=]VARIABLE",
+        "the variable with an access token: good (default), expired, audience or "
+        "scope (a valid one that must be refused for that reason)",
+        type=_token,
+    )
+    official: bool = option(
+        "--official", "run the official suite instead, strictly; it has to be installed"
+    )
+    suite: str | None = option("--suite PROGRAM", "the official suite's program")
+
+
+class CheckReports(Group, title="reports"):
+    """`check` alone."""
+
+    baseline: str | None = option(
+        "--baseline FILE",
+        "accept the findings it names; entries that do not show any more fail",
+    )
+    write_baseline: str | None = option("--write-baseline FILE", "write such a file")
+    fail_on: str = option(
+        "--fail-on {must,should,worse}",
+        "what makes the exit code: a broken MUST (default), a SHOULD too, or only "
+        "what the baseline does not name",
+        choices=("must", "should", "worse"),
+        default="must",
+    )
+    junit: str | None = option("--junit FILE", "write JUnit XML")
+    sarif: str | None = option("--sarif FILE", "write SARIF 2.1")
+    markdown: str | None = option("--md FILE", "write Markdown")
+    badge: str | None = option("--badge FILE", "write the JSON of a shields.io badge")
+    html: str | None = option("--html DIR", "write pages (needs Jinja2)")
+    tapes: str | None = option(
+        "--tap DIR", "write the octets of each case as JSON lines"
+    )
+
+
+# --- commands that serve
+
+
+class Listening(Group):
+    """All that serves."""
+
+    http: str | None = option(
+        "--http [HOST]:PORT", "serve HTTP there; port 0: a free one", excludes="where"
+    )
+
+
+class Stdio(Group):
+    """The default of `gateway`, as an option."""
+
+    stdio: bool = option(
+        "--stdio", "serve stdin and stdout (the default)", excludes="where"
+    )
+
+
+class Quiet(Group, title="over HTTP", only="http"):
+    """All that serves over HTTP."""
+
+    quiet: bool = option("--quiet", "say nothing of start and requests")
+
+
+class Endpoint(Group, title="over HTTP", only="http"):
+    """Named as the parameters of `Server.run` and `Gateway.asgi`."""
+
+    path: str | None = option("--path PATH", "where the endpoint is (default: /mcp)")
+    allowed_hosts: list[str] = option(
+        "--allow-host NAME", "a name that the server is asked by; may be repeated"
+    )
+    allowed_origins: list[str] = option(
+        "--allow-origin ORIGIN",
+        "a page that may ask, such as https://example.com; may be repeated",
+    )
+    cors: bool = option("--cors", "let those pages read the answers")
+
+
+class Serve(Group, title="over HTTP", only="http"):
+    """`serve` alone."""
+
+    stateless: bool = option("--stateless", "keep no sessions")
+    legacy_sse: bool = option("--legacy-sse", "serve clients of 2024-11-05, too")
+    reload: bool = option("--reload", "start again when a source file changes")
+
+
+class DemoServer(Group, title="over HTTP", only="http"):
+    """`demo-server` alone."""
+
+    is_guarded: bool = option(
+        "--auth",
+        "want tokens of a test issuer at the same port, which gives them to all",
+    )
+
+
+class Gateway(Group, title="the servers"):
+    """`gateway` alone."""
+
+    allow: list[str] = option("--allow GLOB", "only such tools; may be repeated")
+    deny: list[str] = option("--deny GLOB", "no such tools; may be repeated")
+    strict: bool = option("--strict", "refuse sessions if a server is missing")
+    watch: bool = option("--watch", "reload when the file changes")
+    trace: str | None = option(
+        "--trace FILE", "append a line of JSON for each exchange, credentials masked"
+    )
+    timeout: float | None = option(
+        "--timeout SECONDS", "for each request (300)", type=seconds
+    )
+
+
+class GatewayHttp(Group, title="over HTTP", only="http"):
+    """`gateway` over HTTP alone."""
+
+    paths: bool = option(
+        "--path-per-server", "each server at PATH/NAME as well, with its own names"
+    )
+    status: str | None = option(
+        "--status PATH", "show there how the servers are, as JSON"
+    )
+    session_key_env: str | None = option(
+        "--session-key-env VAR",
+        "the variable with the keys that seal session ids, base64 of 32 bytes each,"
+        " the newest first",
+    )
+    from_headers: bool = option(
+        "--from-headers", "clients choose the servers themselves, by X-MCP-Servers"
+    )
+    forward_headers: list[str] = option(
+        "--forward-header NAME",
+        "a field of requests that goes along to the servers; may be repeated",
+    )
+
+
+class Options(
+    Results,
+    Connecting,
+    UserTime,
+    Verbose,
+    Asking,
+    Meanwhile,
+    Timing,
+    Reading,
+    Check,
+    Ping,
+    Completion,
+    CaseChoice,
+    Cases,
+    CheckedServer,
+    CheckReports,
+    Browser,
+    Config,
+    Process,
+    Url,
+    Tokens,
+    Login,
+    AnyServer,
+    Listening,
+    Stdio,
+    Quiet,
+    Endpoint,
+    Serve,
+    DemoServer,
+    Gateway,
+    GatewayHttp,
+):
+    """What a command line asks for; an option that is not given has its default."""
+
+    verb: str
+    """The command, such as `ls` or `auth login`."""
+
+    groups: tuple[type[Group], ...] = ()
+    """The options that the command has."""
+
+    help: str | None = None
+    """The help text, where that was asked for; then nothing else holds."""
+
+    command: tuple[str, ...] = ()
+    """The server's command and its arguments, not yet split if it is one word."""
+
+    words: list[str]
+    """What follows the target."""
+
+    typed: tuple[str, ...] = ()
+    """All words after the command, as they were typed."""
+
+    entry: ServerEntry | None = None
+    """What the configuration says of the server, where the target is ``@NAME``."""
+
+    warnings: tuple[str, ...] = ()
+    """What is odd about that configuration."""
+
+    is_at_url: bool = False
+    """Whether the target is a URL, and not a command."""

@@ -1,0 +1,195 @@
+"""Turns the words of a command line into `Options`, by the table of the options.
+
+One rule beside argparse's: everything after the first ``--`` is the server's command,
+untouched; without it, the first word is the command, as one line.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
+from mcpwire.cli.options import Group, Options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcpwire.cli.main import Command
+
+__all__ = ["is_url", "parse"]
+
+TARGET_HELP: Final = """\
+TARGET is a URL, https://host/mcp, or the server's command line as one word, quoted:
+"npx -y some-server". Or leave it out and put the command at the end, after `--`.
+@NAME is the server that a configuration calls so, of --config or of ./mcp.json,
+./.mcp.json, ./mcpwire.toml and ~/.config/mcpwire/config.toml.
+"""
+
+EPILOG: Final = """\
+exit codes:
+  0 ok   1 internal   2 usage   3 authorization   4 no connection   5 tool error
+  6 protocol violation   7 timeout   8 JSON-RPC error   130 interrupted
+"""
+
+ACTIONS: Final[dict[str, Any]] = {"yes_or_no": argparse.BooleanOptionalAction}
+
+WRONG_TARGET: Final = {
+    "process": "is for servers that are started, and this one is at a URL",
+    "url": "is for servers at a URL, and this one is started",
+}
+
+
+def parse(name: str, command: Command, words: Sequence[str]) -> Options:
+    """Parse what follows the name of a command."""
+    head = list(words)
+    server: tuple[str, ...] = ()
+    if "--" in head:
+        at = head.index("--")
+        head, server = head[:at], tuple(head[at + 1 :])
+        if not server:
+            raise UsageError("no command follows `--`")
+    parser = _parser(name, command)
+    options = Options()
+    options.verb = name
+    options.groups = command.groups
+    options.typed = tuple(words)
+    parser.parse_intermixed_args(head, options)
+    options.help = parser.format_help() if options.help else None
+    if options.help is None:
+        _place_words(options, command, server)
+        _check_target(options)
+        _check_http(options)
+    return options
+
+
+class _Parser(argparse.ArgumentParser):
+    has_target = True
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what is wrong as one sentence, instead of printing the usage."""
+        if not message.startswith("unrecognized arguments"):
+            raise UsageError(f"{message} (see {self.prog} --help)")
+        word = message.partition(": ")[2].split(maxsplit=1)[0].partition("=")[0]
+        known = [o for action in self._actions for o in action.option_strings]
+        similar = close_matches(word, known) if word.startswith("--") else []
+        advice = f" (see {self.prog} --help)"
+        if self.has_target:
+            advice = (
+                "; the options of the server's own command belong inside its quotes, "
+                "or behind `--` at the end"
+            )
+        raise UsageError(
+            f"unknown option {word!r}{did_you_mean(similar[:1]) or advice}",
+            suggestions=similar,
+        )
+
+
+def _parser(name: str, command: Command) -> _Parser:
+    target = TARGET_HELP if command.target == "TARGET" else ""
+    summary = command.summary
+    parser = _Parser(
+        prog=f"mcpwire {name}",
+        usage=command.usage(name),
+        description=command.description or f"{summary[0].upper()}{summary[1:]}.",
+        epilog="\n".join(part for part in (target, command.details, EPILOG) if part),
+        allow_abbrev=False,
+        add_help=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.has_target = bool(command.target)
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "-h", "--help", action="store_true", default=argparse.SUPPRESS, help="show this"
+    )
+    titled: dict[str, Any] = {"": parser}
+    exclusive: dict[str, Any] = {}
+    for group in command.groups:
+        if group.title not in titled:
+            titled[group.title] = parser.add_argument_group(group.title)
+        for entry in group.options():
+            place = titled[group.title]
+            if entry.excludes is not None:
+                if entry.excludes not in exclusive:
+                    exclusive[entry.excludes] = place.add_mutually_exclusive_group()
+                place = exclusive[entry.excludes]
+            if entry.flags:
+                place.add_argument(
+                    *entry.flags,
+                    dest=entry.name,
+                    default=argparse.SUPPRESS,
+                    action=ACTIONS.get(entry.action, entry.action),
+                    **entry.settings,
+                )
+    return parser
+
+
+def _place_words(options: Options, command: Command, server: tuple[str, ...]) -> None:
+    """Split the target from the words behind it; check the number of words."""
+    words, verb = options.words, options.verb
+    is_all = verb == "ls" and options.config is not None and not words
+    wants_target = command.target and not server and not is_all
+    required, most = command.counts()
+    needed = [*([command.target] if wants_target else []), *required]
+    if len(words) < len(needed):
+        missing = " and ".join(needed[len(words) :])
+        before = " before `--`" if server else ""
+        raise UsageError(f"{verb} needs {missing}{before} (see mcpwire {verb} --help)")
+    most += 1 if wants_target else 0
+    if len(words) > most:
+        advice = (
+            "; quote the server's command line, or put it behind `--` at the end"
+            if wants_target
+            else ""
+        )
+        extra = " ".join(words[int(most) :])
+        raise UsageError(f"{verb} has no place for {extra!r}{advice}")
+    if server and not command.target:
+        raise UsageError(f"{verb} takes no server's command")
+    if wants_target:
+        server, options.words = (words[0],), words[1:]
+    options.command = server
+
+
+def is_url(word: str) -> bool:
+    """Tell whether a target is a URL; if not, it is a command line."""
+    return "://" in word.strip().partition(" ")[0]
+
+
+def _check_target(options: Options) -> None:
+    """Find the server that `@NAME` means; check that the options fit the target."""
+    command = options.command
+    if len(command) == 1 and command[0].startswith("@"):
+        from mcpwire.cli.targets import place_entry
+
+        place_entry(options)
+    elif options.config is not None and command:
+        raise UsageError("--config goes with @NAME as TARGET, or with ls alone")
+    if options.entry is not None:
+        options.is_at_url = options.entry.transport == "http"
+    elif command and is_url(command[0]):
+        if len(command) > 1:
+            raise UsageError(
+                f"a URL stands alone, {command[1]!r} behind it has no place"
+            )
+        options.is_at_url = True
+    is_all = options.verb == "ls" and not command
+    for group in options.groups:
+        if is_all and group.only is not None:
+            _refuse(options, group, "is for one server, and this lists all")
+        elif group.only == ("process" if options.is_at_url else "url"):
+            _refuse(options, group, WRONG_TARGET[group.only])
+
+
+def _check_http(options: Options) -> None:
+    if options.http is None:
+        for group in options.groups:
+            if group.only == "http":
+                _refuse(options, group, "is for --http")
+
+
+def _refuse(options: Options, group: type[Group], problem: str) -> None:
+    """Refuse the first option of a group that is given."""
+    for entry in group.options():
+        if getattr(options, entry.name):
+            raise UsageError(f"{entry.flags[0]} {problem}")

@@ -1,0 +1,266 @@
+"""``mcpwire check`` as a user runs it: its exit codes, files and sentences."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mcpwire.check import CASES, Report
+from mcpwire.cli.main import main
+
+HERE = Path(__file__).parent
+GOOD = ["--", sys.executable, str(HERE / "server.py")]
+BAD = [
+    "--",
+    sys.executable,
+    str(HERE / "mutants.py"),
+    "an unknown method is invalid params",
+]
+ONE = ["--only", "RPC-31.a", "--revision", "2025-11-25"]
+
+
+@pytest.fixture
+def cli(capsys):
+    """Run a command line; returns its exit code, stdout and stderr."""
+
+    def run(*words):
+        capsys.readouterr()
+        code = main(words)
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_a_good_server_is_0_and_a_broken_must_is_6(cli):
+    code, out, _ = cli("check", *ONE, *GOOD)
+    assert code == 0
+    assert "mcpwire-subject 1.0: 1 pass" in out
+    code, out, _ = cli("check", *ONE, *BAD)
+    assert code == 6
+    assert "fail" in out
+    assert "expected  an error -32601" in out
+    assert "again     mcpwire check --only RPC-31.a --revision 2025-11-25" in out
+
+
+def test_a_failure_is_repeated_by_the_line_it_prints(cli):
+    _, out, _ = cli("check", *ONE, *BAD)
+    (line,) = [each for each in out.splitlines() if "again" in each]
+    import shlex
+
+    again = shlex.split(line.split(None, 1)[1])[1:]
+    code, repeated, _ = cli(*again)
+    assert code == 6
+    assert line in repeated
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "problem"),
+    [
+        (["--only", "NOPE", "true"], 2, "no case fits 'NOPE'"),
+        (["--revision", "1999", "true"], 2, "--revision takes any of 2024-11-05"),
+        (["--fail-on", "worse", "true"], 2, "--fail-on worse needs --baseline"),
+        (["--baseline", "/nowhere", "true"], 2, "/nowhere"),
+        (["--junit", "/nowhere/x", "true"], 2, "/nowhere/x"),
+        (["--budget", "soon", "true"], 2, "--budget"),
+        (["--auth", "evil=TOKEN", "true"], 2, "KIND is good, expired"),
+        (["--auth", "NO_SUCH_TOKEN", "true"], 2, "NO_SUCH_TOKEN is not set"),
+        (["--map", "cook=echo", *GOOD], 2, "--map takes echo, slow"),
+        (["--map", "echo=nope", *GOOD], 2, "no such tool; there are: "),
+        (["--official", "true"], 2, "servers at a URL"),
+        (["true"], 4, "the server exited with code 0"),
+        (["/no/such/program"], 4, "command not found"),
+        (["http://127.0.0.1:9/mcp"], 4, "no revision could be used"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(cli, words, code, problem):
+    found, out, err = cli("check", *words)
+    assert (found, out) == (code, "")
+    assert problem in err
+    assert err.count("\n") == 1
+
+
+def test_the_budget_is_7(cli):
+    code, _, err = cli("check", "--budget", "0.000001s", *ONE, *GOOD)
+    assert code == 7
+    assert "the budget ran out" in err
+
+
+def test_a_baseline_is_kept_to(cli, tmp_path):
+    known = str(tmp_path / "known")
+    assert cli("check", *ONE, "--write-baseline", known, *BAD)[0] == 6
+    assert Path(known).read_text() == "RPC-31.a stdio 2025-11-25 fail\n"
+    assert cli("check", *ONE, "--baseline", known, *BAD)[0] == 0
+    code, _, err = cli("check", *ONE, "--baseline", known, *GOOD)
+    assert code == 9
+    assert "stale in the baseline: RPC-31.a stdio 2025-11-25 fail, now pass" in err
+    Path(known).write_text("# nothing\n")
+    code, _, err = cli("check", *ONE, "--baseline", known, "--fail-on", "worse", *BAD)
+    assert code == 9
+    assert "not in the baseline: fail" in err
+
+
+def test_all_reports_are_written_and_two_are_compared(cli, tmp_path):
+    files = {name: str(tmp_path / name) for name in ("junit", "sarif", "md", "badge")}
+    words = [word for name, path in files.items() for word in (f"--{name}", path)]
+    folders = ["--html", str(tmp_path / "site"), "--tap", str(tmp_path / "tapes")]
+    code, out, _ = cli("check", "--json", *ONE, *words, *folders, *GOOD)
+    assert code == 0
+    report = Report.from_json(out.encode())
+    assert [each.verdict.value for each in report.results] == ["pass"]
+    assert all(Path(path).stat().st_size for path in files.values())
+    assert (tmp_path / "site" / "index.html").is_file()
+    assert list((tmp_path / "tapes").rglob("*.jsonl"))
+    (tmp_path / "good.json").write_text(out)
+    (tmp_path / "bad.json").write_text(cli("check", "--json", *ONE, *BAD)[1])
+    good, bad = str(tmp_path / "good.json"), str(tmp_path / "bad.json")
+    code, out, _ = cli("check", "diff", good, bad)
+    assert code == 9
+    assert "pass -> fail" in out
+    assert "1 worse" in out
+    code, out, _ = cli("check", "diff", "--json", bad, good)
+    assert (code, json.loads(out)) == (0, [])
+    assert cli("check", "page", str(tmp_path / "both"), good, bad)[0] == 0
+    assert (tmp_path / "both" / "subjects" / "mcpwire-subject-1.0-2.html").is_file()
+    code, _, err = cli("check", "diff", good, str(HERE / "server.py"))
+    assert code == 2
+    assert "not a report of mcpwire check" in err
+
+
+def test_cases_are_listed_and_explained(cli):
+    _, out, _ = cli("check", "list")
+    assert len(out.splitlines()) == len(CASES)
+    listed = json.loads(cli("check", "list", "--json", "--only", "jsonrpc")[1])
+    assert {each["family"] for each in listed} == {"jsonrpc"}
+    _, out, _ = cli("check", "explain", "RPC-31.a")
+    for word in ("RPC-31.a  MUST", "sends", "expects", "why", "source"):
+        assert word in out
+    assert (
+        json.loads(cli("check", "explain", "--json", "RPC-31.a")[1])["id"] == "RPC-31.a"
+    )
+    code, _, err = cli("check", "explain", "RPC-31")
+    assert code == 2
+    assert "did you mean" in err
+    assert cli("check", "list", "--only", "NOPE")[0] == 2
+
+
+def test_each_case_is_explained_in_full():
+    for case in CASES:
+        for text in (case.title, case.sends, case.expects, case.why):
+            assert text, case.id
+            assert "\n" not in text, case.id
+        assert bool(case.source) == (case.level.value != "ROBUST"), case.id
+    assert len({case.id for case in CASES}) == len(CASES)
+
+
+def test_an_interrupt_leaves_no_process(tmp_path):
+    note = tmp_path / "pid"
+    text = f"""
+import os, time
+open({str(note)!r}, 'w').write(str(os.getpid()))
+time.sleep(60)
+"""
+    words = [sys.executable, "-m", "mcpwire", "check", "--", sys.executable, "-c", text]
+    with subprocess.Popen(words, stderr=subprocess.PIPE) as running:
+        while not (note.exists() and note.read_text()):
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate()
+    assert running.returncode == 130
+    assert b"interrupted" in err
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
+
+
+# --- pytest ---------------------------------------------------------------------------
+
+
+def test_pytest_has_an_item_for_each_case(tmp_path):
+    def run(server, *words):
+        command = [sys.executable, "-m", "pytest", "-p", "mcpwire.check.pytest_plugin"]
+        command += ["-p", "no:cacheprovider", "-rA", "--mcpwire-check", server, *words]
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    only = [
+        "--mcpwire-check-only",
+        "RPC-31",
+        "--mcpwire-check-only",
+        "SCHEMA.ElicitRequest",
+    ]
+    code, out = run(f"{sys.executable} {HERE / 'server.py'}", *only)
+    assert code == 0
+    assert "PASSED mcpwire-check::RPC-31.a" in out
+    assert "1 passed, 1 skipped" in out
+    bad = (
+        f"{sys.executable} {HERE / 'mutants.py'} 'an unknown method is invalid params'"
+    )
+    code, out = run(bad, *only)
+    assert code == 1
+    assert "FAILED mcpwire-check::RPC-31.a" in out
+    assert "expected  an error -32601" in out
+    assert "Traceback" not in out
+    code, out = run("true", "--mcpwire-check-only", "NOPE")
+    assert code == 4
+    assert "no case fits 'NOPE'" in out
+
+
+# --- the official suite ---------------------------------------------------------------
+
+SUITE = """#!{python}
+import json, pathlib, sys
+words = sys.argv[1:]
+folder = pathlib.Path(words[words.index("-o") + 1])
+def write(scenario, *statuses):
+    place = folder / f"server-{{scenario}}-2026-01-01T00-00-00-000Z"
+    place.mkdir()
+    checks = [
+        {{"id": f"check-{{n}}", "name": "n", "description": "d", "status": status,
+          "errorMessage": "oops" if status == "FAILURE" else None}}
+        for n, status in enumerate(statuses)
+    ]
+    (place / "checks.json").write_text(json.dumps(checks))
+{plays}
+"""
+
+
+def suite(tmp_path, plays):
+    path = tmp_path / "suite"
+    path.write_text(SUITE.format(python=sys.executable, plays=plays))
+    path.chmod(0o755)
+    return ["--official", "--suite", str(path), "--revision", "2025-11-25"]
+
+
+@pytest.mark.parametrize(
+    ("plays", "code", "said"),
+    [
+        ("write('tools', 'SUCCESS', 'INFO')", 0, "1 pass"),
+        ("write('tools', 'SUCCESS', 'FAILURE')", 6, "OFFICIAL.tools.check-1"),
+        ("write('tools', 'SUCCESS', 'WARNING')", 6, "OFFICIAL.tools.check-1"),
+        ("write('tools', 'INFO')", 6, "OFFICIAL.tools.vacuous"),
+        ("write('tools', 'SUCCESS', 'SKIPPED')", 6, "OFFICIAL.tools.check-1"),
+    ],
+)
+def test_the_official_suite_is_held_strictly(cli, tmp_path, plays, code, said):
+    found, out, _ = cli("check", *suite(tmp_path, plays), "http://127.0.0.1:9/mcp")
+    assert found == code
+    assert said in out
+
+
+def test_a_suite_without_a_result_and_one_that_is_not_there(cli, tmp_path):
+    words = suite(tmp_path, "print('no such scenario')")
+    code, _, err = cli("check", *words, "http://127.0.0.1:9/mcp")
+    assert code == 6
+    assert "wrote no result for 2025-11-25" in err
+    assert "no such scenario" in err
+    words = ["--official", "--suite", "no-such-suite", "http://127.0.0.1:9/mcp"]
+    code, _, err = cli("check", *words)
+    assert code == 2
+    assert "no-such-suite is not installed" in err

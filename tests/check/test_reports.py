@@ -1,0 +1,294 @@
+"""Scores, the report as JSON and in all other forms, baselines, and the pages."""
+
+import asyncio
+import json
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import attrs
+import pytest
+
+from mcpwire import Stdio
+from mcpwire.check import CASES, Cell, Level, Options, Report, Result, Verdict, run
+from mcpwire.check.baseline import compare, read_baseline, write_baseline
+from mcpwire.check.pages import write_pages
+from mcpwire.check.reports import (
+    failed,
+    to_badge,
+    to_junit,
+    to_markdown,
+    to_sarif,
+    to_text,
+    write_tapes,
+)
+from mcpwire.check.results import score, worse
+
+SERVER = Stdio(sys.executable, [str(Path(__file__).with_name("server.py"))])
+CELL = Cell("server", "stdio", "2025-11-25")
+OLDER = Cell("server", "stdio", "2025-06-18")
+EVIL = "<script>alert(1)</script>\x1b[31m\x00"
+
+
+def result(verdict, level=Level.MUST, case="RPC-07.a", cell=CELL, **facts):
+    return Result(
+        case=case,
+        cell=cell,
+        level=level,
+        verdict=verdict,
+        title=f"title of {case}",
+        source="2025-11-25 basic",
+        family="jsonrpc",
+        **facts,
+    )
+
+
+def report(*results, **facts):
+    return Report(
+        subject="python server.py",
+        server={"name": EVIL, "version": "1"},
+        profile="2026.1",
+        seed=1,
+        started="2026-01-01T00:00:00+00:00",
+        machine={"system": "Linux", "python": "3.12", "cores": "2"},
+        tool="mcpwire 1.0",
+        results=results,
+        notes=("2026-07-28: no",),
+        **facts,
+    )
+
+
+BROKEN = result(
+    Verdict.FAIL,
+    expected="1",
+    actual=EVIL,
+    sent='{"id":1}',
+    again="mcpwire check --only RPC-07.a",
+    octets=((0.0, "sent", 0, b'{"id":1}\n'), (0.1, "received", 0, b"\xff\x00<b>")),
+)
+MIXED = report(
+    BROKEN,
+    attrs.evolve(BROKEN, cell=OLDER),
+    result(Verdict.PASS, case="RPC-31.a"),
+    result(Verdict.WARN, Level.SHOULD, "B01.a", expected="e", actual="a"),
+    result(Verdict.ABSENT, case="SCHEMA.CallToolResult"),
+    result(Verdict.HANG, Level.ROBUST, "SCHEMA.Error", expected="e", actual="a"),
+)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "points"),
+    [
+        ([("pass", "MUST")] * 3 + [("pass", "SHOULD")], 100),
+        ([("pass", "MUST"), ("absent", "MUST"), ("absent", "SHOULD")], 100),
+        ([("lenient", "MUST"), ("pass", "SHOULD")], 100),
+        ([("pass", "MUST"), ("warn", "SHOULD")], 95),
+        ([("pass", "MUST"), ("pass", "SHOULD"), ("warn", "SHOULD")], 97),
+        ([("pass", "MUST")] * 999 + [("fail", "MUST")], 94),
+        ([("pass", "MUST"), ("fail", "MUST")], 52),
+        ([("pass", "MUST"), ("unrun", "MUST")], 52),
+        ([("pass", "MUST")] * 999 + [("crash", "MUST")], 79),
+        ([("pass", "MUST"), ("hang", "ROBUST")], 79),
+        ([("pass", "MUST"), ("warn", "ROBUST")], 100),
+        ([("fail", "MUST"), ("warn", "SHOULD")], 0),
+        ([("fail", "MUST")], 5),
+    ],
+)
+def test_the_score_of_a_cell(verdicts, points):
+    results = [result(Verdict(each), Level(level)) for each, level in verdicts]
+    assert score(results).points == points
+
+
+def test_a_report_survives_json():
+    assert Report.from_json(MIXED.to_json()) == MIXED
+    value = json.loads(MIXED.to_json())
+    assert value["scores"][0] == {
+        "role": "server",
+        "transport": "stdio",
+        "revision": "2025-06-18",
+        "points": 5,
+        "must": [0, 1],
+        "should": [0, 0],
+    }
+
+
+def test_the_report_fits_its_published_schema():
+    from importlib.resources import files
+
+    import jsonschema_rs
+
+    text = (files("mcpwire.check") / "report.schema.json").read_text("utf-8")
+    schema = json.loads(text)
+    validator = jsonschema_rs.validator_for(schema)
+    validator.validate(json.loads(MIXED.to_json()))
+    broken = json.loads(MIXED.to_json())
+    broken["results"][0]["verdict"] = "good"
+    assert not validator.is_valid(broken)
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b"{}", b'{"format":1}'])
+def test_what_is_no_report_is_refused(text):
+    with pytest.raises(ValueError, match="not a report of mcpwire check"):
+        Report.from_json(text)
+
+
+def test_a_report_of_another_format_is_refused():
+    value = json.loads(MIXED.to_json())
+    value["format"] = 2
+    with pytest.raises(ValueError, match="a report of format 2, expected 1"):
+        Report.from_json(json.dumps(value).encode())
+
+
+def test_junit_counts_and_says_what_was_found():
+    root = ET.fromstring(to_junit(MIXED))
+    suites = {suite.get("name"): suite for suite in root}
+    suite = suites["server stdio 2025-11-25"]
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == [
+        *("5", "1", "1", "1")
+    ]
+    failure = suite.find("testcase/failure")
+    assert failure.get("message") == "fail"
+    assert "expected  1" in failure.text
+    assert "mcpwire check --only RPC-07.a" in failure.text
+
+
+def test_sarif_has_a_rule_and_a_result_for_each_finding():
+    run_ = json.loads(to_sarif(MIXED))["runs"][0]
+    assert len(run_["results"]) == 4
+    rules = {rule["id"] for rule in run_["tool"]["driver"]["rules"]}
+    assert rules == {each["ruleId"] for each in run_["results"]}
+    assert {each["level"] for each in run_["results"]} == {"error", "warning"}
+
+
+def test_the_badge_has_the_lowest_score():
+    badge = json.loads(to_badge(MIXED))
+    assert (badge["message"], badge["color"]) == ("5 of 100", "red")
+    good = json.loads(to_badge(report(result(Verdict.PASS))))
+    assert (good["message"], good["color"]) == ("100 of 100", "brightgreen")
+
+
+def test_text_and_markdown_have_the_worst_first_and_cells_together():
+    for text in (to_text(MIXED), to_markdown(MIXED)):
+        assert text.index("SCHEMA.Error") < text.index("RPC-07.a")
+        assert text.index("RPC-07.a") < text.index("B01.a")
+        assert text.count("title of RPC-07.a") == 1
+        assert "2025-06-18, 2025-11-25" in text
+    assert "\x1b" not in to_text(report(result(Verdict.WARN)))
+    assert "\x1b[33m" in to_text(report(result(Verdict.WARN)), colour=True)
+
+
+def test_a_run_fails_by_what_it_is_told_to():
+    assert failed([result(Verdict.FAIL)])
+    assert failed([result(Verdict.HANG, Level.ROBUST)])
+    assert failed([result(Verdict.UNRUN)])
+    assert not failed([result(Verdict.UNRUN, Level.SHOULD)])
+    assert not failed([result(Verdict.WARN, Level.SHOULD), result(Verdict.LENIENT)])
+    assert failed([result(Verdict.WARN, Level.SHOULD)], with_should=True)
+    assert not failed([result(Verdict.WARN, Level.ROBUST)], with_should=True)
+
+
+def test_tapes_have_the_octets(tmp_path):
+    write_tapes(tmp_path, MIXED)
+    path = tmp_path / "stdio-2025-11-25" / "RPC-07.a.jsonl"
+    first = json.loads(path.read_text().splitlines()[0])
+    assert first == {
+        "at": 0.0,
+        "direction": "sent",
+        "stream": 0,
+        "octets": "eyJpZCI6MX0K",
+    }
+
+
+# --- comparing ------------------------------------------------------------------------
+
+
+def test_a_baseline_accepts_what_it_names_and_nothing_else():
+    baseline = read_baseline(write_baseline(MIXED))
+    assert compare(MIXED, baseline) == attrs.evolve(
+        compare(MIXED, baseline), new=(), stale=()
+    )
+    better = report(result(Verdict.PASS))
+    assert compare(better, baseline).stale == (
+        "RPC-07.a stdio 2025-11-25 fail, now pass",
+    )
+    (new,) = compare(report(result(Verdict.CRASH)), baseline).new
+    assert new.verdict is Verdict.CRASH
+
+
+def test_a_baseline_may_have_comments_and_nothing_odd():
+    text = "# all known\n\nRPC-07.a stdio 2025-11-25 fail # since 2.0\n"
+    assert read_baseline(text) == {("RPC-07.a", "stdio", "2025-11-25"): Verdict.FAIL}
+    with pytest.raises(ValueError, match="line 2 of the baseline: expected CASE"):
+        read_baseline("\nRPC-07.a stdio fail")
+    with pytest.raises(ValueError, match="line 1 of the baseline: expected CASE"):
+        read_baseline("RPC-07.a stdio 2025-11-25 bad")
+    with pytest.raises(ValueError, match="line 1 of the baseline: no case 'NOPE'"):
+        read_baseline("NOPE stdio 2025-11-25 fail")
+
+
+def test_worse_is_what_ranks_higher_than_before():
+    before = report(result(Verdict.WARN), result(Verdict.PASS, case="RPC-31.a"))
+    after = report(
+        result(Verdict.FAIL),
+        result(Verdict.LENIENT, case="RPC-31.a"),
+        result(Verdict.WARN, case="B01.a"),
+        result(Verdict.LENIENT, case="SCHEMA.Error"),
+    )
+    found = [(was and was.verdict, now.case) for was, now in worse(before, after)]
+    assert found == [
+        (Verdict.WARN, "RPC-07.a"),
+        (Verdict.PASS, "RPC-31.a"),
+        (None, "B01.a"),
+    ]
+    assert worse(after, before) == []
+
+
+# --- pages ----------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.tags = [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        found = dict(attributes)
+        self.links += [found[name] for name in ("href", "src") if name in found]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    real = asyncio.run(run(SERVER, Options(revisions=("2025-11-25",))))
+    write_pages(folder, [real, MIXED, MIXED])
+    return folder
+
+
+def test_each_link_of_the_pages_leads_to_a_file_of_the_site(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > len(CASES) / 2
+    for page in pages:
+        for link in Page(page.read_text("utf-8")).links:
+            target = (page.parent / link).resolve()
+            assert target.is_file(), f"{page}: {link}"
+            assert target.is_relative_to(site)
+
+
+def test_the_pages_read_without_a_script_and_show_texts_as_texts(site):
+    for page in site.rglob("*.html"):
+        text = page.read_text("utf-8")
+        assert "script" not in Page(text).tags
+        assert "<script>alert" not in text
+    slug = next((site / "results").glob("script*"))
+    shown = (slug / "RPC-07.a.html").read_text("utf-8")
+    assert "&lt;script&gt;alert(1)" in shown
+    assert "\\xff\\x00&lt;b&gt;" in shown
+    assert "ff 00 3c 62 3e" in shown
+
+
+def test_subjects_of_one_name_have_pages_of_their_own(site):
+    assert len(list((site / "subjects").iterdir())) == 3

@@ -1,0 +1,291 @@
+"""The runner: what each verdict comes from, which cases run, what is left behind."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpwire import Http, Stdio
+from mcpwire.check import Case, Level, Options, Verdict, run, select
+from mcpwire.check.case import Family, Start
+from mcpwire.errors import ConnectError
+
+SERVER = Stdio(sys.executable, [str(Path(__file__).with_name("server.py"))])
+ONE = Options(revisions=("2025-11-25",), answer_s=0.5, speed="full")
+
+# A server of few lines: it answers the handshake, then obeys methods called after what
+# they do.
+OBEDIENT = """
+import json, os, sys, time
+for line in sys.stdin:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        continue
+    method = message.get("method")
+    if "id" not in message or method is None:
+        continue
+    result = {}
+    if method == "initialize":
+        result = {
+            "protocolVersion": message["params"]["protocolVersion"],
+            "capabilities": {},
+            "serverInfo": {"name": "obedient", "version": "1"},
+        }
+    if method == "exit":
+        os._exit(3)
+    if method == "hang":
+        continue
+    answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+    print(json.dumps(answer), flush=True)
+    if method == "exit later":
+        os._exit(4)
+"""
+
+
+def python(text):
+    return Stdio(sys.executable, ["-c", text])
+
+
+def target():
+    return python(OBEDIENT)
+
+
+def made(**runs):
+    """Return cases of functions, with levels by their names' first letter."""
+    family = Family("made")
+    for name, function in runs.items():
+        level, _, id = name.partition("_")
+        family.case(
+            f"OWN.{id}",
+            {"m": Level.MUST, "s": Level.SHOULD, "r": Level.ROBUST}[level],
+            f"title of {id}",
+            source="basic",
+            sends="s",
+            expects="e",
+            why="w",
+        )(function)
+    return family.cases
+
+
+def verdicts(cases, options=ONE, where=None):
+    report = asyncio.run(run(where or target(), options, cases=cases))
+    return {result.case.removeprefix("OWN."): result for result in report.results}
+
+
+async def fine(subject):
+    await subject.request("ping")
+
+
+async def broken(subject):
+    answer = await subject.request("ping")
+    subject.expect(answer.result == {"a": 1}, 'the result {"a":1}', answer)
+
+
+async def lenient(subject):
+    subject.lenient("an error", "a result")
+
+
+async def absent(subject):
+    subject.absent("tools")
+
+
+async def hanging(subject):
+    await subject.request("hang")
+
+
+async def crashing(subject):
+    await subject.request("exit")
+
+
+async def crashing_later(subject):
+    await subject.request("exit later")
+
+
+def test_each_verdict_comes_from_what_the_case_saw():
+    found = verdicts(
+        made(
+            m_fine=fine,
+            m_broken=broken,
+            s_broken2=broken,
+            r_broken3=broken,
+            m_lenient=lenient,
+            m_absent=absent,
+        )
+    )
+    assert {name: each.verdict for name, each in found.items()} == {
+        "fine": Verdict.PASS,
+        "broken": Verdict.FAIL,
+        "broken2": Verdict.WARN,
+        "broken3": Verdict.WARN,
+        "lenient": Verdict.LENIENT,
+        "absent": Verdict.ABSENT,
+    }
+    assert found["broken"].expected == 'the result {"a":1}'
+    assert found["broken"].actual.endswith('"result": {}}')
+    assert '"method":"ping"' in found["broken"].sent
+    assert (
+        "--only OWN.broken --revision 2025-11-25 --seed 1 -- " in found["broken"].again
+    )
+    assert {each[1] for each in found["broken"].octets} == {"sent", "received"}
+
+
+@pytest.mark.parametrize("crash", [crashing, crashing_later])
+def test_a_crash_is_of_the_case_that_caused_it_and_the_next_one_runs(crash):
+    found = verdicts(made(m_before=fine, m_crash=crash, m_after=fine))
+    assert found["before"].verdict is Verdict.PASS
+    assert found["crash"].verdict is Verdict.CRASH
+    assert "exited with code" in found["crash"].actual
+    assert found["after"].verdict is Verdict.PASS
+
+
+def test_a_hang_is_of_the_case_that_waited_and_the_next_one_runs():
+    found = verdicts(made(m_hang=hanging, m_after=fine))
+    assert found["hang"].verdict is Verdict.HANG
+    assert found["hang"].expected.startswith("an answer with the id")
+    assert found["after"].verdict is Verdict.PASS
+
+
+def test_a_case_ends_at_its_bound():
+    async def endless(subject):
+        await asyncio.Event().wait()
+
+    (case,) = made(m_endless=endless)
+    found = verdicts([_with(case, bound_s=0.1)])
+    assert found["endless"].verdict is Verdict.HANG
+    assert found["endless"].expected == "the case takes at most 0.1 s"
+
+
+def _with(case, **changes):
+    import attrs
+
+    return attrs.evolve(case, **changes)
+
+
+def test_a_case_with_a_connection_of_its_own_gets_one():
+    pids = []
+
+    async def note(subject):
+        pids.append(subject.stdio.pid)
+        await subject.request("ping")
+
+    first, second, third = made(m_a=note, m_b=note, m_c=note)
+    found = verdicts([first, second, _with(third, start=Start.OWN)])
+    assert all(each.verdict is Verdict.PASS for each in found.values())
+    assert len(pids) == 3
+    assert len(set(pids)) == 2
+
+
+def test_without_a_capability_a_case_is_absent():
+    (case,) = made(m_a=fine)
+    found = verdicts([_with(case, needs=("tools",))])
+    assert found["a"].verdict is Verdict.ABSENT
+    assert found["a"].actual == "no tools"
+
+
+def test_when_the_budget_is_used_up_nothing_more_runs():
+    report = asyncio.run(
+        run(target(), _with(ONE, budget_s=0.0), cases=made(m_a=fine, m_b=fine))
+    )
+    assert report.out_of_budget
+    assert {each.verdict for each in report.results} == {Verdict.UNRUN}
+    (score,) = report.scores().values()
+    assert score.points == 5
+
+
+def test_a_server_that_ends_for_good_leaves_the_rest_unrun(tmp_path):
+    once = tmp_path / "once"
+    text = f"""
+import os, sys
+if os.path.exists({str(once)!r}):
+    sys.exit("no more")
+{OBEDIENT}
+"""
+    once_only = text.replace(
+        "os._exit(3)", f"open({str(once)!r}, 'w').close(); os._exit(3)"
+    )
+    found = verdicts(made(m_crash=crashing, m_next=fine), where=python(once_only))
+    assert found["crash"].verdict is Verdict.CRASH
+    assert found["next"].verdict is Verdict.UNRUN
+    assert "no connection any more" in found["next"].actual
+
+
+def test_revisions_that_the_server_does_not_speak_are_named():
+    report = asyncio.run(run(target(), _with(ONE, revisions=()), cases=made(m_a=fine)))
+    assert [cell.revision for cell in report.cells()] == [
+        *("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"),
+    ]
+    (note,) = report.notes
+    assert note.startswith("2026-07-28: ")
+    assert report.server == {"name": "obedient", "version": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("import sys; sys.exit(7)", "exited with code 7"),
+        ("print('hello', flush=True); import sys; sys.exit(0)", "exited with code 0"),
+        ("while True: print('noise')", "100,000 lines, such as noise"),
+    ],
+)
+def test_what_is_no_server_is_said_in_one_sentence(text, problem):
+    with pytest.raises(ConnectError, match=r"no revision could be used: .*" + problem):
+        asyncio.run(run(python(text), ONE))
+
+
+def test_what_cannot_be_reached_is_said_in_one_sentence():
+    with pytest.raises(ConnectError, match=r"no revision could be used: .*Refused"):
+        asyncio.run(run("http://127.0.0.1:9/mcp", ONE))
+
+
+def test_a_function_for_headers_is_refused():
+    with pytest.raises(ValueError, match="headers must be a mapping here"):
+        asyncio.run(run(Http("http://127.0.0.1:9/", headers=dict), ONE))
+
+
+def test_a_cancelled_run_leaves_no_process():
+    pids = []
+
+    async def hang(subject):
+        pids.append(subject.stdio.pid)
+        running.cancel()
+        await asyncio.Event().wait()
+
+    async def main():
+        global running  # noqa: PLW0603 - the case reaches it so
+        running = asyncio.create_task(run(target(), ONE, cases=made(m_a=hang)))
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(main())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+def test_cases_are_chosen_by_id_family_and_level():
+    usual, slow, hostile = made(m_a=fine, s_b=fine, r_c=fine)
+    cases = [usual, _with(slow, is_quick=False), _with(hostile, is_hostile=True)]
+
+    def ids(**options):
+        return [case.id for case in select(Options(**options), cases)]
+
+    assert ids() == ["OWN.a"]
+    assert ids(speed="full") == ["OWN.a", "OWN.b"]
+    assert ids(speed="full", hostile=True) == ["OWN.a", "OWN.b", "OWN.c"]
+    assert ids(only=("OWN.b",)) == ["OWN.b"]
+    assert ids(only=("OWN",)) == ["OWN.a", "OWN.b", "OWN.c"]
+    assert ids(only=("made",), speed="full") == ["OWN.a", "OWN.b"]
+    assert ids(only=("should",), speed="full") == ["OWN.b"]
+    assert ids(skip=("OWN.a",), speed="full") == ["OWN.b"]
+    with pytest.raises(ValueError, match="no case fits 'NOPE'"):
+        ids(only=("NOPE",))
+    with pytest.raises(ValueError, match=r"takes any of 2024-11-05, .* got '2020'"):
+        ids(revisions=("2020",))
+
+
+def test_a_case_without_a_subject_is_data():
+    (case,) = made(m_a=fine)
+    assert isinstance(case, Case)
+    assert (case.level, case.family, case.title) == (Level.MUST, "made", "title of a")
