@@ -83,7 +83,7 @@ class Served:
         self.child.stdin.flush()
         assert self.child.stdout.readline() == "ready\n"
         found = attrs.evolve(options(mutant), answer_s=2.0, **facts)
-        return asyncio.run(run(self.url, found))
+        return asyncio.run(run(self.url + mutant.below, found))
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from mcpwire.check.cases import (
     http,
     hygiene,
     jsonrpc,
+    legacy_sse,
     lifecycle,
     logging,
     origin,
@@ -46,6 +47,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     origin.FAMILY,
     streams.FAMILY,
     concurrency.FAMILY,
+    legacy_sse.FAMILY,
     authorization.FAMILY,
     schema.FAMILY,
     hygiene.FAMILY,  # closes the shared connection: after all others
