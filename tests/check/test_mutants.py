@@ -28,8 +28,17 @@ SHARED = [
 
 
 def options(mutant):
-    """Return options that run the mutant's cases, and all that share a connection."""
-    chosen = {case.id for case in SHARED if mutant.revision in case.revisions}
+    """Return options that run the mutant's cases, and all that share a connection.
+
+    Of these, a fault over HTTP stands against those that there are over HTTP alone.
+    """
+    is_http = mutant.transport == "http"
+    chosen = {
+        case.id
+        for case in SHARED
+        if mutant.revision in case.revisions
+        and not (is_http and "stdio" in case.transports and case.family != "schema")
+    }
     chosen |= set(mutant.cases)
     return Options(
         revisions=(mutant.revision,),

@@ -28,7 +28,7 @@ case = FAMILY.case
 
 _PAGE: Final = "basic/transports#session-management"
 _ID: Final = "Mcp-Session-Id"
-_OPENED: Final = 20
+_OPENED: Final = 12
 _ENTROPY_BITS: Final = 48  # estimated from what varies; a UUID of any kind has more
 _UNKNOWN: Final = "00000000-0000-4000-8000-000000000000"
 _LONG: Final = "x" * 4_096
