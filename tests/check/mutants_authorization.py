@@ -207,7 +207,13 @@ def unauthorized(held):
         held["status"] = 401
 
 
-fault("a missing scope is no login", "AUTH-14.a", response=unauthorized)
+for id, revision in (("AUTH-14.a", "2025-06-18"), ("FLOW-14.d", "2025-11-25")):
+    fault(
+        f"a missing scope is no login at {revision}",
+        id,
+        response=unauthorized,
+        revision=revision,
+    )
 fault(
     "a missing scope is an invalid token",
     "FLOW-14.a",
@@ -260,16 +266,20 @@ fault(
     "G01.b",
     response=metadata(lambda found: found.update(resource="https://elsewhere.example")),
 )
+
+
+def moved(head):
+    if head["path"] == "/metadata/mcp":
+        head["path"] = f"{WELL_KNOWN}/mcp"
+    elif head["path"].startswith(WELL_KNOWN):
+        head["path"] = "/nothing"
+
+
 fault(
-    "the metadata is not at the path of the server",
+    "the metadata is at no well-known URI",
     "G01.c",
-    "AUTH-05.a",
-    response=refuses_if(lambda held: path_of(held) == f"{WELL_KNOWN}/mcp", 404),
-)
-fault(
-    "the metadata is not at the root",
-    "G01.d",
-    response=refuses_if(lambda held: path_of(held) == WELL_KNOWN, 404),
+    request=moved,
+    response=replaces(f"{WELL_KNOWN}/mcp", "/metadata/mcp"),
 )
 fault(
     "the authorization server has no https",
