@@ -155,7 +155,7 @@ async def stdio(each: Mutant) -> int:  # noqa: C901 - two directions
                     continue
             try:
                 message = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 child.stdin.write(line)
                 continue
             state.note(message)
