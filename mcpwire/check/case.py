@@ -148,9 +148,10 @@ class Case:
     transports: tuple[Transport, ...] = ("stdio", "http")
     """A case of both runs over `sse` too."""
     needs: tuple[str, ...] = ()
-    """What the server must have: a capability (``resources.subscribe``), a role
-    (``role:echo``), a token (``token:good``), or anything listed (``tool:``, ``call:``
-    for one that may be called, ``resource:``, ``template:``, ``prompt:``)."""
+    """What the server must have: a capability (``resources.subscribe``), an extension
+    (``extension:tasks``), a role (``role:echo``), a token (``token:good``), or anything
+    listed (``tool:``, ``call:`` for one that may be called, ``resource:``,
+    ``template:``, ``prompt:``)."""
     start: Start = Start.SHARED
     capabilities: dict[str, Any] | None = None
     """What the client declares; only with a connection of its own."""

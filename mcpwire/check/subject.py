@@ -25,13 +25,13 @@ from mcpwire.check.case import (
     PeerDied,
 )
 from mcpwire.check.peer import HttpPeer, Response, StdioPeer, Tape
-from mcpwire.errors import MCPError
+from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.protocol.http_headers import (
     NAME_MEMBERS,
     find_param_headers,
     mirror_params,
 )
-from mcpwire.protocol.methods import capability_declared
+from mcpwire.protocol.methods import capability_declared, declared_extensions
 from mcpwire.versions import Era, Revision
 from mcpwire.wire.headers import encode_value
 from mcpwire.wire.json import JSONDecodeError, encode, loads
@@ -176,6 +176,8 @@ class Facts:
     """The tools that may be called."""
     barrier: str = "ping"
     """A method that is answered, for `provoke`."""
+    unfit: set[str] = attrs.field(factory=set)
+    """Tools that take too long for cases that call them all."""
     tokens: dict[str, str] = attrs.field(factory=dict)
     """Kind (``good``, ``expired``, ``audience``, ``scope``) -> an access token."""
 
@@ -197,6 +199,10 @@ class Facts:
     def declares(self, path: str) -> bool:
         """Tell whether a capability such as ``resources.subscribe`` is declared."""
         return capability_declared(self.capabilities, path)
+
+    def has_extension(self, id: str) -> bool:
+        """Tell whether an extension is declared."""
+        return id in declared_extensions(self.capabilities)
 
 
 class Subject:
@@ -744,14 +750,14 @@ class Subject:
             with contextlib.suppress(TypeError):  # an id that is an object
                 id = _typed(message.value.get("id"))
                 self._answers.setdefault(id, []).append(message)
-        self.watch.look(self.revision.name, message, self._method_of(message))
+        self.watch.look(self.revision.name, message, self.method_of(message))
         if message.method is not None and "id" in message.value:
             task = asyncio.get_running_loop().create_task(self._reply(message))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         self._came.set()
 
-    def _method_of(self, message: Message) -> str | None:
+    def method_of(self, message: Message) -> str | None:
         """Return the method of the request that an answer belongs to."""
         if not message.is_answer or not isinstance(message.value, dict):
             return None
@@ -819,7 +825,10 @@ def shown(value: object) -> str:
     if isinstance(value, bytes):
         text = value.decode("utf-8", "backslashreplace")
     elif isinstance(value, (dict, list)):
-        text = encode(value).decode()
+        try:
+            text = encode(value).decode()
+        except LocalProtocolError:  # a lone surrogate, or a number that is none
+            text = repr(value)
     else:
         text = str(value)
     text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

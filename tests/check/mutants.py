@@ -93,6 +93,10 @@ class Mutant:
     is_guarded: bool = False
     """Over HTTP: whether the server wants tokens; see `guarded.py`."""
     server_args: tuple[str, ...] = ()
+    chunk_from_client: Callable[[bytes, State], bytes] | None = None
+    """Changes what is read at once, before it is cut into lines."""
+    at_end: Callable[[State], int | None] | None = None
+    """Called when the server has ended; may return another exit code."""
 
 
 MUTANTS: Final[dict[str, Mutant]] = {}
@@ -112,6 +116,54 @@ def register(each: Mutant) -> None:
     """Add a mutant."""
     assert each.name not in MUTANTS, each.name
     MUTANTS[each.name] = each
+
+
+def http_mutant(
+    name: str, *cases: str, **facts: Any
+) -> Callable[[Callable[[Any, dict[str, Any]], object]], object]:
+    """Register a change of what our server answers to one HTTP request.
+
+    The function gets the decoded message of the client (its octets where it is no
+    JSON) and the response as of `Mutant.response`. It returns ``None`` to leave the
+    response as it is, a value for the body, with the status 200, or a status alone.
+    """
+
+    def add(change: Callable[[Any, dict[str, Any]], object]) -> object:
+        def response(held: dict[str, Any]) -> None:
+            body = held["request"]["body"]
+            try:
+                message = json.loads(body)
+            except (ValueError, RecursionError):
+                message = body
+            found = change(message, held)
+            if isinstance(found, int):
+                held["status"], held["body"] = found, b""
+                held["headers"].pop("content-type", None)
+            elif found is not None:
+                held["status"], held["body"] = 200, json.dumps(found).encode()
+                held["headers"]["content-type"] = "application/json"
+
+        register(Mutant(name, cases, response=response, transport="http", **facts))
+        return change
+
+    return add
+
+
+def in_responses(change: Change) -> Callable[[dict[str, Any]], None]:
+    """Make a change of a message one of HTTP responses with one message."""
+    state = State()
+
+    def response(held: dict[str, Any]) -> None:
+        try:
+            message, request = json.loads(held["body"]), held["request"]["body"]
+            state.note(json.loads(request))
+        except ValueError:
+            return
+        if isinstance(message, dict):
+            found = change(message, state)
+            held["body"] = json.dumps(found).encode()
+
+    return response
 
 
 def load() -> dict[str, Mutant]:
@@ -148,6 +200,8 @@ async def stdio(each: Mutant) -> int:  # noqa: C901 - two directions
     )
 
     async def to_server() -> None:
+        while each.chunk_from_client and (data := await ours.read(1 << 20)):
+            child.stdin.write(each.chunk_from_client(data, state))
         while line := await ours.readline():
             if each.raw_from_client is not None:
                 line = each.raw_from_client(line, state)
@@ -174,9 +228,14 @@ async def stdio(each: Mutant) -> int:  # noqa: C901 - two directions
             os.write(1, line) if len(line) < 65_536 else _write_all(line)
 
     writing = asyncio.create_task(to_server())
-    await to_client()
-    writing.cancel()
-    return await child.wait()
+    code = None
+    try:
+        await to_client()
+    finally:
+        writing.cancel()
+        if each.at_end is not None:
+            code = each.at_end(state)
+    return await child.wait() if code is None else code
 
 
 def _write_all(data: bytes) -> None:
@@ -192,9 +251,8 @@ def _written(found: Any) -> list[bytes]:
         return [found]
     if isinstance(found, list):
         return [part for each in found for part in _written(each)]
-    return [
-        json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-    ]
+    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    return [text.encode("utf-8", "surrogatepass") + b"\n"]
 
 
 _WHOLE: Final = 1024 * 1024  # bytes of a body that a mutant may change
