@@ -181,7 +181,8 @@ def reads_version(name, version):
 
 
 for letter, name, version in (
-    ("a", "POST", "banana"),
+    ("a", "POST", "2999-01-01"),
+    ("d", "POST", "banana"),
     ("b", "GET", "1999-01-01"),
     ("c", "DELETE", "1999-01-01"),
 ):

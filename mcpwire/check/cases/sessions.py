@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Family, Level, NoAnswer, since
-from mcpwire.check.cases._exchange import Result
+from mcpwire.check.cases._exchange import Changed, Result, exchange
 from mcpwire.check.cases._http import (
     EVENTS,
     HTTP,
@@ -289,6 +289,8 @@ _VERSION_PAGE: Final = "basic/transports#protocol-version-header"
 _WITH_VERSION: Final = since("2025-06-18", SESSIONS[-1])
 
 for letter, method, version, text in (
+    ("a", "POST", "2999-01-01", "an unsupported version"),
+    ("d", "POST", "banana", "an invalid version"),
     ("b", "GET", "1999-01-01", "an unsupported version"),
     ("c", "DELETE", "1999-01-01", "an unsupported version"),
 ):
@@ -301,7 +303,8 @@ for letter, method, version, text in (
         status = await _status(its, method, {_VERSION: version})
         if method == "DELETE" and 200 <= status < 300:
             its.session_id = None
-        subject.expect(status in {400, 405}, "the status 400", status)
+        allowed = {400} if method == "POST" else {400, 405}
+        subject.expect(status in allowed, "the status 400", status)
 
     case(
         f"LHTTP-31.{letter}",
@@ -314,3 +317,17 @@ for letter, method, version, text in (
         expects="the status 400 (405 where it is not served)",
         why="server and client go on with different rules",
     )(wrong_version)
+
+
+exchange(
+    FAMILY,
+    "LHTTP-30.a",
+    Level.SHOULD,
+    "a request of a session without the version header is answered",
+    source=_VERSION_PAGE,
+    revisions=_WITH_VERSION,
+    transports=HTTP,
+    send=Changed({}, f"a request without {_VERSION}", headers={_VERSION: None}),
+    expect=Result(),
+    why="clients that are older than the header lose their connection",
+)
