@@ -236,6 +236,8 @@ def answers_200(method):
 
 
 for id, method in (
+    ("TR-HTTP-28.a", "initialize"),
+    ("TR-HTTP-28.e", "mcpwire/no-such-method"),
     ("TR-HTTP-28.b", "ping"),
     ("TR-HTTP-28.c", "logging/setLevel"),
     ("TR-HTTP-28.d", "resources/subscribe"),
