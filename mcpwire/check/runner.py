@@ -49,7 +49,7 @@ from mcpwire.errors import ConnectError
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.http.tls import ssl_context
 from mcpwire.transports.targets import Stdio
-from mcpwire.versions import LATEST_SESSION, REVISIONS, Revision
+from mcpwire.versions import LATEST_SESSION, REVISIONS, Era, Revision
 from mcpwire.wire.urls import Url, parse_url
 
 if TYPE_CHECKING:
@@ -233,6 +233,12 @@ class _Run:
             cells += [await each for each in others]
         problems = [each for each in cells if isinstance(each, str)]
         spoken = [each for each in cells if not isinstance(each, str)]
+        if not spoken and self._transport == "http":
+            # 2025-11-25 basic/transports, "Backwards Compatibility".
+            self._transport = "sse"
+            sessions = (each for each in wanted if each.era is Era.SESSION)
+            again = [await self._look_at(each) for each in sessions]
+            spoken = [each for each in again if not isinstance(each, str)]
         if not spoken:
             raise ConnectError(f"no revision could be used: {problems[0]}")
         self.notes += problems
@@ -345,6 +351,7 @@ class _Run:
             revision,
             facts=facts,
             headers=headers,
+            is_sse=self._transport == "sse",
             watch=self._watch,
             seed=seed,
             bound_s=self._options.answer_s,
@@ -361,8 +368,7 @@ class _Run:
         chosen = [
             case
             for case in self._cases
-            if run.cell.revision in case.revisions
-            and self._transport in case.transports
+            if run.cell.revision in case.revisions and _runs_over(case, self._transport)
         ]
         last = [case for case in chosen if case.start is Start.LAST]
         own = [c for c in chosen if c.start in {Start.OWN, Start.RAW}]
@@ -518,6 +524,11 @@ _VERDICTS: Final[dict[type[Finding], Verdict]] = {
     NotAnswered: Verdict.FAIL,
     PeerDied: Verdict.CRASH,
 }
+
+
+def _runs_over(case: Case, transport: Transport) -> bool:
+    is_general = {"stdio", "http"} <= set(case.transports)
+    return transport in case.transports or (transport == "sse" and is_general)
 
 
 def _has(facts: Facts, need: str) -> bool:

@@ -28,8 +28,17 @@ SHARED = [
 
 
 def options(mutant):
-    """Return options that run the mutant's cases, and the quick ones that share."""
-    chosen = {case.id for case in SHARED if mutant.revision in case.revisions}
+    """Return options that run the mutant's cases, and all that share a connection.
+
+    Of these, a fault over HTTP stands against those that there are over HTTP alone.
+    """
+    is_http = mutant.transport == "http"
+    chosen = {
+        case.id
+        for case in SHARED
+        if mutant.revision in case.revisions
+        and not (is_http and "stdio" in case.transports and case.family != "schema")
+    }
     chosen |= set(mutant.cases)
     return Options(
         revisions=(mutant.revision,),
@@ -83,7 +92,7 @@ class Served:
         self.child.stdin.flush()
         assert self.child.stdout.readline() == "ready\n"
         found = attrs.evolve(options(mutant), answer_s=2.0, **facts)
-        return asyncio.run(run(self.url, found))
+        return asyncio.run(run(self.url + mutant.below, found))
 
 
 @pytest.fixture(scope="module")
