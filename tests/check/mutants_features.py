@@ -69,14 +69,14 @@ def without_capability(name, word, *cases, revision="2025-11-25"):
 
     @fault(name, *cases, revision=revision)
     def change(message, method, params, kept):
-        if method in {"initialize", "server/discover"}:
+        if method in {"initialize", "server/discover"} and "result" in message:
             message["result"]["capabilities"].pop(word, None)
 
 
 COMPLETE = {"resultType": "complete"}
 INFO = {"io.modelcontextprotocol/serverInfo": {"name": "a", "version": "1"}}
 NAMED = {**COMPLETE, "_meta": INFO}
-CONTENT = {**COMPLETE, "content": [{"type": "text", "text": "a seeded fault"}]}
+CONTENT = {**NAMED, "content": [{"type": "text", "text": "a seeded fault"}]}
 FAILED = {**CONTENT, "isError": True}
 
 
@@ -508,7 +508,7 @@ without_capability(
 
 @fault("completions are refused with another code", "COMP-03.a")
 def refused(message, method, params, kept):
-    if method == "initialize":
+    if method == "initialize" and "result" in message:
         message["result"]["capabilities"].pop("completions")
     if method == COMPLETES:
         message.pop("result", None)
@@ -697,11 +697,6 @@ def in_meta(name, case, key):
 in_meta("a prefix begins with a digit", "META-01.a", "1com.example/kind")
 in_meta("a name begins with an underscore", "META-02.a", "com.example/_kind")
 in_meta("a prefix belongs to MCP", "META-03.a", "dev.mcp/kind")
-
-
-@result("a result has no serverInfo", "META-11.a", of="prompts/list", revision=MODERN)
-def anonymous(found):
-    del found["_meta"]
 
 
 error(
