@@ -283,10 +283,10 @@ def lost(found):
 # --- resources ------------------------------------------------------------------------
 
 without_capability(
-    "resources are not declared", "resources", "RES-01.a", "TOOL-14.a", "LIFE-11.a"
+    "resources are not declared", "resources", "RES-01.a", "TOOL-14.a", "LIFE-11.d"
 )
 without_capability(
-    "embedded resources alone", "resources", "TOOL-14.a", "RES-01.a", "LIFE-11.a"
+    "embedded resources alone", "resources", "TOOL-14.a", "RES-01.a", "LIFE-11.d"
 )
 error(
     "resources are declared and not listed",
@@ -433,7 +433,7 @@ success(
 
 # --- prompts and completion -----------------------------------------------------------
 
-without_capability("prompts are not declared", "prompts", "PROMPT-01.a", "LIFE-11.a")
+without_capability("prompts are not declared", "prompts", "PROMPT-01.a", "LIFE-11.d")
 error(
     "prompts are declared and not listed",
     "PROMPT-02.a",
@@ -695,7 +695,7 @@ def in_meta(name, case, key):
 
 
 in_meta("a prefix begins with a digit", "META-01.a", "1com.example/kind")
-in_meta("a name begins with an underscore", "META-02.a", "com.example/_kind")
+in_meta("a name begins with an underscore", "META-01.a", "com.example/_kind")
 in_meta("a prefix belongs to MCP", "META-03.a", "dev.mcp/kind")
 
 

@@ -65,7 +65,7 @@ def unasked(message, method, params, kept):
     return [message, UPDATED] if is_one else None
 
 
-@fault("changes are told and not declared", "LIFE-11.a")
+@fault("changes are told and not declared", "LIFE-11.d")
 def undeclared(message, method, params, kept):
     if method == "initialize" and "result" in message:
         message["result"]["capabilities"]["tools"]["listChanged"] = False
@@ -227,24 +227,27 @@ def asks_before(name, *cases, question, revision=SESSION):
         return [asked, message] if is_ask(method, params) else None
 
 
-asks_before("a client without capabilities is asked", "LIFE-11.b", question=FORM)
+asks_before(
+    "a client without capabilities is asked", "LIFE-11.b", "LIFE-11.a", question=FORM
+)
 asks_before(
     "a client without capabilities is asked for roots",
     "LIFE-11.c",
     question=ROOTS,
     revision="2025-03-26",
 )
-asks_before("a server sends requests", "MRTR-01.a", question=ROOTS, revision=MODERN)
 asks_before(
     "a client without forms is asked by one",
     "ELIC-02.b",
     "LIFE-11.b",
+    "LIFE-11.a",
     question=FORM,
 )
 asks_before(
     "tools come with a question",
     "SAMP-02.a",
     "LIFE-11.b",
+    "LIFE-11.a",
     question=SAMPLE,
 )
 
