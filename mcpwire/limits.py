@@ -9,7 +9,14 @@ from typing import Any, Final
 
 import attrs
 
-__all__ = ["DEFAULT_LIMITS", "DEFAULT_RECOVERY", "Limits", "Recovery", "check_timeout"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "DEFAULT_RECOVERY",
+    "Limits",
+    "Recovery",
+    "check_count",
+    "check_timeout",
+]
 
 LONGEST_TIMEOUT_S: Final = 1e9
 """Some thirty years: what is longer (or infinite) is no limit."""
@@ -31,6 +38,18 @@ def check_timeout(value: object, name: str = "timeout") -> float | None:
     if not value > 0:  # NaN is not above zero either
         raise ValueError(f"{name} must be above zero, got {value!r}")
     return None if value > LONGEST_TIMEOUT_S else float(value)
+
+
+def check_count(value: int, name: str, least: int = 1) -> int:
+    """Return a number of things that a user gave.
+
+    Raises:
+        ValueError: It is no integer, or less.
+    """
+    if type(value) is not int or value < least:
+        bound = "above 0" if least == 1 else f"from {least} on"
+        raise ValueError(f"{name} must be an integer {bound}, got {value!r}")
+    return value
 
 
 def _positive(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:

@@ -44,7 +44,6 @@ FOLDERS: Final = (
     "oauth/test_engine_interrupted.py",
     "oauth/test_promises.py",
     "oauth/test_storage_processes.py",
-    "over_http/test_mcp_server.py",
     "record/",
     "servers/",
     "soak/",

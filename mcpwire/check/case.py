@@ -30,6 +30,7 @@ __all__ = [
     "Lenient",
     "Level",
     "NoAnswer",
+    "NotAnswered",
     "PeerDied",
     "Start",
     "Transport",
@@ -114,6 +115,10 @@ class Absent(Finding):
 
 class NoAnswer(Finding):
     """A request that must be answered was not, within the bound."""
+
+
+class NotAnswered(NoAnswer):
+    """It was not, and nothing more can come: the HTTP response is over."""
 
 
 class PeerDied(Finding):

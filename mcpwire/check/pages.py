@@ -59,12 +59,13 @@ def write_pages(folder: Path, reports: Iterable[Report]) -> None:
     subjects = _subjects(reports)
     templates = _templates()
     cases = [c for c in CASES if any(c.id in each.by_case for each in subjects)]
+    known = {case.id for case in cases}
     _write(folder / "style.css", templates.get_template("style.css").render())
 
     def page(path: str, template: str, **values: Any) -> None:
         top = "../" * path.count("/")
         text = templates.get_template(template).render(
-            top=top, subjects=subjects, letters=LETTERS, **values
+            top=top, subjects=subjects, letters=LETTERS, known=known, **values
         )
         _write(folder / path, text)
 

@@ -11,7 +11,7 @@ import contextlib
 import os
 import ssl
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from mcpwire.transports.targets import Stdio
     from mcpwire.wire.urls import Url
 
-__all__ = ["HttpPeer", "Octets", "Response", "StdioPeer", "Tape"]
+__all__ = ["HeaderValue", "HttpPeer", "Octets", "Response", "StdioPeer", "Tape"]
+
+HeaderValue: TypeAlias = "str | tuple[str, ...] | None"
+"""The value of a header field; several: one line each; ``None``: no such field."""
 
 LARGEST: Final = 64 * 1024 * 1024  # bytes of one message, or of one body
 KEPT: Final = 16 * 1024  # octets of a case that its result shows, each way
@@ -49,9 +52,14 @@ class Octets:
 
 
 class Tape:
-    """Keeps the first octets of a case, each way."""
+    """Keeps the first octets of a case, each way; secrets are masked.
+
+    Attributes:
+        secrets: Octets that no report may show, such as access tokens.
+    """
 
     def __init__(self) -> None:
+        self.secrets: tuple[bytes, ...] = ()
         self.clear()
 
     def clear(self) -> None:
@@ -64,6 +72,8 @@ class Tape:
         self, direction: Literal["sent", "received"], data: bytes, stream: int = 0
     ) -> None:
         """Keep octets, as far as there is room."""
+        for secret in self.secrets:
+            data = data.replace(secret, b"***")
         kept = data[: self._room[direction]]
         self._room[direction] -= len(kept)
         if kept:
@@ -167,6 +177,10 @@ class StdioPeer:
         """Close the server's stdin."""
         self._writer.close()
 
+    def close_output(self) -> None:
+        """Close our end of the server's stdout, as a client does that dies."""
+        self._reading.close()
+
     async def wait_exit(self, timeout: float) -> bool:
         """Wait for its end; tell whether it has ended."""
         with contextlib.suppress(TimeoutError):
@@ -193,6 +207,10 @@ class Response:
         fields: The header fields, names in lower case, as text.
         body: The octets of a body that is no event stream.
         events: The events of an event stream.
+        text: The first octets of an event stream.
+        last_event_id: Where an event stream can be resumed; "" where it cannot.
+        retry_ms: How long an event stream says that clients should wait.
+        has_begun: Set once any octet has come, such as those of 100 Continue.
         ended: Set once the response is over.
         problem: Why it is incomplete; "" where it is not.
     """
@@ -208,12 +226,17 @@ class Response:
         self.fields: dict[str, str] = {}
         self.body = bytearray()
         self.events: list[SSEEvent] = []
+        self.text = bytearray()
+        self.last_event_id = ""
+        self.retry_ms: int | None = None
+        self.has_begun = asyncio.Event()
         self.has_head = asyncio.Event()
         self.ended = asyncio.Event()
         self.problem = ""
         self._on_data = on_data
         self._on_end = on_end
         self._sse: SSEDecoder | None = None
+        self.writer: asyncio.StreamWriter | None = None
 
     @property
     def is_over(self) -> bool:
@@ -246,14 +269,18 @@ class Response:
         if self._sse is None:
             self.body += chunk
             return
-        for event in self._sse.feed(chunk):
+        self.text += chunk[: max(0, READ - len(self.text))]
+        events = self._sse.feed(chunk)
+        self.last_event_id = self._sse.last_event_id
+        self.retry_ms = self._sse.retry
+        for event in events:
             self.events.append(event)
             if event.data:
                 self._on_data(event.data)
 
     def end(self) -> None:
         """Take the end of the body."""
-        if self._sse is None and self.body and self.media_type == "application/json":
+        if self._sse is None and self.body and "json" in self.media_type:
             self._on_data(bytes(self.body))
         self.finish("")
 
@@ -261,6 +288,7 @@ class Response:
         """Say that nothing more comes, and why."""
         if not self.ended.is_set():
             self.problem = problem
+            self.has_begun.set()
             self.has_head.set()
             self.ended.set()
             self._on_end()
@@ -293,7 +321,7 @@ class HttpPeer:
     async def exchange(
         self,
         method: str,
-        headers: Mapping[str, str | None],
+        headers: Mapping[str, HeaderValue],
         body: bytes | None,
         *,
         target: str | None = None,
@@ -301,25 +329,33 @@ class HttpPeer:
     ) -> Response:
         """Send a request; returns as soon as it is written.
 
-        A header whose value is ``None`` is left out.
-
         Raises:
             PeerDied: No connection can be opened.
         """
-        fields = {
-            "Host": self.url.authority,
-            **self.headers,
-            "Connection": "close",
-            **headers,
-        }
-        if body is not None:
-            fields = {"Content-Length": str(len(body)), **fields}
-        lines = [f"{method} {target or self.url.target} HTTP/1.1"]
-        lines += [
-            f"{name}: {value}" for name, value in fields.items() if value is not None
-        ]
-        head = "\r\n".join([*lines, "", ""]).encode("utf-8")
+        length = None if body is None else str(len(body))
+        head = self.head(
+            method, {"Content-Length": length, **headers}, target or self.url.target
+        )
         return await self.raw(head + (body or b""), connect_s=connect_s)
+
+    def head(
+        self, method: str, headers: Mapping[str, HeaderValue], target: str
+    ) -> bytes:
+        """Return the head of a request; of fields with one name the last counts."""
+        fields = {
+            name.lower(): (name, value)
+            for name, value in (
+                ("Host", self.url.authority),
+                *self.headers.items(),
+                ("Connection", "close"),
+                *headers.items(),
+            )
+        }
+        lines = [f"{method} {target} HTTP/1.1"]
+        for name, value in fields.values():
+            several = (value,) if isinstance(value, str) else value or ()
+            lines += [f"{name}: {each}" for each in several]
+        return "\r\n".join([*lines, "", ""]).encode("utf-8")
 
     async def raw(self, data: bytes, *, connect_s: float = 5.0) -> Response:
         """Send octets on a new connection; returns as soon as they are written.
@@ -341,6 +377,7 @@ class HttpPeer:
         response = Response(
             number, lambda found: self._on_data(found, number), self._on_end
         )
+        response.writer = writer
         self._tape.add("sent", data, number)
         task = asyncio.get_running_loop().create_task(
             self._converse(reader, writer, data, response)
@@ -366,6 +403,7 @@ class HttpPeer:
                     h1.eof()
                     break
                 self._tape.add("received", chunk, response.number)
+                response.has_begun.set()
                 h1.feed(chunk)
             response.finish("" if h1.is_complete else "the connection ended early")
         except Exception as error:  # noqa: BLE001 - what a server sends is its finding
@@ -374,16 +412,33 @@ class HttpPeer:
             response.finish("we closed the connection")
             writer.transport.abort()
 
+    def more(self, response: Response, data: bytes, *, is_last: bool = False) -> None:
+        """Write more on the connection of an exchange; `is_last`: then end our side."""
+        writer = response.writer
+        if writer is None or response.ended.is_set():
+            return
+        self._tape.add("sent", data, response.number)
+        with contextlib.suppress(OSError, RuntimeError):  # the server has closed it
+            writer.write(data)
+            if is_last:
+                writer.write_eof()
+
     async def abandon(self, response: Response) -> None:
         """Close the connection of an exchange."""
         for task in [task for task, each in self._open.items() if each is response]:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await self._end(task, response)
 
     async def close(self) -> None:
         """Close all connections."""
-        tasks = list(self._open)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for task, response in list(self._open.items()):
+            await self._end(task, response)
+        await asyncio.sleep(0)  # so that asyncio closes what was aborted
+
+    async def _end(self, task: asyncio.Task[None], response: Response) -> None:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        # A task that was cancelled before its first step has closed nothing.
+        response.finish("we closed the connection")
+        if response.writer is not None:
+            response.writer.transport.abort()

@@ -34,6 +34,7 @@ from mcpwire.check.case import (
     Lenient,
     Level,
     NoAnswer,
+    NotAnswered,
     PeerDied,
     Start,
     Transport,
@@ -93,8 +94,11 @@ class Options:
     allow_calls: tuple[str, ...] = ()
     """Patterns of names of tools that may be called beside those that only read."""
     headers: Mapping[str, str] = attrs.field(factory=dict)
+    """Fields of each HTTP request, such as those that let it in; reports mask them."""
     tokens: Mapping[str, str] = attrs.field(factory=dict)
-    """``good`` and other kinds of access tokens -> the token; see `--auth`."""
+    """Kind -> access token. ``good`` goes with each request that `headers` does not
+    authorize; the others must be refused: ``expired``, ``audience`` (for another
+    server), ``issuer``, ``scope`` (lacks one); ``other`` is of another user."""
     again: tuple[str, ...] = ()
     """Further words of the command that repeats a result."""
     profile: str = PROFILE
@@ -283,7 +287,7 @@ class _Run:
         await subject.wait_for(lambda m: m.is_answer, "any answer")
         await subject.answer(id, timeout=_PROBE_S)
         await subject.close()  # an `initialize` is no part of this revision
-        subject.received.clear()
+        subject.forget()
         await subject.open()
         return await subject.handshake()
 
@@ -325,17 +329,26 @@ class _Run:
     # --- cases ------------------------------------------------------------------------
 
     def _subject(self, revision: Revision, facts: Facts | None, seed: str) -> Subject:
-        return Subject(
+        headers = dict(self._options.headers)
+        good = self._options.tokens.get("good")
+        if good is not None and "authorization" not in map(str.lower, headers):
+            headers["Authorization"] = f"Bearer {good}"
+        subject = Subject(
             self._target,
             revision,
             facts=facts,
-            headers=self._options.headers,
+            headers=headers,
             watch=self._watch,
             seed=seed,
             bound_s=self._options.answer_s,
             start_s=_START_S,
             tls=self._tls,
         )
+        secrets = {*headers.values(), *self._options.tokens.values()} - {""}
+        subject.tape.secrets = tuple(
+            each.encode() for each in sorted(secrets, key=len, reverse=True)
+        )
+        return subject
 
     async def _run_cell(self, run: _CellRun) -> None:
         chosen = [
@@ -471,8 +484,9 @@ async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
     except Finding as found:
         if isinstance(found, Absent):
             return Verdict.ABSENT, "", f"no {found.expected}"
-        is_minor = isinstance(found, Broken) and case.level is not Level.MUST
-        verdict = Verdict.WARN if is_minor else _VERDICTS[type(found)]
+        verdict = _VERDICTS[type(found)]
+        if verdict is Verdict.FAIL and case.level is not Level.MUST:
+            verdict = Verdict.WARN
         return verdict, found.expected, found.actual
     except TimeoutError:
         expected = f"the case takes at most {case.bound_s:g} s"
@@ -487,6 +501,7 @@ _VERDICTS: Final[dict[type[Finding], Verdict]] = {
     Broken: Verdict.FAIL,
     Lenient: Verdict.LENIENT,
     NoAnswer: Verdict.HANG,
+    NotAnswered: Verdict.FAIL,
     PeerDied: Verdict.CRASH,
 }
 

@@ -15,27 +15,42 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import attrs
 
-from mcpwire.check.case import Absent, Broken, Lenient, NoAnswer, PeerDied
+from mcpwire.check.case import (
+    Absent,
+    Broken,
+    Lenient,
+    NoAnswer,
+    NotAnswered,
+    PeerDied,
+)
 from mcpwire.check.peer import HttpPeer, Response, StdioPeer, Tape
-from mcpwire.errors import LocalProtocolError
+from mcpwire.errors import LocalProtocolError, MCPError
+from mcpwire.protocol.http_headers import (
+    NAME_MEMBERS,
+    find_param_headers,
+    mirror_params,
+)
 from mcpwire.protocol.methods import capability_declared, declared_extensions
 from mcpwire.versions import Era, Revision
+from mcpwire.wire.headers import encode_value
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from mcpwire.check.peer import HeaderValue
     from mcpwire.check.schemas import SchemaWatch
     from mcpwire.transports.targets import Stdio
     from mcpwire.wire.urls import Url
 
-__all__ = ["Answer", "Facts", "Message", "Reaction", "Subject"]
+__all__ = ["Answer", "Facts", "Message", "Reaction", "Response", "Subject"]
 
 META: Final = "io.modelcontextprotocol/"
 MOST_LINES: Final = 100_000
 """What one connection may send; then the server floods."""
 _SHOWN: Final = 400
+_SHORTEST_S: Final = 0.05  # between two attempts to resume a stream
 
 
 @attrs.frozen
@@ -227,6 +242,7 @@ class Subject:
         self.start_s = start_s
         self.capabilities = capabilities or {}
         self.received: list[Message] = []
+        self._answers: dict[Any, list[Message]] = {}
         self.answer_with: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
         self.session_id: str | None = None
         self.tape = Tape()
@@ -360,9 +376,9 @@ class Subject:
             META + "clientInfo": {"name": "mcpwire-check", "version": "1"},
         }
 
-    def http_headers(self, message: Any) -> dict[str, str | None]:
+    def http_headers(self, message: Any) -> dict[str, HeaderValue]:
         """Return the headers that a client sends with a message."""
-        fields: dict[str, str | None] = {
+        fields: dict[str, HeaderValue] = {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
         }
@@ -376,12 +392,23 @@ class Subject:
             fields["Mcp-Method"] = str(method)
             params = message.get("params")
             if isinstance(params, dict):
-                name = params.get("name" if method != "resources/read" else "uri")
-                if method in _OF_TASKS:
-                    name = params.get("taskId")
-                if isinstance(name, str) and method in _NAMED | _OF_TASKS:
-                    fields["Mcp-Name"] = name
+                fields |= self._mirrored(str(method), params)
         return fields
+
+    def _mirrored(self, method: str, params: dict[str, Any]) -> dict[str, str]:
+        """Return the headers that repeat a request's name and arguments."""
+        found: dict[str, str] = {}
+        name = params.get(NAME_MEMBERS.get(method, ""))
+        if isinstance(name, str):
+            found["Mcp-Name"] = encode_value(name)
+        tools = self.facts.tools if method == "tools/call" else ()
+        for tool in tools:
+            arguments = params.get("arguments")
+            if tool.get("name") == name and isinstance(arguments, dict):
+                with contextlib.suppress(MCPError):
+                    headers = find_param_headers(tool.get("inputSchema"))
+                    found |= dict(mirror_params(headers, arguments))
+        return found
 
     async def request(
         self,
@@ -389,7 +416,7 @@ class Subject:
         params: Mapping[str, Any] | None = None,
         *,
         id: Any = None,
-        headers: Mapping[str, str | None] | None = None,
+        headers: Mapping[str, HeaderValue] | None = None,
         timeout: float | None = None,
     ) -> Answer:
         """Send a request and wait for its answer, result or error.
@@ -408,14 +435,14 @@ class Subject:
         """Send a notification; over HTTP, wait for the response."""
         response = await self.send(self.message(method, params))
         if response is not None:
-            await self._ended(response)
+            await self.ended(response)
         return response
 
     async def send(
         self,
         message: Any,
         *,
-        headers: Mapping[str, str | None] | None = None,
+        headers: Mapping[str, HeaderValue] | None = None,
     ) -> Response | None:
         """Send a message, or octets as they are; over stdio they end with a newline."""
         data = message if isinstance(message, bytes) else encode(message)
@@ -439,45 +466,56 @@ class Subject:
     ) -> Answer:
         """Wait for the answer with that id, of the same JSON type."""
         bound = self._bound(timeout)
+        last = response
         try:
-            async with asyncio.timeout(bound):
-                while (found := self._answer_to(id)) is None:
-                    if response is not None and response.ended.is_set():
-                        # A resumable stream may go on elsewhere; no answer is due here.
-                        raise NoAnswer("an answer", self._how_it_ended(response))
+            async with asyncio.timeout(bound) as limit:
+                while not (found := self.answers_to(id)):
+                    if last is not None and last.ended.is_set():
+                        pause = self._pause_before_resuming(last)
+                        until = asyncio.get_running_loop().time() + pause + bound
+                        if pause > _SHORTEST_S:
+                            limit.reschedule(until)
+                        await asyncio.sleep(pause)
+                        last = await self.resume(last)
                     await self._wait()
         except TimeoutError:
             raise NoAnswer(
                 f"an answer with the id {id!r} within {bound:g} s",
                 self._instead(response),
             ) from None
-        return Answer(found, response)
+        return Answer(found[0], response)
 
     def _bound(self, timeout: float | None) -> float:
         bound = self.bound_s if timeout is None else timeout
         return bound if self.received else bound + self.start_s
 
-    def _answer_to(self, id: Any) -> Message | None:
-        wanted = _typed(id)
-        for each in self.received:
-            if (
-                each.is_answer
-                and isinstance(each.value, dict)
-                and _typed(each.value.get("id")) == wanted
-            ):
-                return each
-        return None
+    def _pause_before_resuming(self, response: Response) -> float:
+        """Return how long to wait before a stream that ended early is resumed.
+
+        Raises:
+            NotAnswered: It cannot be resumed.
+        """
+        if not response.last_event_id or response.status != 200:
+            raise NotAnswered("an answer", self._how_it_ended(response))
+        return max(_SHORTEST_S, (response.retry_ms or 0) / 1000)
+
+    async def resume(self, response: Response) -> Response:
+        """Go on with a stream that has ended, as a client does."""
+        fields: dict[str, HeaderValue] = {
+            **self.http_headers(None),
+            "Last-Event-ID": response.last_event_id,
+            "Content-Type": None,
+        }
+        return await self.need_http().exchange("GET", fields, None)
 
     def answers_to(self, id: Any) -> list[Message]:
-        """Return all answers with that id that have come."""
-        wanted = _typed(id)
-        return [
-            e
-            for e in self.received
-            if e.is_answer
-            and isinstance(e.value, dict)
-            and _typed(e.value.get("id")) == wanted
-        ]
+        """Return all answers with that id, of the same JSON type, that have come."""
+        return self._answers.get(_typed(id), [])
+
+    def forget(self) -> None:
+        """Drop all messages that have come."""
+        self.received.clear()
+        self._answers.clear()
 
     def _instead(self, response: Response | None) -> str:
         if response is not None and not response.has_head.is_set():
@@ -532,7 +570,7 @@ class Subject:
             ) from None
 
     async def provoke(
-        self, data: Any, *, headers: Mapping[str, str | None] | None = None
+        self, data: Any, *, headers: Mapping[str, HeaderValue] | None = None
     ) -> Reaction:
         """Send anything, and return what came back for it.
 
@@ -543,7 +581,7 @@ class Subject:
         try:
             response = await self.send(data, headers=headers)
             if response is not None:
-                await self._ended(response)
+                await self.ended(response)
                 return Reaction(self.received[before:], response)
             await self.barrier()
             await self.barrier()
@@ -579,11 +617,16 @@ class Subject:
         try:
             await self.request(self.facts.barrier, id=id)
         except NoAnswer as found:
-            raise NoAnswer("the server goes on to answer", found.actual) from None
+            raise type(found)("the server goes on to answer", found.actual) from None
         finally:
             self.last_sent = kept
 
-    async def _ended(self, response: Response) -> None:
+    async def ended(self, response: Response) -> None:
+        """Wait until a response is over.
+
+        Raises:
+            NoAnswer: It is not within the bound.
+        """
         try:
             async with asyncio.timeout(self.bound_s):
                 await response.ended.wait()
@@ -604,7 +647,7 @@ class Subject:
     async def exchange(
         self,
         method: str,
-        headers: Mapping[str, str | None] | None = None,
+        headers: Mapping[str, HeaderValue] | None = None,
         body: bytes | None = None,
         *,
         target: str | None = None,
@@ -618,7 +661,7 @@ class Subject:
             self.last_sent = body
         response = await self.need_http().exchange(method, fields, body, target=target)
         if complete:
-            await self._ended(response)
+            await self.ended(response)
             return response
         try:
             async with asyncio.timeout(self.bound_s):
@@ -631,7 +674,7 @@ class Subject:
         """Send octets on a connection of their own and wait for the response."""
         self.last_sent = data
         response = await self.need_http().raw(data)
-        await self._ended(response)
+        await self.ended(response)
         return response
 
     # --- what comes in ----------------------------------------------------------------
@@ -652,6 +695,10 @@ class Subject:
 
     def _add(self, message: Message) -> None:
         self.received.append(message)
+        if message.is_answer:
+            with contextlib.suppress(TypeError):  # an id that is an object
+                id = _typed(message.value.get("id"))
+                self._answers.setdefault(id, []).append(message)
         self.watch.look(self.revision.name, message, self.method_of(message))
         if message.method is not None and "id" in message.value:
             task = asyncio.get_running_loop().create_task(self._reply(message))
@@ -715,10 +762,6 @@ class Subject:
         if role not in self.facts.roles:
             raise Absent(f"a tool for the role {role!r}")
         return self.facts.roles[role]
-
-
-_NAMED: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-_OF_TASKS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 
 
 def _typed(id: Any) -> Any:

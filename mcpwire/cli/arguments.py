@@ -15,9 +15,8 @@ import re
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mcpwire.cli.escape import one_line, shorten
 from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
-from mcpwire.cli.output import read_file, read_input
+from mcpwire.cli.output import one_line, read_file, read_input, shorten
 from mcpwire.protocol.json_schema import (
     alternatives_of,
     branches_of,
@@ -72,11 +71,7 @@ class Given(NamedTuple):
 
 
 def parse_words(words: Sequence[str]) -> Given:
-    """Parse ``key=value``, ``key:=json``, ``key=@file``, ``key:=@file`` and ``-``.
-
-    Raises:
-        UsageError: A word is none of these, or names an argument again.
-    """
+    """Parse ``key=value``, ``key:=json``, ``key=@file``, ``key:=@file`` and ``-``."""
     base: dict[str, Any] = {}
     found: dict[str, Argument] = {}
     for word in words:
@@ -91,11 +86,7 @@ def parse_words(words: Sequence[str]) -> Given:
 
 
 def read_object(text: str, what: str) -> dict[str, Any]:
-    """Return the JSON object that a text is.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Parse a text as one JSON object."""
     value = _json(text, what)
     if not isinstance(value, dict):
         raise UsageError(
@@ -138,16 +129,12 @@ def _refuse_constant(name: str) -> None:
 
 
 def unchecked(given: Given) -> dict[str, Any]:
-    """Return the arguments as they were typed: texts, and what was given as JSON."""
+    """Return the arguments without coercion: texts, and the values given as JSON."""
     return {**given.base, **{item.key: item.value for item in given.arguments}}
 
 
 def bind_tool(tool: Tool, given: Given) -> dict[str, Any]:
-    """Return a tool's arguments, coerced by its input schema.
-
-    Raises:
-        UsageError: One is unknown, missing, or cannot be what the schema asks for.
-    """
+    """Return a tool's arguments, coerced by its input schema."""
     reader = SchemaReader(tool.input_schema)
     known = reader.properties()
     names = [*given.base, *(item.key for item in given.arguments)]
@@ -170,11 +157,7 @@ def bind_tool(tool: Tool, given: Given) -> dict[str, Any]:
 
 
 def bind_prompt(prompt: Prompt, given: Given) -> dict[str, str]:
-    """Return a prompt's arguments; they are all text.
-
-    Raises:
-        UsageError: One is unknown, missing or no text.
-    """
+    """Return a prompt's arguments; they are all text."""
     known = prompt.arguments or []
     values = unchecked(given)
     _refuse_unknown("prompt", prompt.name, list(values), [a.name for a in known])
@@ -225,13 +208,10 @@ def literal(value: Any) -> str:
 
 
 def coerce(text: str, schema: Any, reader: SchemaReader) -> Any:
-    """Return what a typed text stands for, by the schema of its argument.
+    """Convert a typed text to the type that the argument's schema allows.
 
     It is one of the listed values, or the first type of `KINDS` that fits. Where the
     schema says nothing, it is a string.
-
-    Raises:
-        ValueError: It can be none of what the schema allows.
     """
     listed = reader.choices(schema)
     if listed is None:
@@ -248,11 +228,7 @@ def coerce(text: str, schema: Any, reader: SchemaReader) -> Any:
 
 
 def read_typed(text: str, kinds: Sequence[str]) -> Any:
-    """Return a text as the first of some types of JSON Schema that it can be.
-
-    Raises:
-        ValueError: It can be none of them.
-    """
+    """Convert a text to the first of the given JSON Schema types that it fits."""
     for kind in kinds:
         found, value = KINDS[kind].read(text)
         if found:
@@ -339,7 +315,7 @@ class SchemaReader:
         self._steps = 0
 
     def resolve(self, schema: Any) -> dict[str, Any]:
-        """Return the schema behind references; ``{}`` for what is none.
+        """Follow references; return ``{}`` if there is no schema.
 
         An `allOf` of one is the same as that one, so it is unwrapped too.
         """
@@ -422,5 +398,5 @@ class SchemaReader:
         return any(keyword in part for keyword in OPENING)
 
     def extends(self) -> bool:
-        """Tell whether the object says that it takes any further members."""
+        """Tell whether `additionalProperties` allows further members."""
         return self.resolve(self.root).get("additionalProperties", False) is not False

@@ -1,4 +1,4 @@
-"""Which tokens a command sends to a URL: one of a variable, or those of a login."""
+"""Authorization of a command: a token from a variable, or a login."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "advise_login",
     "auth_of",
+    "in_flags",
     "login_options",
 ]
 
@@ -28,18 +29,28 @@ LOGIN_S: Final = 300.0
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 """What is shown of the name of a variable: anything else may be the secret itself."""
 
-_NAMES: Final = {
+_FLAGS: Final = {
+    "ca_file": "--ca",
+    "client_cert": "--cert",
     "client_id": "--client-id",
     "client_secret": "--client-secret-env",
     "issuer": "--issuer",
-    "scopes": "--scope",
     "profile": "--profile",
+    "proxy": "--proxy",
+    "scopes": "--scope",
+    "say allow_insecure=True": "say --allow-insecure",
 }
 """What the library calls its options, and what they are called here."""
 
 
+def in_flags(text: str) -> str:
+    """Replace the library's names of options in an error message by the flags."""
+    names = "|".join(map(re.escape, _FLAGS))
+    return re.sub(rf"(?<!-)\b({names})\b", lambda match: _FLAGS[match[0]], text)
+
+
 def login_options(options: Options) -> list[str]:
-    """Return the flags of those options that say how to log in."""
+    """Return the login flags that are set."""
     return [
         entry.flags[0]
         for group in (Tokens, Login)
@@ -52,9 +63,6 @@ def auth_of(options: Options, output: Output | None, configured: Any = None) -> 
     """Return the ``auth`` argument of `Http`; ``None``: no authorization.
 
     Options for a login come first, then the configuration, then a stored login.
-
-    Raises:
-        UsageError: An option makes no sense, or a variable is not set.
     """
     given = login_options(options)
     if options.auth_env is not None:
@@ -93,11 +101,7 @@ def _has_login(options: Options) -> bool:
 
 
 def _attended(configured: Any, options: Options, output: Output | None) -> Any:
-    """Return a configured login, with the prompts of this terminal.
-
-    Raises:
-        UsageError: It needs nobody, and somebody is to log in.
-    """
+    """Return a configured login, with the prompts of this terminal."""
     from mcpwire import OAuth
 
     grant = OAuth() if configured == "oauth" else configured
@@ -115,7 +119,7 @@ def _attended(configured: Any, options: Options, output: Output | None) -> Any:
 
 
 def _attendance(options: Options, output: Output | None) -> dict[str, Any]:
-    """Return how a user takes part in a login."""
+    """Return the `OAuth` arguments for the user's part in a login."""
     is_there = output is not None and output.can_ask
     may_ask = options.may_ask and not (options.no_browser or options.callback_url)
     return {
@@ -142,11 +146,11 @@ def _oauth(options: Options, output: Output | None) -> Any:
             **_attendance(options, output),
         )
     except ValueError as error:
-        raise UsageError(_as_options(str(error))) from error
+        raise UsageError(in_flags(str(error))) from error
 
 
 def _time_to_log_in(options: Options) -> float | None:
-    """Return how long the user may take; for a login that is what --timeout says."""
+    """Return the time limit for the user; `auth login` takes it from --timeout."""
     if options.verb != "auth login" or options.timeout is None:
         return LOGIN_S
     return None if options.timeout == math.inf else options.timeout
@@ -169,13 +173,6 @@ def _open_with(output: Output) -> Callable[[str], None]:
     return open_url
 
 
-def _as_options(text: str) -> str:
-    def option(match: re.Match[str]) -> str:
-        return _NAMES[match[0]]
-
-    return re.sub(rf"(?<!-)\b({'|'.join(_NAMES)})\b", option, text)
-
-
 def _token(name: str) -> str:
     value = _variable("--auth-env", name)
     if not (value.isascii() and value.isprintable()) or " " in value:
@@ -192,13 +189,7 @@ def _variable(option: str, name: str) -> str:
 
 
 def advise_login(error: BaseException, options: Options, *, is_late: bool) -> None:
-    """Say how to log in, where an error says that somebody has to.
-
-    Args:
-        error: What went wrong.
-        options: What was given.
-        is_late: Whether that came after the server had let us in.
-    """
+    """Add to an authorization error how to log in."""
     from mcpwire import AuthError, AuthRequired, InsufficientScope, ResponseRefused
 
     # One of a grant has no cause: there the server refused a token of ours.

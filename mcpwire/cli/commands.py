@@ -14,7 +14,6 @@ import attrs
 
 from mcpwire.cli import render
 from mcpwire.cli.arguments import Given, bind_prompt, bind_tool, parse_words, unchecked
-from mcpwire.cli.escape import one_line
 from mcpwire.cli.failures import (
     Exit,
     ServersFailed,
@@ -24,7 +23,7 @@ from mcpwire.cli.failures import (
     report,
     sentence,
 )
-from mcpwire.cli.output import check_writable, save
+from mcpwire.cli.output import check_writable, one_line, save
 from mcpwire.cli.session import (
     CLOSE_GRACE_S,
     CONNECT_TIMEOUT_S,
@@ -80,7 +79,7 @@ def _pick(kind: str, name: str, items: Sequence[Any]) -> Any:
 
 
 def _given(options: Options) -> tuple[str, Given]:
-    """Return the first word, and the arguments that the others are."""
+    """Return the name, and the arguments parsed from the words behind it."""
     name, *words = options.words
     if "-" in words and "-" in options.answers:
         raise UsageError("standard input can be arguments or an --answer, not both")
@@ -411,96 +410,15 @@ INDENT: Final = "  "
 
 
 async def _list_all(options: Options, output: Output, signals: Signals) -> int:
-    """List what all servers of the configuration have; return the exit code.
-
-    Raises:
-        ServersFailed: Some of them could not be listed; said after the others.
-        UsageError: The configuration makes no sense.
-    """
+    """List what all servers of the configuration have; what failed comes last."""
     configuration = read_configuration(options)
     for warning in configuration.warnings:
         output.tell("warning", warning, f"mcpwire: {warning}")
-    style = render.Style(output.bold, output.dim, _narrower(output.width))
-    try:
-        group = _group(options, configuration.members())
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    try:
-        offers, failed = await _offers(group, style)
-    finally:
-        if not signals.is_hurried:
-            await group.aclose()
-    targets = {
-        name: str(entry.to_target()) for name, entry in configuration.enabled.items()
-    }
-    for name, offer in offers.items():
-        if offer.refused is not None:
-            failed[name] = offer.refused
-    for reason in failed.values():
-        _forget_group(reason)
-    if output.is_json:
-        output.document(_document(targets, offers, failed))
-    else:
-        output.lines(_lines(targets, offers, failed, output))
-    if failed:
-        raise ServersFailed(tuple(failed), of=len(targets))
-    return Exit.OK
-
-
-def _narrower(width: int | None) -> int | None:
-    return None if width is None else width - len(INDENT)
-
-
-def _group(options: Options, members: Mapping[str, Any]) -> Group:
-    from mcpwire import Limits, Recovery
-    from mcpwire.group import Group
-
-    timeout = options.timeout
-    return Group(
-        members,
-        on_error="skip",
-        timeout=timeout or 30.0,
-        connect_timeout=timeout or CONNECT_TIMEOUT_S,
-        mode=options.mode,
-        limits=Limits(close_grace=CLOSE_GRACE_S, terminate_grace=CLOSE_GRACE_S),
-        recovery=Recovery(restart=False),
-        **_hosting(options),
-    )
-
-
-def _hosting(options: Options) -> dict[str, Any]:
-    """Return the handlers to declare: some servers list more for such a client.
-
-    They refuse every request: with many servers a person could not tell them apart.
-    """
-    hosting: dict[str, Any] = {}
-    if options.roots:
-        hosting["roots"] = [Path(root) for root in options.roots]
-    if options.may_ask:
-        from mcpwire.protocol.client_features import Elicitation
-
-        hosting["elicitation"] = Elicitation(form=_decline, url=_decline)
-        hosting["sampling"] = _refuse
-    return hosting
-
-
-def _decline(_: object) -> Literal["decline"]:
-    return "decline"
-
-
-def _refuse(_: object) -> NoReturn:
-    from mcpwire import RPCError
-    from mcpwire.protocol.client_features import USER_REJECTED
-
-    raise RPCError("the user only wanted a list", code=USER_REJECTED)
-
-
-async def _offers(
-    group: Group, style: render.Style
-) -> tuple[dict[str, _Offer], dict[str, Exception]]:
-    """Ask all at once; what is lost meanwhile has failed like what never came."""
-    failed: dict[str, Exception] = dict((await group.connect_all()).failed)
+    width = None if output.width is None else output.width - len(INDENT)
+    style = render.Style(output.bold, output.dim, width)
+    group = _group(options, configuration.members())
     offers: dict[str, _Offer] = {}
+    failed: dict[str, Exception] = {}
 
     async def ask(name: str) -> None:
         try:
@@ -508,28 +426,70 @@ async def _offers(
         except MCPError as error:
             failed[name] = error
 
-    await asyncio.gather(*map(ask, tuple(group)))
-    return offers, failed
+    try:
+        failed |= (await group.connect_all()).failed
+        await asyncio.gather(*map(ask, tuple(group)))
+    finally:
+        if not signals.is_hurried:
+            await group.aclose()
+    failed |= {name: each.refused for name, each in offers.items() if each.refused}
+    for error in failed.values():
+        # What a group adds for programs: here its server stands beside it.
+        notes: list[str] = getattr(error, "__notes__", [])
+        notes[:] = [note for note in notes if not note.endswith(" of a group")]
+    targets = {
+        name: str(entry.to_target()) for name, entry in configuration.enabled.items()
+    }
+    if output.is_json:
+        output.document(
+            {
+                name: (offers[name].document if name in offers else {})
+                | (report(failed[name]) if name in failed else {})
+                for name in targets
+            }
+        )
+    else:
+        output.lines(_lines(targets, offers, failed, output))
+    if failed:
+        raise ServersFailed(tuple(failed), of=len(targets))
+    return Exit.OK
 
 
-def _forget_group(error: Exception) -> None:
-    """Take out of an error what a group adds for programs: its server stands there."""
-    notes: list[str] = getattr(error, "__notes__", [])
-    notes[:] = [note for note in notes if not note.endswith(" of a group")]
+def _group(options: Options, members: Mapping[str, Any]) -> Group:
+    """Return a group of clients that refuse every request, but declare that they may.
 
+    Some servers list more for such a client; with many servers a person could not tell
+    their questions apart.
+    """
+    from mcpwire import Limits, Recovery, RPCError
+    from mcpwire.group import Group
+    from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
 
-def _document(
-    targets: Mapping[str, str],
-    offers: Mapping[str, _Offer],
-    failed: Mapping[str, Exception],
-) -> dict[str, Any]:
-    """Return what each has, by its name, and what went wrong with it."""
-    document: dict[str, Any] = {}
-    for name in targets:
-        document[name] = dict(offers[name].document) if name in offers else {}
-        if name in failed:
-            document[name] |= report(failed[name])
-    return document
+    def decline(_: object) -> Literal["decline"]:
+        return "decline"
+
+    def refuse(_: object) -> NoReturn:
+        raise RPCError("the user only wanted a list", code=USER_REJECTED)
+
+    hosting: dict[str, Any] = {}
+    if options.roots:
+        hosting["roots"] = [Path(root) for root in options.roots]
+    if options.may_ask:
+        hosting["elicitation"] = Elicitation(form=decline, url=decline)
+        hosting["sampling"] = refuse
+    try:
+        return Group(
+            members,
+            on_error="skip",
+            timeout=options.timeout or 30.0,
+            connect_timeout=options.timeout or CONNECT_TIMEOUT_S,
+            mode=options.mode,
+            limits=Limits(close_grace=CLOSE_GRACE_S, terminate_grace=CLOSE_GRACE_S),
+            recovery=Recovery(restart=False),
+            **hosting,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def _lines(

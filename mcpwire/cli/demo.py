@@ -1,4 +1,4 @@
-"""``mcpwire demo``, the main job in ten steps, and ``demo-server``, its server."""
+"""``mcpwire demo``: the main job in ten steps against the embedded server."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.cli.escape import one_line
-from mcpwire.cli.failures import Exit, UsageError
-from mcpwire.cli.output import progress_text
+from mcpwire.cli.failures import Exit
+from mcpwire.cli.output import one_line, progress_text
 from mcpwire.cli.render import tool_signature
-from mcpwire.cli.serve import address_of, listening
 from mcpwire.cli.session import in_session
 
 if TYPE_CHECKING:
@@ -21,11 +19,8 @@ if TYPE_CHECKING:
 
     from mcpwire.cli.options import Options
     from mcpwire.cli.session import Session
-    from mcpwire.server.auth.resource_server import ResourceServer
-    from mcpwire.server.http.uvicorn import App
-    from mcpwire.testing import Issuer
 
-__all__ = ["COMMAND", "demo", "demo_server", "place_server"]
+__all__ = ["COMMAND", "demo", "place_server"]
 
 COMMAND: Final = (sys.executable, "-m", "mcpwire", "demo-server")
 
@@ -37,7 +32,7 @@ PATIENCE_S: Final = 0.1
 
 
 def place_server(options: Options) -> None:
-    """Make the embedded server what the command talks to."""
+    """Set the embedded server as the command's target."""
     options.command = COMMAND
     # Where the package is found through PYTHONPATH, the server has to find it too.
     path = os.environ.get("PYTHONPATH")
@@ -187,77 +182,3 @@ class Script:
     async def close(self) -> None:
         seconds, _ = await self.timed(self.client.aclose())
         self.say(seconds, "close", "the server's process has ended")
-
-
-class DemoOverHttp:
-    """The embedded server as what `run_http` serves.
-
-    Args:
-        issuer: Gives the tokens that it wants; without it everybody may use it.
-        resource: Its URL, where there is an issuer.
-    """
-
-    name = "mcpwire-demo"
-
-    def __init__(self, issuer: Issuer | None = None, resource: str = "") -> None:
-        from mcpwire.server.demo import demo_dispatcher
-
-        self.auth: ResourceServer | None = (
-            None if issuer is None else issuer.protect(resource)
-        )
-        self.resource = resource
-        self._issuer = issuer
-        self._dispatcher = demo_dispatcher(auth=self.auth)
-        self.revisions = self._dispatcher.revisions
-
-    def asgi(self, **options: Any) -> App:
-        """Return the application, with the issuer beside it."""
-        from mcpwire.server.http.app import AsgiApp
-
-        app = AsgiApp(self._dispatcher, **options)
-        return app if self._issuer is None else self._issuer.beside(app)
-
-
-def demo_server(options: Options) -> int:
-    """Be the embedded server.
-
-    Raises:
-        UsageError: The options make no sense, or nothing can listen there.
-    """
-    if options.http is None:
-        from mcpwire.server.demo import main
-
-        return main()
-    address = address_of(options.http)
-    more: dict[str, Any] = {}
-    with listening():
-        from mcpwire.server.http.uvicorn import run_http, say_where
-
-        if not options.is_guarded:
-            server = DemoOverHttp()
-        else:
-            # A port alone means this machine, which people and browsers call so.
-            is_port = options.http.startswith(":")
-            server = _guarded(f"localhost{options.http}" if is_port else address)
-            if not options.quiet:  # its tokens are for that URL only
-                more["announce"] = lambda _: say_where(server.resource, server)
-        run_http(server, address, quiet=options.quiet, **more)
-    return Exit.OK
-
-
-def _guarded(place: str) -> DemoOverHttp:
-    from mcpwire.testing import Issuer
-    from mcpwire.wire.urls import is_loopback
-
-    host, _, port = place.rpartition(":")
-    if int(port) == 0:
-        raise UsageError("--auth needs a port that its tokens can name, got 0")
-    if not is_loopback(host.strip("[]")):
-        raise UsageError(
-            "--auth is for this machine only, for its issuer gives tokens to all: give "
-            f"--http :{port}, got {host!r}"
-        )
-    issuer = Issuer(f"http://{place}")
-    issuer.add_client("my-service", "s3cret")
-    issuer.add_client("my-app")
-    return DemoOverHttp(issuer, f"{issuer.url}/mcp")

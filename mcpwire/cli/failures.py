@@ -44,7 +44,7 @@ class Exit(IntEnum):
 
 
 class UsageError(Exception):
-    """The command line asks for something that cannot be."""
+    """The command line is invalid."""
 
     def __init__(self, message: str, *, suggestions: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class UsageError(Exception):
 
 
 class ServersFailed(Exception):
-    """Some of the servers of a configuration failed; what they are is said already."""
+    """Some servers of a configuration failed; each was reported before."""
 
     def __init__(self, failed: tuple[str, ...], *, of: int) -> None:
         named = ", ".join(map(repr, failed))
@@ -89,7 +89,7 @@ def _folded(name: str) -> str:
 
 
 def did_you_mean(suggestions: Sequence[str]) -> str:
-    """Return a clause that offers them, or nothing where there are none."""
+    """Return the clause "; did you mean ...", or an empty text."""
     if not suggestions:
         return ""
     return f"; did you mean {' or '.join(map(repr, suggestions))}?"
@@ -149,7 +149,7 @@ def _is_caused_by(error: BaseException | None, kind: type[BaseException]) -> boo
 
 
 def sentence(error: BaseException) -> str:
-    """Return what a person should read, as one sentence without a final period."""
+    """Return the error as one sentence for people, without a final period."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     code = exit_code(error)
@@ -193,7 +193,7 @@ def report(error: BaseException) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON; what is none becomes its text."""
+    """Convert a value to JSON; an object without a JSON form becomes its text."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):

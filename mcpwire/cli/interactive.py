@@ -19,9 +19,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from mcpwire.cli.arguments import literal, read_object, read_typed
-from mcpwire.cli.escape import one_line, plain, quoted, shorten
 from mcpwire.cli.failures import UsageError
-from mcpwire.cli.output import read_file, read_input
+from mcpwire.cli.output import one_line, plain, quoted, read_file, read_input, shorten
 from mcpwire.errors import InternalError, InvalidMessage, LocalProtocolError, RPCError
 from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
 from mcpwire.protocol.elicitation import (
@@ -134,18 +133,14 @@ class Host:
         self.failure: UsageError | None = None
 
     def handlers(self) -> dict[str, Any]:
-        """Return the arguments of `Client` that let it be asked."""
+        """Return the handlers for `Client`."""
         return {
             "elicitation": Elicitation(form=self._fill_in, url=self._visit),
             "sampling": self._sample,
         }
 
     def finish(self) -> None:
-        """Report answers that no form took: there may be a mistake in them.
-
-        Raises:
-            UsageError: An answer from the command line did not fit.
-        """
+        """Report each --answer that no form has used."""
         if self.failure is not None:
             raise self.failure
         if self._answers:
@@ -166,7 +161,7 @@ class Host:
         return self._person.is_there and not self._output.is_json
 
     def _report(self, what: str, answer: str, message: str, how: str) -> None:
-        """Write on stderr what was asked, and answered without a person."""
+        """Report on stderr a request that was answered without a person."""
         said = {"method": METHODS[what], "answer": answer, "how": how}
         said["message"] = message
         shown = plain(shorten(message, MESSAGE_SHOWN))
@@ -271,11 +266,7 @@ class Host:
 
 
 def _read_answers(words: Sequence[str]) -> list[Answer]:
-    """Read the answers: JSON objects, ``@file``, ``-``, ``decline`` or ``cancel``.
-
-    Raises:
-        UsageError: One is none of these.
-    """
+    """Read the answers: JSON objects, ``@file``, ``-``, ``decline`` or ``cancel``."""
     if words.count("-") > 1:
         raise UsageError("standard input can be one --answer, not several")
     found: list[Answer] = []
@@ -298,7 +289,7 @@ READ_BYTES: Final = 65_536
 
 
 class Left(Exception):
-    """The person answered the whole question at once.
+    """The person declined or cancelled the whole question.
 
     Attributes:
         action: ``decline`` or ``cancel``.
@@ -331,7 +322,7 @@ class Person:
         return self._output.asking_width
 
     def strong(self, text: str) -> str:
-        """Return a text as the terminal shows what is to be noticed."""
+        """Return a text in bold, if the terminal has styles."""
         return self._output.strong(text)
 
     def show(self, lines: Iterable[str]) -> None:
@@ -339,7 +330,7 @@ class Person:
         self._output.page(lines)
 
     def forget(self) -> None:
-        """Forget what was typed before it was asked for: it answers nothing."""
+        """Drop input that was typed before the prompt."""
         import termios
 
         self._typed = b""
@@ -349,11 +340,7 @@ class Person:
             return
 
     async def ask(self, prompt: str) -> str:
-        """Return the line that is typed behind a prompt, without white space around.
-
-        Raises:
-            Left: Ctrl-C or Ctrl-D: the question is left unanswered.
-        """
+        """Show a prompt and return the stripped line that the person types."""
         while True:
             line = await self._line(prompt)
             try:
@@ -429,7 +416,7 @@ VALUE_SHOWN: Final = 400
 
 
 def _fields_of(schema: RequestedSchema) -> list[Field]:
-    """Return the fields of a form, those included that it only says it must have."""
+    """Return the fields of a form, including required names without a schema."""
     required = dict.fromkeys(schema.required or ())
     named = dict.fromkeys(required, UnknownSchema({}))
     ordered = {**schema.properties, **(named | schema.properties)}
@@ -440,7 +427,7 @@ def _fields_of(schema: RequestedSchema) -> list[Field]:
 
 
 class Form:
-    """A form while it is filled in."""
+    """Fills in one form with the person at the terminal."""
 
     def __init__(self, schema: RequestedSchema, asker: Asker, person: Person) -> None:
         self._schema = schema
@@ -453,7 +440,7 @@ class Form:
         }
 
     async def fill_in(self, message: str) -> dict[str, Value | None] | ElicitAction:
-        """Ask for each field and for leave to send; return the answer."""
+        """Ask for each field, show the review, and return the answer."""
         person, count = self._person, len(self._fields)
         person.show(self._asker.lines("asks for input", message, person))
         if count:
@@ -485,12 +472,7 @@ class Form:
                 person.show([f"  {one_line(str(error))}"])
 
     def _take(self, field: Field, text: str) -> int:
-        """Take what was typed for a field; return where the next one is.
-
-        Raises:
-            ValueError: It does not fit; says why.
-            Left: The whole question is declined or left open.
-        """
+        """Take what was typed for a field; return where the next one is."""
         if text.startswith("!") and not text.startswith("!!"):
             return self._obey(field, text[1:])
         if text:
@@ -553,7 +535,7 @@ class Form:
         return f"s sends, {edit}d declines, c cancels > "
 
     def _content(self) -> dict[str, Value | None]:
-        """Return the answers; what has a default and was left out is said to be."""
+        """Return the answers; a skipped field with a default is sent as null."""
         return {
             name: value
             for name, value in self._values.items()
@@ -624,7 +606,7 @@ class Field:
         return "text, or a value as JSON"
 
     def shown(self, value: Value | None) -> str:
-        """Write a value of it, harmless and not too long."""
+        """Return a value as printable text, shortened."""
         if value is None:
             return "(left out)"
         if isinstance(value, list):
@@ -641,19 +623,11 @@ class Field:
     # What a typed line means...
 
     def read(self, text: str) -> Value:
-        """Return the value that a line stands for.
-
-        Raises:
-            ValueError: It does not fit; says why.
-        """
+        """Convert a typed line to a value."""
         return check_value(self._schema, self._value(text))
 
     def empty(self) -> Value:
-        """Return the value that is nothing, and is there all the same.
-
-        Raises:
-            ValueError: It does not fit; says why.
-        """
+        """Return the empty text or the empty list."""
         return check_value(self._schema, [] if isinstance(self._schema, LISTS) else "")
 
     def _value(self, text: str) -> Any:
@@ -673,7 +647,7 @@ class Field:
         return text
 
     def _choice(self, text: str) -> str:
-        """Return the choice of that number, or of that very text."""
+        """Return the choice with that number or that text."""
         if text.isascii() and text.isdigit() and len(text) < SHOWN:
             number = int(text)
             if 1 <= number <= len(self._choices):
@@ -703,7 +677,7 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """Cut a line at its commas, or where it has none but only numbers, at spaces."""
+    """Split a line at commas; a line of numbers alone at spaces."""
     if re.fullmatch(r"[0-9 ]+", text):
         return text.split()
     return [part.strip() for part in text.split(",") if part.strip()]
@@ -740,7 +714,7 @@ STAYING: Final[list[subprocess.Popen[bytes]]] = []
 async def ask_consent(
     url: str, message: str, asker: Asker, person: Person
 ) -> ElicitAction:
-    """Show where a server wants the person to go; return what is answered."""
+    """Show the page that a server asks the person to visit; return the answer."""
     person.show(asker.lines("asks you to visit a page", message, person))
     person.show(_shown_url(url, person))
     person.forget()
@@ -766,11 +740,7 @@ async def ask_consent(
 
 
 async def _is_done_there(person: Person) -> bool:
-    """Wait for the person to come back from a page; return whether to go on.
-
-    Raises:
-        Left: The question is left open.
-    """
+    """Wait for the person to come back from a page; return whether to go on."""
     question = "When you are done there: r goes on with the call, c gives it up > "
     while True:
         text = (await person.ask(question)).lower().removeprefix("!")
@@ -779,7 +749,7 @@ async def _is_done_there(person: Person) -> bool:
 
 
 def _shown_url(url: str, person: Person) -> list[str]:
-    """Return the URL, whole, its host standing out, and what is odd about it."""
+    """Return the lines for a URL: whole, the host in bold, with its warnings."""
     about = describe_url(url)
     start = url.lower().find(about.host, len("http://"))
     end = start + len(about.host)
@@ -797,7 +767,7 @@ def _shown_url(url: str, person: Person) -> list[str]:
 
 
 async def _offer_to_open(url: str, person: Person) -> None:
-    """Open the page in a browser, unless the user opens it."""
+    """Ask whether to open the page in a browser, and do so."""
     text = await person.ask("o opens it in your browser, Enter leaves that to you > ")
     if text.lower().removeprefix("!") in {"o", "open"}:
         opened = await asyncio.to_thread(open_in_browser, url)
@@ -841,7 +811,7 @@ def _rejection(why: str) -> RPCError:
 
 
 def asked_text(params: CreateMessageRequestParams) -> str:
-    """Write what a server wants a model to read."""
+    """Return the messages of a sampling request as text."""
     lines = [f"system: {params.system_prompt}"] if params.system_prompt else []
     for message in params.messages:
         for block in message.blocks:
@@ -856,11 +826,7 @@ async def _reviewed(
     asker: Asker,
     person: Person,
 ) -> CreateMessageResult:
-    """Let the person see what goes to the program, and what it answers.
-
-    Raises:
-        RPCError: They do not want that, or the program failed.
-    """
+    """Ask the person to agree to the request, then to the program's answer."""
     request = asked_text(params)
     person.show(asker.lines("asks for an answer of a model", request, person))
     most = f"at most {params.max_tokens:,} tokens"
@@ -889,11 +855,7 @@ async def _agree(person: Person, question: str) -> None:
 async def ask_program(
     params: CreateMessageRequestParams, command: Sequence[str], asker: Asker
 ) -> CreateMessageResult:
-    """Have a program answer: it reads the request as JSON and prints a text.
-
-    Raises:
-        RPCError: It cannot be run, or it failed.
-    """
+    """Have a program answer: it reads the request as JSON and prints a text."""
     request = json.dumps(encode(params, asker.revision)).encode()
     try:
         process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""``mcpwire auth``: logs in at a URL, says whether somebody is, and logs out."""
+"""``mcpwire auth``: log in to a server at a URL, show the login, log out."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ from mcpwire import (
     logout,
 )
 from mcpwire.cli.auth import advise_login
-from mcpwire.cli.escape import one_line
 from mcpwire.cli.failures import Exit, UsageError, exit_code
-from mcpwire.cli.output import read_file, read_input
+from mcpwire.cli.output import one_line, read_file, read_input
 from mcpwire.cli.session import advice_at_url, run_command
 from mcpwire.cli.targets import target_of
 from mcpwire.transports.duplex import can_watch
@@ -106,14 +105,14 @@ async def _log_in(options: Options, output: Output, target: Http) -> int:
 
 
 def _kept(target: Http) -> LoginStatus | None:
-    """Return what the next command will find."""
+    """Return the stored login, as the next command will read it."""
     grant = target.grant
     assert isinstance(grant, OAuth)
     return login_status(attrs.evolve(target, auth=attrs.evolve(grant, storage=None)))
 
 
 async def _by_hand(output: Output, target: Http) -> LoginStatus | None:
-    """Have the user carry the URLs: where the browser is, we are not."""
+    """Print the login URL and read the redirect URL that the user pastes."""
     begun = await begin_login(target)
     if begun is None:
         return login_status(target)
@@ -151,11 +150,7 @@ def _is_returned(text: str) -> bool:
 
 
 async def _line(output: Output) -> str:
-    """Return the next line from the terminal.
-
-    Raises:
-        UsageError: There is none, or the terminal has cut it.
-    """
+    """Return the next line from the terminal."""
     loop = asyncio.get_running_loop()
     read: asyncio.Future[bytes] = loop.create_future()
     fd = sys.stdin.fileno()

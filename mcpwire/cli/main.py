@@ -247,7 +247,7 @@ COMMANDS: Final[dict[str, Command]] = {
         target="",
     ),
     "demo-server": Command(
-        "demo:demo_server",
+        "serve:demo_server",
         "be the embedded server, over stdio or HTTP",
         (o.Listening, o.DemoServer, o.Quiet),
         target="",
@@ -357,11 +357,7 @@ def _perform(argv: list[str]) -> int:
 
 
 def parse(argv: Sequence[str]) -> o.Options:
-    """Parse the words of a command line.
-
-    Raises:
-        UsageError: They make no sense.
-    """
+    """Parse the words of a command line."""
     from mcpwire.cli import parser
 
     name, words = argv[0], argv[1:]

@@ -1,11 +1,11 @@
 """The table of all options: each is declared once, as an attribute of its group.
 
-An attribute's name is where the value stands in `Options`, its type is the value's, and
-`option` takes the flags and argparse's own keywords. A command names its groups
-(`mcpwire.cli.main.COMMANDS`); `mcpwire.cli.parser` makes its parser and help of them.
+An attribute's name is where the value stands in `Options`, and its type is the value's.
+A command names its groups (`mcpwire.cli.main.COMMANDS`); `mcpwire.cli.parser` makes its
+parser and help of them.
 
     class Bench(Group, title="what is measured"):
-        calls: int = option("--calls", type=number, metavar="N", default=9, help="...")
+        calls: int = option("--calls N", "how many", type=number, default=1_000)
 
 A new group becomes a base of `Options`. Importing this module loads no argparse.
 """
@@ -18,76 +18,71 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeA
 from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcpwire.config import ServerEntry
     from mcpwire.types import LoggingLevel
-
-__all__ = [
-    "AnyServer",
-    "Asking",
-    "Browser",
-    "CaseChoice",
-    "Cases",
-    "Check",
-    "CheckReports",
-    "CheckedServer",
-    "Completion",
-    "Config",
-    "Connecting",
-    "DemoServer",
-    "Endpoint",
-    "Gateway",
-    "GatewayHttp",
-    "Group",
-    "Listening",
-    "Login",
-    "Meanwhile",
-    "Option",
-    "Options",
-    "Ping",
-    "Process",
-    "Quiet",
-    "Reading",
-    "Results",
-    "Serve",
-    "Stdio",
-    "Timing",
-    "Tokens",
-    "Url",
-    "UserTime",
-    "Verbose",
-    "number",
-    "option",
-    "seconds",
-]
 
 Kind: TypeAlias = Literal["process", "url", "http"]
 
 
 class Option:
-    """One option. On the class it is this entry, on an `Options` object its value."""
+    """One option. On the class it is this entry, on an `Options` object its value.
+
+    The annotation of its attribute says how it is given: a `bool` is a flag (`--no-x`
+    turns `x` off), a `bool | None` one that has both forms, a list may be repeated, an
+    `int` without a metavar counts its flags, and anything else takes one value.
+
+    Args:
+        usage: The flags and the name of the value, as in `-o/--output FILE`; empty:
+            only the variable sets it.
+        help: What it does.
+        default: What holds without it.
+        variable: The variable of the environment that sets the default.
+        excludes: Options with the same word here exclude each other.
+        type: Makes a value of what is typed; raises `ArgumentTypeError`.
+        choices: The only values that there are.
+    """
 
     def __init__(
         self,
-        flags: tuple[str, ...],
-        default: Any,
-        variable: str | None,
-        excludes: str | None,
-        settings: dict[str, Any],
+        usage: str,
+        help: str = "",
+        *,
+        default: Any = None,
+        variable: str | None = None,
+        excludes: str | None = None,
+        type: Callable[[str], Any] | None = None,
+        choices: tuple[str, ...] | None = None,
     ) -> None:
+        flags, _, metavar = usage.partition(" ")
         self.name = ""
-        self.flags = flags
-        self.variable = variable
+        self.flags = flags.split("/") if flags else []
+        self.action = "store"
         self.excludes = excludes
-        self.settings = settings
-        if default is None:
-            action = settings.get("action", "store")
-            default = {"store_true": False, "store_false": True, "append": []}.get(
-                action
-            )
+        self.settings: dict[str, Any] = {"help": help}
+        self._metavar = metavar
         self._default = default
+        self._variable = variable
+        self._type = type
+        self._choices = choices
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
+        annotation = owner.__annotations__[name]
+        if annotation == "bool":
+            is_negated = not name.startswith("no_") and "--no-" in "".join(self.flags)
+            self.action = "store_false" if is_negated else "store_true"
+            self._default = is_negated
+        elif annotation == "bool | None":
+            self.action = "yes_or_no"
+        elif not self._metavar:
+            self.action, self._default = "count", 0
+        else:
+            if annotation.startswith("list[") and annotation.endswith("]"):
+                self.action, self._default = "append", []
+            self.settings |= {"metavar": self._metavar, "type": self._type or str}
+            self.settings |= {"choices": self._choices} if self._choices else {}
 
     def __get__(self, options: object | None, owner: type) -> Any:
         return self if options is None else self.default
@@ -95,32 +90,16 @@ class Option:
     @property
     def default(self) -> Any:
         """The value where no flag is given: what the variable says, if it has one."""
-        text = os.environ.get(self.variable) if self.variable is not None else None
+        text = os.environ.get(self._variable or "")
         if text is None:
             return self._default
-        action, convert = self.settings.get("action"), self.settings.get("type")
-        if action == "store_true":
+        if self.action == "store_true":
             return bool(text)
-        return text if convert is None else convert(text)
+        return text if self._type is None else self._type(text)
 
 
-def option(
-    *flags: str,
-    default: Any = None,
-    variable: str | None = None,
-    excludes: str | None = None,
-    **settings: Any,
-) -> Any:
-    """Declare an option.
-
-    Args:
-        flags: `-o`, `--output`; none: only the variable sets it.
-        default: What holds without it.
-        variable: The variable of the environment that sets the default.
-        excludes: Options with the same word here exclude each other.
-        settings: Keywords of `ArgumentParser.add_argument`: help, type, action, ...
-    """
-    return Option(flags, default, variable, excludes, settings)
+option: Callable[..., Any] = Option
+"""What makes an `Option`, of any type for type checkers: its attribute's."""
 
 
 class Group:
@@ -249,31 +228,27 @@ def _level(text: str) -> str:
 class Results(Group):
     """How results are printed."""
 
-    json: bool = option(
-        "--json", action="store_true", help="print one JSON document, errors as JSON"
-    )
+    json: bool = option("--json", "print one JSON document, errors as JSON")
 
 
 class Connecting(Group):
     """All that connects to a server."""
 
     timeout: float | None = option(
-        "--timeout",
+        "--timeout SECONDS",
+        "limit of connecting and of each request (30 s; inf: none)",
         type=seconds,
-        metavar="SECONDS",
-        help="limit of connecting and of each request (30 s; inf: none)",
     )
-    no_cache: bool = option(variable="MCPWIRE_NO_CACHE", action="store_true")
+    no_cache: bool = option("", variable="MCPWIRE_NO_CACHE")
 
 
 class UserTime(Group):
     """A login, which waits for its user."""
 
     timeout: float | None = option(
-        "--timeout",
+        "--timeout SECONDS",
+        "how long the user may take (300 s; inf: none)",
         type=seconds,
-        metavar="SECONDS",
-        help="how long the user may take (300 s; inf: none)",
     )
 
 
@@ -281,11 +256,9 @@ class Verbose(Group):
     """What is shown beside the results."""
 
     verbose: int = option(
-        *("-v", "--verbose"),
-        action="count",
-        default=0,
-        help="show each message, the handshake's record and the server's stderr; "
-        "-vv: messages in full",
+        "-v/--verbose",
+        "show each message, the handshake's record and the server's stderr; -vv: "
+        "messages in full",
     )
 
 
@@ -296,9 +269,7 @@ class Asking(Group):
     """Commands with which a server may send requests, or list more if it may."""
 
     may_ask: bool = option(
-        "--no-ask",
-        action="store_false",
-        help="tell the server that nobody can be asked anything",
+        "--no-ask", "tell the server that nobody can be asked anything"
     )
 
 
@@ -306,35 +277,28 @@ class Meanwhile(Group, title="what the server says and asks meanwhile"):
     """What comes from the server while a call runs."""
 
     progress: bool | None = option(
-        "--progress",
-        action="boolean",
-        help="show progress, a line each where stderr is no terminal; or never",
+        "--progress", "show progress, a line each where stderr is no terminal; or never"
     )
     log_level: LoggingLevel | None = option(
-        "--log-level",
+        "--log-level LEVEL",
+        "show the server's log messages from debug, info, warning, error, ... on",
         type=_level,
-        metavar="LEVEL",
-        help="show the server's log messages from debug, info, warning, error, ... on",
     )
     answers: list[str] = option(
-        "--answer",
-        action="append",
-        metavar="JSON",
-        help="answer a form with a JSON object, @FILE or -, or with decline or cancel; "
+        "--answer JSON",
+        "answer a form with a JSON object, @FILE or -, or with decline or cancel; "
         "once for each form",
     )
     sample: str | None = option(
-        "--sample",
+        "--sample TEXT",
+        "answer with a text where a model is asked",
         excludes="sampling",
-        metavar="TEXT",
-        help="answer with a text where a model is asked",
     )
     sample_with: list[str] | None = option(
-        "--sample-with",
+        "--sample-with COMMAND",
+        "or let a command answer: it reads the request as JSON and prints a text",
         excludes="sampling",
         type=_words,
-        metavar="COMMAND",
-        help="or let a command answer: it reads the request as JSON and prints a text",
     )
 
 
@@ -342,9 +306,7 @@ class Timing(Group):
     """`call` alone."""
 
     timing: bool = option(
-        "--timing",
-        action="store_true",
-        help="say when the call was queued, written, answered and decoded",
+        "--timing", "say when the call was queued, written, answered and decoded"
     )
 
 
@@ -352,9 +314,7 @@ class Reading(Group):
     """`read` alone."""
 
     output: str | None = option(
-        *("-o", "--output"),
-        metavar="FILE",
-        help="save it (-: standard output, as is)",
+        "-o/--output FILE", "save it (-: standard output, as is)"
     )
 
 
@@ -363,28 +323,21 @@ class Check(Group):
 
     check: bool = option(
         "--no-check",
-        action="store_false",
-        help="send name and arguments as given, without asking for their schema",
+        "send name and arguments as given, without asking for their schema",
     )
 
 
 class Ping(Group):
     """`ping` alone."""
 
-    count: int = option(
-        *("-n", "--count"), type=number, default=1, metavar="N", help="how often (1)"
-    )
+    count: int = option("-n/--count N", "how often (1)", type=number, default=1)
 
 
 class Completion(Group):
     """`complete` alone."""
 
     context: list[tuple[str, str]] = option(
-        "--context",
-        action="append",
-        type=_pair,
-        metavar="NAME=VALUE",
-        help="another argument that is already decided",
+        "--context NAME=VALUE", "another argument that is already decided", type=_pair
     )
 
 
@@ -392,14 +345,11 @@ class Browser(Group):
     """How a user gets to the page of a login."""
 
     no_browser: bool = option(
-        "--no-browser",
-        action="store_true",
-        help="print where to log in, and ask where that led",
+        "--no-browser", "print where to log in, and ask where that led"
     )
     callback_url: str | None = option(
-        "--callback-url",
-        metavar="-|@FILE",
-        help="finish a login that was begun before: read where it led",
+        "--callback-url -|@FILE",
+        "finish a login that was begun before: read where it led",
     )
 
 
@@ -410,9 +360,7 @@ class Config(Group):
     """Servers by the names of a configuration."""
 
     config: str | None = option(
-        "--config",
-        metavar="FILE",
-        help="the configuration (.toml, .json) that has the servers",
+        "--config FILE", "the configuration (.toml, .json) that has the servers"
     )
 
 
@@ -420,47 +368,35 @@ class Process(Group, title="the server's process", only="process"):
     """A server that is started."""
 
     env: list[tuple[str, str]] = option(
-        "--env",
+        "--env NAME[=VALUE]",
+        "set a variable, or pass ours on; else it gets PATH, HOME and the like",
         type=_variable,
-        action="append",
-        metavar="NAME[=VALUE]",
-        help="set a variable, or pass ours on; else it gets PATH, HOME and the like",
     )
-    inherit_env: bool = option(
-        "--inherit-env", action="store_true", help="pass our whole environment on"
-    )
-    cwd: str | None = option("--cwd", metavar="DIR", help="its working directory")
+    inherit_env: bool = option("--inherit-env", "pass our whole environment on")
+    cwd: str | None = option("--cwd DIR", "its working directory")
 
 
 class Url(Group, title="a server at a URL", only="url"):
     """A server at a URL."""
 
     headers: list[str] = option(
-        *("-H", "--header"),
-        action="append",
-        metavar="'NAME: VALUE'",
-        help="send a header with each request, or those in @FILE (@-: standard input)",
+        "-H/--header 'NAME: VALUE'",
+        "send a header with each request, or those in @FILE (@-: standard input)",
     )
     header_env: list[str] = option(
-        "--header-env",
-        action="append",
-        metavar="NAME=[TEXT ]VARIABLE",
-        help="send one whose value a variable holds, as secrets have to be: "
+        "--header-env NAME=[TEXT ]VARIABLE",
+        "send one whose value a variable holds, as secrets have to be: "
         "'Authorization=Bearer TOKEN' sends the value of TOKEN",
     )
-    ca: str | None = option(
-        "--ca", metavar="FILE", help="trust these authorities only (PEM)"
-    )
+    ca: str | None = option("--ca FILE", "trust these authorities only (PEM)")
     cert: str | None = option(
-        "--cert", metavar="FILE[,KEY]", help="our own certificate and its key (PEM)"
+        "--cert FILE[,KEY]", "our own certificate and its key (PEM)"
     )
     proxy: str | None = option(
-        "--proxy", metavar="URL", help="a proxy; else HTTPS_PROXY and NO_PROXY say"
+        "--proxy URL", "a proxy; else HTTPS_PROXY and NO_PROXY say"
     )
     allow_insecure: bool = option(
-        "--allow-insecure",
-        action="store_true",
-        help="send secrets to http URLs of other machines too",
+        "--allow-insecure", "send secrets to http URLs of other machines too"
     )
 
 
@@ -472,14 +408,11 @@ class Tokens(Group, title=AUTHORIZATION, only="url"):
 
     auth: bool = option(
         "--auth",
-        action="store_true",
-        help="log in where the server wants that; without it a login is used that "
-        "there is, of `mcpwire auth login` say",
+        "log in where the server wants that; without it a login is used that there "
+        "is, of `mcpwire auth login` say",
     )
     auth_env: str | None = option(
-        "--auth-env",
-        metavar="VARIABLE",
-        help="send the token that this variable holds",
+        "--auth-env VARIABLE", "send the token that this variable holds"
     )
 
 
@@ -487,24 +420,21 @@ class Login(Group, title=AUTHORIZATION, only="url"):
     """Which login is used, or made."""
 
     client_id: str | None = option(
-        "--client-id", metavar="ID", help="this client, as it is registered there"
+        "--client-id ID", "this client, as it is registered there"
     )
     client_secret_env: str | None = option(
-        "--client-secret-env",
-        metavar="VARIABLE",
-        help="and the variable that holds its secret; needs --issuer",
+        "--client-secret-env VARIABLE",
+        "and the variable that holds its secret; needs --issuer",
     )
     issuer: str | None = option(
-        "--issuer", metavar="URL", help="the authorization server that they belong to"
+        "--issuer URL", "the authorization server that they belong to"
     )
     scopes: list[str] = option(
-        "--scope",
-        action="append",
-        metavar="SCOPE",
-        help="ask for this instead of what the server names, as often as needed",
+        "--scope SCOPE",
+        "ask for this instead of what the server names, as often as needed",
     )
     profile: str | None = option(
-        "--profile", metavar="NAME", help="which of several accounts (default)"
+        "--profile NAME", "which of several accounts (default)"
     )
 
 
@@ -512,17 +442,14 @@ class AnyServer(Group, title="any server"):
     """Each server that a command connects to."""
 
     roots: list[str] = option(
-        "--roots",
+        "--roots DIR",
+        "a folder that it may work in, where it asks for such",
         type=_folder,
-        action="append",
-        metavar="DIR",
-        help="a folder that it may work in, where it asks for such",
     )
     mode: str = option(
-        "--mode",
+        "--mode MODE",
+        "auto, session, stateless, or one protocol revision",
         default="auto",
-        metavar="MODE",
-        help="auto, session, stateless, or one protocol revision",
     )
 
 
@@ -533,106 +460,76 @@ class CaseChoice(Group, title="which cases"):
     """`check list` too."""
 
     chosen: list[str] = option(
-        "--only",
-        action="append",
-        metavar="ID|FAMILY|LEVEL",
-        help="these only: an id or its beginning, a family, must, should, robust",
+        "--only ID|FAMILY|LEVEL",
+        "these only: an id or its beginning, a family, must, should, robust",
     )
 
 
 class Cases(Group, title="which cases"):
     """`check` alone."""
 
-    skip: list[str] = option(
-        "--skip", action="append", metavar="ID|FAMILY|LEVEL", help="leave these out"
-    )
+    skip: list[str] = option("--skip ID|FAMILY|LEVEL", "leave these out")
     revisions: list[str] = option(
-        "--revision",
-        action="append",
-        metavar="DATE",
-        help="this protocol revision only; may be repeated (all that it speaks)",
+        "--revision DATE",
+        "this protocol revision only; may be repeated (all that it speaks)",
     )
-    full: bool = option("--full", action="store_true", help="run the slow cases too")
-    hostile: bool = option(
-        "--hostile", action="store_true", help="run those too that flood or exhaust"
-    )
+    full: bool = option("--full", "run the slow cases too")
+    hostile: bool = option("--hostile", "run those too that flood or exhaust")
     case_profile: str | None = option(
-        "--profile", metavar="NAME", help="a frozen set of cases, such as 2026.1"
+        "--profile NAME", "a frozen set of cases, such as 2026.1"
     )
 
 
 class CheckedServer(Group, title="how the server is treated"):
     """`check` alone."""
 
-    seed: int = option(
-        "--seed", type=int, default=1, metavar="N", help="of random inputs (1)"
-    )
+    seed: int = option("--seed N", "of random inputs (1)", type=int, default=1)
     budget: float | None = option(
-        "--budget",
-        type=duration,
-        metavar="TIME",
-        help="begin no case after so long, such as 60s or 5m",
+        "--budget TIME", "begin no case after so long, such as 60s or 5m", type=duration
     )
     roles: list[tuple[str, str]] = option(
-        "--map",
-        action="append",
+        "--map ROLE=TOOL",
+        "the tool that plays echo, slow, big, notify or ask (found by its schema)",
         type=_pair,
-        metavar="ROLE=TOOL",
-        help="the tool that plays echo, slow, big, notify or ask (found by its schema)",
     )
     allow_calls: list[str] = option(
-        "--allow-calls",
-        action="append",
-        metavar="GLOB",
-        help="call such tools too, beside those that say that they only read",
+        "--allow-calls GLOB",
+        "call such tools too, beside those that say that they only read",
     )
     access_tokens: list[tuple[str, str]] = option(
-        "--auth",
-        action="append",
+        "--auth [KIND=]VARIABLE",
+        "the variable with an access token: good (default), expired, audience or "
+        "scope (a valid one that must be refused for that reason)",
         type=_token,
-        metavar="[KIND=]VARIABLE",
-        help="the variable with an access token: good (default), expired, audience "
-        "or scope (a valid one that must be refused for that reason)",
     )
     official: bool = option(
-        "--official",
-        action="store_true",
-        help="run the official suite instead, strictly; it has to be installed",
+        "--official", "run the official suite instead, strictly; it has to be installed"
     )
-    suite: str | None = option(
-        "--suite", metavar="PROGRAM", help="the official suite's program"
-    )
+    suite: str | None = option("--suite PROGRAM", "the official suite's program")
 
 
 class CheckReports(Group, title="reports"):
     """`check` alone."""
 
     baseline: str | None = option(
-        "--baseline",
-        metavar="FILE",
-        help="accept the findings it names; entries that do not show any more fail",
+        "--baseline FILE",
+        "accept the findings it names; entries that do not show any more fail",
     )
-    write_baseline: str | None = option(
-        "--write-baseline", metavar="FILE", help="write such a file"
-    )
+    write_baseline: str | None = option("--write-baseline FILE", "write such a file")
     fail_on: str = option(
-        "--fail-on",
+        "--fail-on {must,should,worse}",
+        "what makes the exit code: a broken MUST (default), a SHOULD too, or only "
+        "what the baseline does not name",
         choices=("must", "should", "worse"),
         default="must",
-        help="what makes the exit code: a broken MUST (default), a SHOULD too, or only "
-        "what the baseline does not name",
     )
-    junit: str | None = option("--junit", metavar="FILE", help="write JUnit XML")
-    sarif: str | None = option("--sarif", metavar="FILE", help="write SARIF 2.1")
-    markdown: str | None = option("--md", metavar="FILE", help="write Markdown")
-    badge: str | None = option(
-        "--badge", metavar="FILE", help="write the JSON of a shields.io badge"
-    )
-    html: str | None = option(
-        "--html", metavar="DIR", help="write pages (needs Jinja2)"
-    )
+    junit: str | None = option("--junit FILE", "write JUnit XML")
+    sarif: str | None = option("--sarif FILE", "write SARIF 2.1")
+    markdown: str | None = option("--md FILE", "write Markdown")
+    badge: str | None = option("--badge FILE", "write the JSON of a shields.io badge")
+    html: str | None = option("--html DIR", "write pages (needs Jinja2)")
     tapes: str | None = option(
-        "--tap", metavar="DIR", help="write the octets of each case as JSON lines"
+        "--tap DIR", "write the octets of each case as JSON lines"
     )
 
 
@@ -643,10 +540,7 @@ class Listening(Group):
     """All that serves."""
 
     http: str | None = option(
-        "--http",
-        excludes="where",
-        metavar="[HOST]:PORT",
-        help="serve HTTP there; port 0: a free one",
+        "--http [HOST]:PORT", "serve HTTP there; port 0: a free one", excludes="where"
     )
 
 
@@ -654,56 +548,36 @@ class Stdio(Group):
     """The default of `gateway`, as an option."""
 
     stdio: bool = option(
-        "--stdio",
-        excludes="where",
-        action="store_true",
-        help="serve stdin and stdout (the default)",
+        "--stdio", "serve stdin and stdout (the default)", excludes="where"
     )
 
 
 class Quiet(Group, title="over HTTP", only="http"):
     """All that serves over HTTP."""
 
-    quiet: bool = option(
-        "--quiet", action="store_true", help="say nothing of start and requests"
-    )
+    quiet: bool = option("--quiet", "say nothing of start and requests")
 
 
 class Endpoint(Group, title="over HTTP", only="http"):
     """Named as the parameters of `Server.run` and `Gateway.asgi`."""
 
-    path: str | None = option(
-        "--path", metavar="PATH", help="where the endpoint is (default: /mcp)"
-    )
+    path: str | None = option("--path PATH", "where the endpoint is (default: /mcp)")
     allowed_hosts: list[str] = option(
-        "--allow-host",
-        action="append",
-        metavar="NAME",
-        help="a name that the server is asked by; may be repeated",
+        "--allow-host NAME", "a name that the server is asked by; may be repeated"
     )
     allowed_origins: list[str] = option(
-        "--allow-origin",
-        action="append",
-        metavar="ORIGIN",
-        help="a page that may ask, such as https://example.com; may be repeated",
+        "--allow-origin ORIGIN",
+        "a page that may ask, such as https://example.com; may be repeated",
     )
-    cors: bool = option(
-        "--cors", action="store_true", help="let those pages read the answers"
-    )
+    cors: bool = option("--cors", "let those pages read the answers")
 
 
 class Serve(Group, title="over HTTP", only="http"):
     """`serve` alone."""
 
-    stateless: bool = option(
-        "--stateless", action="store_true", help="keep no sessions"
-    )
-    legacy_sse: bool = option(
-        "--legacy-sse", action="store_true", help="serve clients of 2024-11-05, too"
-    )
-    reload: bool = option(
-        "--reload", action="store_true", help="start again when a source file changes"
-    )
+    stateless: bool = option("--stateless", "keep no sessions")
+    legacy_sse: bool = option("--legacy-sse", "serve clients of 2024-11-05, too")
+    reload: bool = option("--reload", "start again when a source file changes")
 
 
 class DemoServer(Group, title="over HTTP", only="http"):
@@ -711,36 +585,22 @@ class DemoServer(Group, title="over HTTP", only="http"):
 
     is_guarded: bool = option(
         "--auth",
-        action="store_true",
-        help="want tokens of a test issuer at the same port, which gives them to all",
+        "want tokens of a test issuer at the same port, which gives them to all",
     )
 
 
 class Gateway(Group, title="the servers"):
     """`gateway` alone."""
 
-    allow: list[str] = option(
-        "--allow",
-        action="append",
-        metavar="GLOB",
-        help="only such tools; may be repeated",
-    )
-    deny: list[str] = option(
-        "--deny", action="append", metavar="GLOB", help="no such tools; may be repeated"
-    )
-    strict: bool = option(
-        "--strict", action="store_true", help="refuse sessions if a server is missing"
-    )
-    watch: bool = option(
-        "--watch", action="store_true", help="reload when the file changes"
-    )
+    allow: list[str] = option("--allow GLOB", "only such tools; may be repeated")
+    deny: list[str] = option("--deny GLOB", "no such tools; may be repeated")
+    strict: bool = option("--strict", "refuse sessions if a server is missing")
+    watch: bool = option("--watch", "reload when the file changes")
     trace: str | None = option(
-        "--trace",
-        metavar="FILE",
-        help="append a line of JSON for each exchange, credentials masked",
+        "--trace FILE", "append a line of JSON for each exchange, credentials masked"
     )
     timeout: float | None = option(
-        "--timeout", type=seconds, metavar="SECONDS", help="for each request (300)"
+        "--timeout SECONDS", "for each request (300)", type=seconds
     )
 
 
@@ -748,29 +608,22 @@ class GatewayHttp(Group, title="over HTTP", only="http"):
     """`gateway` over HTTP alone."""
 
     paths: bool = option(
-        "--path-per-server",
-        action="store_true",
-        help="each server at PATH/NAME as well, with its own names",
+        "--path-per-server", "each server at PATH/NAME as well, with its own names"
     )
     status: str | None = option(
-        "--status", metavar="PATH", help="show there how the servers are, as JSON"
+        "--status PATH", "show there how the servers are, as JSON"
     )
     session_key_env: str | None = option(
-        "--session-key-env",
-        metavar="VAR",
-        help="the variable with the keys that seal session ids, base64 of 32 bytes "
-        "each, the newest first",
+        "--session-key-env VAR",
+        "the variable with the keys that seal session ids, base64 of 32 bytes each,"
+        " the newest first",
     )
     from_headers: bool = option(
-        "--from-headers",
-        action="store_true",
-        help="clients choose the servers themselves, by X-MCP-Servers",
+        "--from-headers", "clients choose the servers themselves, by X-MCP-Servers"
     )
     forward_headers: list[str] = option(
-        "--forward-header",
-        action="append",
-        metavar="NAME",
-        help="a field of requests that goes along to the servers; may be repeated",
+        "--forward-header NAME",
+        "a field of requests that goes along to the servers; may be repeated",
     )
 
 

@@ -1,6 +1,7 @@
-"""Where a command's words go: results to stdout, everything about them to stderr.
+"""Output of a command: results to stdout, everything else to stderr.
 
-What comes from a server is escaped where a terminal would obey it. With ``--json``
+What comes from a server is escaped where a terminal would obey it: control characters
+retitle windows, write the clipboard, hide and reorder what is shown. With ``--json``
 stdout gets exactly one document, and stderr gets one line if there is an error.
 """
 
@@ -12,7 +13,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from mcpwire.cli.escape import one_line, printable
 from mcpwire.cli.failures import OutputError, UsageError, report, sentence
 
 if TYPE_CHECKING:
@@ -20,14 +20,21 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "MARKS",
     "Output",
     "ProgressLine",
     "abandon_stdout",
     "check_writable",
+    "head_lines",
+    "one_line",
+    "plain",
+    "printable",
     "progress_text",
+    "quoted",
     "read_file",
     "read_input",
     "save",
+    "shorten",
     "write_bytes",
     "write_text",
 ]
@@ -95,23 +102,23 @@ class Output:
         write_text(text)
 
     def bold(self, text: str) -> str:
-        """Return a heading as the terminal shows one."""
+        """Return a text in bold, for stdout."""
         return f"\x1b[1m{text}\x1b[0m" if self.has_styles else text
 
     def dim(self, text: str) -> str:
-        """Return what is said beside, as the terminal shows it."""
+        """Return a text in the terminal's dim style."""
         return f"\x1b[2m{text}\x1b[0m" if self.has_styles else text
 
     # What is said about them...
 
     def note(self, text: str) -> None:
-        """Tell something on stderr, as one harmless line."""
+        """Write one escaped line to stderr."""
         self.clear()
         aside = "\r\x1b[K" if self._prompt else ""
         self._say(f"{aside}{one_line(text)}\n{self._prompt}")
 
     def tell(self, kind: str, value: Any, text: str) -> None:
-        """Tell of something as one line: a text, or with ``--json`` an object."""
+        """Write an event to stderr: its text, or with ``--json`` one JSON object."""
         if self.is_json:
             import json
 
@@ -119,12 +126,12 @@ class Output:
         self.note(text)
 
     def detail(self, text: str) -> None:
-        """Tell something that only ``-v`` asks for."""
+        """Write a line to stderr if ``-v`` is set."""
         if self.verbose:
             self.note(text)
 
     def fail(self, error: BaseException) -> None:
-        """Say on stderr what went wrong: one sentence, or one line of JSON."""
+        """Write an error to stderr: one sentence, or one line of JSON."""
         if self.is_json:
             import json
 
@@ -133,7 +140,7 @@ class Output:
             self.note(f"mcpwire: {sentence(error)}")
 
     def clear(self) -> None:
-        """Take the progress line away before something else is printed."""
+        """Erase the progress line."""
         if self.progress is not None:
             self.progress.clear()
 
@@ -150,7 +157,7 @@ class Output:
         self._say("".join(f"{line}\n" for line in lines))
 
     def strong(self, text: str) -> str:
-        """Return what is to be noticed, as the terminal on stderr shows it."""
+        """Return a text in bold, for stderr."""
         return f"\x1b[1m{text}\x1b[0m" if self._strong else text
 
     @property
@@ -193,7 +200,7 @@ class ProgressLine:
         self._next = 0.0
 
     def show(self, progress: float, total: float | None, message: str | None) -> None:
-        """Rewrite the line, unless that was done a moment ago."""
+        """Rewrite the line, at most once in `REDRAW_S`."""
         now = time.monotonic()
         is_early = now < self._next and (total is None or progress < total)
         if self.is_held or is_early:
@@ -205,7 +212,7 @@ class ProgressLine:
         self._shown = True
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -215,7 +222,7 @@ class ProgressLine:
 def progress_text(
     progress: float, total: float | None, message: str | None, *, with_bar: bool = True
 ) -> str:
-    """Say how far a call has come, on one line."""
+    """Return progress as one line of text."""
     said = f"  {one_line(message)}" if message else ""
     if total is None or not total > 0:
         return f"{progress:g}{said}"
@@ -251,23 +258,13 @@ def _columns(stream: TextIO) -> int:
 
 
 def write_text(text: str) -> None:
-    """Write a text to stdout, now; what its encoding cannot say is written out.
-
-    Raises:
-        BrokenPipeError: The reader has closed the pipe.
-        OutputError: It cannot be written.
-    """
+    """Write a text to stdout, now; what its encoding cannot say is written out."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     write_bytes(text.encode(encoding, "backslashreplace"))
 
 
 def write_bytes(data: bytes) -> None:
-    """Write bytes to stdout as they are, now.
-
-    Raises:
-        BrokenPipeError: The reader has closed the pipe.
-        OutputError: It cannot be written.
-    """
+    """Write bytes to stdout as they are, now."""
     left = memoryview(data)
     try:
         sys.stdout.flush()
@@ -284,7 +281,7 @@ def write_bytes(data: bytes) -> None:
 
 
 def abandon_stdout() -> None:
-    """Let nobody write there any more, the interpreter included when it ends."""
+    """Redirect stdout to /dev/null: the interpreter's last flush must not fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, sys.stdout.fileno())
@@ -295,11 +292,7 @@ def abandon_stdout() -> None:
 
 
 def read_file(path: str) -> str:
-    """Return the text of a file.
-
-    Raises:
-        UsageError: It cannot be read, or is no text.
-    """
+    """Return the text of a file."""
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 - no Path needed
             return file.read()
@@ -308,11 +301,7 @@ def read_file(path: str) -> str:
 
 
 def read_input() -> str:
-    """Return the text that comes by stdin.
-
-    Raises:
-        UsageError: It cannot be read, or is no text.
-    """
+    """Return the text from stdin."""
     if sys.stdin is None:  # as Python has it without a descriptor 0
         raise UsageError("cannot read standard input: it is closed")
     try:
@@ -328,11 +317,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def check_writable(path: str) -> None:
-    """Check that a file can be made there, before anything is done for it.
-
-    Raises:
-        UsageError: It cannot.
-    """
+    """Check early that a file can be created at the path."""
     folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path needed
     if os.path.isdir(path):  # noqa: PTH112 - as above
         raise UsageError(f"cannot write {path!r}: it is a directory")
@@ -341,13 +326,108 @@ def check_writable(path: str) -> None:
 
 
 def save(path: str, data: bytes) -> None:
-    """Write a file.
-
-    Raises:
-        UsageError: It cannot be written.
-    """
+    """Write a file."""
     try:
         with open(path, "wb") as file:  # noqa: PTH123 - no Path needed
             file.write(data)
     except OSError as error:
         raise UsageError(f"cannot write {path!r}: {_reason(error)}") from error
+
+
+# --- text of a server, made harmless and readable
+
+
+_NAMED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+# `str.isprintable` is false for controls, format characters (bidi among them), line
+# separators and surrogates, as wanted, and for these, which do no harm: spaces of other
+# widths, and the joiners that emoji and several scripts are written with.
+_HARMLESS: Final = frozenset(
+    "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u200c\u200d\u202f\u205f\u3000"
+)
+
+
+def one_line(text: str) -> str:
+    """Return the text as one line, with everything that is not visible written out."""
+    if text.isprintable():
+        return text
+    return "".join(map(_visible, text))
+
+
+def printable(text: str) -> str:
+    """Return the text, its lines and tabs kept, what else is invisible written out."""
+    if text.isprintable():
+        return text
+    return "\n".join(
+        line if line.isprintable() else "\t".join(map(one_line, line.split("\t")))
+        for line in text.split("\n")
+    )
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut a text to `limit` characters, with "..." at the cut."""
+    return text if len(text) <= limit else f"{text[: max(limit - 3, 0)]}..."
+
+
+def _visible(character: str) -> str:
+    if character.isprintable() or character in _HARMLESS:
+        return character
+    if character in _NAMED:
+        return _NAMED[character]
+    number = ord(character)
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+# --- words of a server among our own
+
+
+MARK: Final = "| "
+MIN_WIDTH: Final = 20
+
+MAX_LINES: Final = 30
+"""More lines would push the name of the server out of sight."""
+
+MAX_CHARACTERS: Final = 4_000
+
+
+def plain(text: str) -> str:
+    """Return the text as one harmless line in which no terminal finds a link.
+
+    2025-11-25 client/elicitation, "Safe URL Handling": URLs SHOULD NOT be clickable in
+    any field but the one that is meant for them.
+    """
+    return one_line(text).replace("://", "[://]")
+
+
+def quoted(text: str, width: int, indent: str = "  ") -> list[str]:
+    """Return the text as lines of that width, each with a mark before it."""
+    from textwrap import wrap
+
+    head = f"{indent}{MARK}"
+    found: list[str] = []
+    for line in shorten(text, MAX_CHARACTERS).strip().splitlines():
+        shown = plain(line)
+        # Letters beyond ASCII may take two columns each.
+        room = (width - len(head)) // (1 if shown.isascii() else 2)
+        found += wrap(shown, max(room, MIN_WIDTH)) or [""]
+    if len(found) > MAX_LINES:
+        left = len(found) - MAX_LINES
+        found[MAX_LINES:] = [f"({left} more lines)"]
+    return [f"{head}{line}" for line in found]
+
+
+# --- heads of requests and responses, as curl shows them
+
+
+MARKS: Final = {"request": ">", "response": "<"}
+"""The events of the client's trace that are heads, and how each line of one begins."""
+
+
+def head_lines(event: str, head: str) -> list[str]:
+    """Return the lines of a head; control characters are not escaped."""
+    mark = MARKS[event]
+    lines = [line.removesuffix("\r") for line in head.split("\n")]
+    return [f"{mark} {line}" for line in lines if line]

@@ -32,6 +32,8 @@ exit codes:
   6 protocol violation   7 timeout   8 JSON-RPC error   130 interrupted
 """
 
+ACTIONS: Final[dict[str, Any]] = {"yes_or_no": argparse.BooleanOptionalAction}
+
 WRONG_TARGET: Final = {
     "process": "is for servers that are started, and this one is at a URL",
     "url": "is for servers at a URL, and this one is started",
@@ -39,12 +41,7 @@ WRONG_TARGET: Final = {
 
 
 def parse(name: str, command: Command, words: Sequence[str]) -> Options:
-    """Parse what follows the name of a command.
-
-    Raises:
-        UsageError: It makes no sense.
-        ConfigError: Something in the configuration that it names is wrong.
-    """
+    """Parse what follows the name of a command."""
     head = list(words)
     server: tuple[str, ...] = ()
     if "--" in head:
@@ -116,18 +113,19 @@ def _parser(name: str, command: Command) -> _Parser:
                 if entry.excludes not in exclusive:
                     exclusive[entry.excludes] = place.add_mutually_exclusive_group()
                 place = exclusive[entry.excludes]
-            settings = dict(entry.settings)
-            if settings.get("action") == "boolean":
-                settings["action"] = argparse.BooleanOptionalAction
             if entry.flags:
                 place.add_argument(
-                    *entry.flags, dest=entry.name, default=argparse.SUPPRESS, **settings
+                    *entry.flags,
+                    dest=entry.name,
+                    default=argparse.SUPPRESS,
+                    action=ACTIONS.get(entry.action, entry.action),
+                    **entry.settings,
                 )
     return parser
 
 
 def _place_words(options: Options, command: Command, server: tuple[str, ...]) -> None:
-    """Tell the target from what follows it, and check that all is there."""
+    """Split the target from the words behind it; check the number of words."""
     words, verb = options.words, options.verb
     is_all = verb == "ls" and options.config is not None and not words
     wants_target = command.target and not server and not is_all
@@ -159,12 +157,7 @@ def is_url(word: str) -> bool:
 
 
 def _check_target(options: Options) -> None:
-    """Find the server that `@NAME` stands for; check that the options fit the target.
-
-    Raises:
-        UsageError: One makes no sense here.
-        ConfigError: Something in the configuration is wrong.
-    """
+    """Find the server that `@NAME` means; check that the options fit the target."""
     command = options.command
     if len(command) == 1 and command[0].startswith("@"):
         from mcpwire.cli.targets import place_entry

@@ -1,4 +1,4 @@
-"""Writes what came of a call, a prompt or a handshake, for people.
+"""Formats results, lists and the handshake as text for people.
 
 Text is returned as it came; `Output` escapes it for a terminal.
 """
@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.cli.arguments import KINDS, MAX_DEPTH, SchemaReader, literal
-from mcpwire.cli.escape import one_line, shorten
+from mcpwire.cli.output import one_line, shorten
 from mcpwire.protocol.json_schema import alternatives_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def prompt_text(result: GetPromptResult) -> str:
 
 
 def block_text(block: ContentBlock) -> str:
-    """Return a text block's text, and of any other what it is."""
+    """Return the text of a text block, or a description of another block."""
     from mcpwire import types
 
     if isinstance(block, types.TextContent):
@@ -88,12 +88,12 @@ def block_text(block: ContentBlock) -> str:
 
 
 def _size(base64: str) -> str:
-    """Say how many bytes a Base64 text stands for."""
+    """Return the decoded size of a Base64 text."""
     return f"{len(base64.rstrip('=')) * 3 // 4:,} bytes"
 
 
 def info_lines(client: Client, target: str) -> list[str]:
-    """Write what was agreed on, and what the server says of itself."""
+    """Return the lines of `info`."""
     record = client.negotiation
     assert record is not None
     era = record.era.value if record.era is not None else "no"
@@ -154,7 +154,7 @@ class Style:
 
 
 def first_line(text: str | None) -> str:
-    """Return the first line that says anything; of a long one its first sentences."""
+    """Return the first non-empty line, cut at a sentence if it is long."""
     lines = (line.strip() for line in (text or "").split("\n"))
     line = one_line(next((line for line in lines if line), ""))
     if len(line) <= MAX_DESCRIPTION:
@@ -289,7 +289,7 @@ def parameters(schema: Any) -> list[str]:
 
 
 def result_name(schema: Any) -> str:
-    """Return what a tool gives back, with the members of an object."""
+    """Return a short name of a tool's output schema."""
     reader = SchemaReader(schema)
     named = reader.properties()
     if not named:

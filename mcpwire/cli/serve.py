@@ -1,4 +1,4 @@
-"""``mcpwire serve`` and ``mcpwire gateway``: serve one server, or many as one."""
+"""The commands that serve: ``serve``, ``gateway`` and ``demo-server``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.cli.escape import one_line
 from mcpwire.cli.failures import Exit, UsageError, close_matches, did_you_mean
 from mcpwire.cli.options import Endpoint, Quiet, Serve
-from mcpwire.cli.output import Output
+from mcpwire.cli.output import Output, one_line
 from mcpwire.errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -27,11 +26,15 @@ if TYPE_CHECKING:
 
     from mcpwire.cli.options import Options
     from mcpwire.gateway import Gateway
+    from mcpwire.server.auth.resource_server import ResourceServer
+    from mcpwire.server.http.uvicorn import App
     from mcpwire.server.server import Server
+    from mcpwire.testing import Issuer
 
 __all__ = [
     "address_of",
     "changed",
+    "demo_server",
     "gateway",
     "listening",
     "load_server",
@@ -42,11 +45,7 @@ __all__ = [
 
 
 def address_of(given: str) -> str:
-    """Return the address with the host that it leaves out: this machine's own.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Return the address with the host that it leaves out: this machine's own."""
     from mcpwire.server.http.uvicorn import read_address
 
     address = f"127.0.0.1{given}" if given.startswith(":") else given
@@ -72,11 +71,7 @@ def listening() -> Iterator[None]:
 
 
 def serve(options: Options) -> int:
-    """Run a server that the user has written.
-
-    Raises:
-        UsageError: There is no such server, or nothing can listen there.
-    """
+    """Run a server that the user has written."""
     target = options.words[0]
     address = None if options.http is None else address_of(options.http)
     if options.reload:
@@ -134,12 +129,7 @@ def split_target(target: str) -> tuple[str, str | None]:
 
 
 def load_server(target: str) -> Server:
-    """Import the module or the file, and return its server.
-
-    Raises:
-        UsageError: There is no such module, or no server in it.
-        Exception: What importing it raised.
-    """
+    """Import the module or the file, and return its server."""
     where, name = split_target(target)
     module = _import(where)
     found = _find(module, name, where)
@@ -295,12 +285,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def gateway(options: Options) -> int:
-    """Serve many servers as one.
-
-    Raises:
-        UsageError: The options make no sense.
-        ConfigError: The configuration breaks a rule.
-    """
+    """Serve many servers as one."""
     has_servers = bool(options.words or options.config)
     if options.from_headers and (has_servers or options.watch):
         raise UsageError("--from-headers is for clients that name all servers")
@@ -381,3 +366,76 @@ def _settings(options: Options) -> dict[str, Any]:
         except (LocalProtocolError, ValueError) as error:
             raise UsageError(f"--session-key-env {variable}: {error}") from error
     return settings
+
+
+# --- demo-server
+
+
+class DemoOverHttp:
+    """The embedded server as what `run_http` serves.
+
+    Args:
+        issuer: Gives the tokens that it wants; without it everybody may use it.
+        resource: Its URL, where there is an issuer.
+    """
+
+    name = "mcpwire-demo"
+
+    def __init__(self, issuer: Issuer | None = None, resource: str = "") -> None:
+        from mcpwire.server.demo import demo_dispatcher
+
+        self.auth: ResourceServer | None = (
+            None if issuer is None else issuer.protect(resource)
+        )
+        self.resource = resource
+        self._issuer = issuer
+        self._dispatcher = demo_dispatcher(auth=self.auth)
+        self.revisions = self._dispatcher.revisions
+
+    def asgi(self, **options: Any) -> App:
+        """Return the application, with the issuer beside it."""
+        from mcpwire.server.http.app import AsgiApp
+
+        app = AsgiApp(self._dispatcher, **options)
+        return app if self._issuer is None else self._issuer.beside(app)
+
+
+def demo_server(options: Options) -> int:
+    """Be the embedded server."""
+    if options.http is None:
+        from mcpwire.server.demo import main
+
+        return main()
+    address = address_of(options.http)
+    more: dict[str, Any] = {}
+    with listening():
+        from mcpwire.server.http.uvicorn import run_http, say_where
+
+        if not options.is_guarded:
+            server = DemoOverHttp()
+        else:
+            # A port alone means this machine, which people and browsers call so.
+            is_port = options.http.startswith(":")
+            server = _guarded(f"localhost{options.http}" if is_port else address)
+            if not options.quiet:  # its tokens are for that URL only
+                more["announce"] = lambda _: say_where(server.resource, server)
+        run_http(server, address, quiet=options.quiet, **more)
+    return Exit.OK
+
+
+def _guarded(place: str) -> DemoOverHttp:
+    from mcpwire.testing import Issuer
+    from mcpwire.wire.urls import is_loopback
+
+    host, _, port = place.rpartition(":")
+    if int(port) == 0:
+        raise UsageError("--auth needs a port that its tokens can name, got 0")
+    if not is_loopback(host.strip("[]")):
+        raise UsageError(
+            "--auth is for this machine only, for its issuer gives tokens to all: give "
+            f"--http :{port}, got {host!r}"
+        )
+    issuer = Issuer(f"http://{place}")
+    issuer.add_client("my-service", "s3cret")
+    issuer.add_client("my-app")
+    return DemoOverHttp(issuer, f"{issuer.url}/mcp")

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.cli.arguments import literal
 from mcpwire.cli.auth import advise_login
-from mcpwire.cli.escape import MARKS, head_lines, shorten
 from mcpwire.cli.failures import Exit, Interrupted, UsageError, exit_code
 from mcpwire.cli.options import Asking
-from mcpwire.cli.output import Output, progress_text
+from mcpwire.cli.output import MARKS, Output, head_lines, progress_text, shorten
 from mcpwire.cli.targets import ProbeCache, target_of, tell_entry
 from mcpwire.errors import MCPError, MissingCapability, NegotiationError
 from mcpwire.versions import Era
@@ -93,11 +92,7 @@ def in_session(options: Options, work: Callable[[Session], Awaitable[int]]) -> i
 def run_command(
     options: Options, work: Callable[[Output, Signals], Coroutine[Any, Any, T]]
 ) -> T:
-    """Run a command's coroutine to its end; what it leaves behind is cancelled.
-
-    Raises:
-        Interrupted: A signal ended it.
-    """
+    """Run a command's coroutine to its end; what it leaves behind is cancelled."""
     output = Output(is_json=options.json, verbose=options.verbose > 0)
     tell_entry(options, output)
     with _logging_to(output), asyncio.Runner() as runner:
@@ -200,7 +195,7 @@ class Signals:
 
 
 def _advice(error: BaseException) -> str:
-    """Say what a person may have got wrong, where the error does not."""
+    """Return a hint for an error of connecting to a command, or an empty text."""
     from mcpwire import ConnectError, NegotiationError, RequestTimeout, RPCError
 
     if isinstance(error, ConnectError) and error.errno in {errno.EACCES, errno.ENOEXEC}:
@@ -218,7 +213,7 @@ def _advice(error: BaseException) -> str:
 
 
 def advice_at_url(error: BaseException) -> str:
-    """Say what a person may have got wrong of a server at a URL."""
+    """Return a hint for an error of connecting to a URL, or an empty text."""
     from mcpwire import ConnectError, HTTPError, NegotiationError, RemoteProtocolError
 
     if isinstance(error, ConnectError) and hasattr(error.__cause__, "verify_message"):
@@ -355,7 +350,7 @@ class Session:
             self._probes.keep()
 
     def _advise(self, error: MCPError) -> None:
-        """Say which option gives a server what it misses."""
+        """Add to an error the option that would avoid it."""
         if self.options.is_at_url and exit_code(error) == Exit.AUTHORIZATION:
             advise_login(error, self.options, is_late=self._is_connected)
             return

@@ -1,4 +1,4 @@
-"""What a command talks to: a server it starts, or one at a URL."""
+"""The target of a command: a server that it starts, or one at a URL."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.cli.auth import auth_of, in_flags, login_options
 from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
 from mcpwire.cli.output import read_file, read_input
 from mcpwire.transports.targets import Stdio
@@ -39,12 +40,7 @@ def target_of(
     on_stderr: Callable[[bytes], None] | None,
     output: Output | None = None,
 ) -> Stdio | Http:
-    """Return what to start, or where to go.
-
-    Raises:
-        UsageError: It is no command line, or no URL.
-        ConnectError: It is a folder.
-    """
+    """Return the target that the options describe."""
     if options.is_at_url:
         return _at_url(options, output)
     if options.entry is not None:
@@ -69,7 +65,7 @@ def target_of(
 def _of_entry(
     options: Options, entry: ServerEntry, on_stderr: Callable[[bytes], None] | None
 ) -> Stdio:
-    """Return what a configuration starts, with what the command line adds."""
+    """Return the target of a configured command, with the options applied."""
     import attrs
 
     target: Any = entry.to_target()
@@ -84,7 +80,7 @@ def _of_entry(
 
 
 def _is_program(word: str) -> bool:
-    """Tell whether a line with spaces is one file's path all the same."""
+    """Tell whether a line with spaces is the path of a file."""
     return " " in word and os.path.isfile(word)  # noqa: PTH113 - one call
 
 
@@ -101,14 +97,6 @@ def _split(line: str) -> tuple[str, ...]:
 
 
 # URLs...
-
-AS_OPTIONS: Final = (
-    ("use https, or say allow_insecure=True", "use https, or say --allow-insecure"),
-    ("ca_file", "--ca"),
-    ("client_cert", "--cert"),
-    ("proxy", "--proxy"),
-)
-"""What the library calls things, and what they are called here; the first that fits."""
 
 
 def _at_url(options: Options, output: Output | None) -> Http:
@@ -132,7 +120,7 @@ def _at_url(options: Options, output: Output | None) -> Http:
             allow_insecure=options.allow_insecure,
         )
     except ValueError as error:
-        raise UsageError(_in_words_of_options(str(error))) from error
+        raise UsageError(in_flags(str(error))) from error
 
 
 def _joined(
@@ -147,22 +135,13 @@ def _joined(
 def _auth(
     options: Options, headers: dict[str, str], output: Output | None, configured: Any
 ) -> Any:
-    """Return what logs in; a header of the user's own takes its place."""
-    from mcpwire.cli.auth import auth_of, login_options
-
+    """Return the ``auth`` argument of `Http`; an Authorization header replaces it."""
     if any(name.lower() == "authorization" for name in headers):
         is_login = options.verb.startswith("auth ")
         for option in [options.verb] if is_login else login_options(options):
             raise UsageError(f"a header Authorization and {option} exclude each other")
         return None
     return auth_of(options, output, configured)
-
-
-def _in_words_of_options(text: str) -> str:
-    for word, option in AS_OPTIONS:
-        if word in text:
-            return text.replace(word, option, 1)
-    return text
 
 
 def _check_proxy(proxy: str | None) -> None:
@@ -174,11 +153,7 @@ def _check_proxy(proxy: str | None) -> None:
 
 
 def _headers(options: Options) -> dict[str, str]:
-    """Return the headers of all options.
-
-    Raises:
-        UsageError: One is malformed, given twice, or a secret in the command line.
-    """
+    """Return the headers of all options."""
     headers: dict[str, str] = {}
     for name, value in (
         *_given_headers(options.headers),
@@ -234,12 +209,7 @@ def _header_of_variable(word: str) -> tuple[str, str]:
 
 
 def read_configuration(options: Options, only: str | None = None) -> Configuration:
-    """Return the configuration of ``--config``, or that of the usual files.
-
-    Raises:
-        UsageError: There is none, or it has no such server.
-        ConfigError: Something in it is wrong.
-    """
+    """Return the configuration of ``--config``, or that of the usual files."""
     from mcpwire.config import default_files, load
     from mcpwire.errors import UnknownServer
 
@@ -266,7 +236,7 @@ def read_configuration(options: Options, only: str | None = None) -> Configurati
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Keep warnings out of the log: they are told in the words of a command."""
+    """Disable the log of warnings: the command prints them itself."""
     logger = logging.getLogger("mcpwire.config")
     kept, logger.disabled = logger.disabled, True
     try:
@@ -276,12 +246,7 @@ def _quietly() -> Iterator[None]:
 
 
 def place_entry(options: Options) -> None:
-    """Put the server that ``@NAME`` stands for in the place of its name.
-
-    Raises:
-        UsageError: There is none of that name, or it is not enabled.
-        ConfigError: Something in the configuration is wrong.
-    """
+    """Replace ``@NAME`` by the configured server."""
     name = options.command[0][1:]
     configuration = read_configuration(options, name)
     entry = configuration[name]
@@ -294,7 +259,7 @@ def place_entry(options: Options) -> None:
 
 
 def tell_entry(options: Options, output: Output) -> None:
-    """Say what is odd about the entry, and what it is where nobody named its file."""
+    """Report the entry's warnings, and its target if its file was found by itself."""
     for warning in options.warnings:
         output.tell("warning", warning, f"mcpwire: {warning}")
     entry = options.entry
@@ -324,7 +289,7 @@ FILE_BYTES: Final = 64 * 1024
 
 
 class ProbeCache:
-    """What is kept of one server.
+    """Remembers whether one server left the probe unanswered.
 
     Args:
         target: The server. Its command line may hold secrets, so a hash is its name.
@@ -347,7 +312,7 @@ class ProbeCache:
         self._write({key: found[key] for key in newest})
 
     def forget(self) -> None:
-        """Let the next command probe again."""
+        """Remove the entry, so that the next command probes again."""
         found = self._read()
         if found.pop(self._key, None) is not None:
             self._write(found)

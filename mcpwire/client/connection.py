@@ -776,7 +776,7 @@ class Reconnector:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._recovery = connection.settings.recovery
-        self._restarts = Restarts(self._recovery)
+        self._restarts = Restarts.of(self._recovery)
         self._task: asyncio.Task[None] | None = None
         self._shared = _SharedTask()
         self._failure: MCPError | None = None  # the last

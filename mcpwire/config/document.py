@@ -96,11 +96,7 @@ class RawEntry:
 
 
 def read_document(document: Any, file: str | None) -> list[RawEntry]:
-    """Return the servers of a document.
-
-    Raises:
-        ConfigError: It has no known shape, or a server in it has no name.
-    """
+    """Return the servers of a document."""
     key, servers = _find_servers(document, file)
     if isinstance(servers, dict):
         for name in getattr(servers, "repeated", ()):
@@ -322,9 +318,6 @@ def check_entry(
 
     ``transport`` is ``"stdio"`` or ``"http"``, ``enabled`` a bool; fields that are not
     given are left out. The variables of a disabled entry are not expanded.
-
-    Raises:
-        ConfigError: It breaks a rule.
     """
     given = raw.values
     for name, field in FIELDS.items():

@@ -63,7 +63,6 @@ class Expanded(str):
         return expanded
 
     def __repr__(self) -> str:
-        """Return the repr of the text before expansion."""
         return repr(self.written)
 
 

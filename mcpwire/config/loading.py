@@ -216,11 +216,7 @@ def _make_entry(raw: RawEntry, fields: dict[str, Any]) -> ServerEntry:
 
 
 def _check_target(raw: RawEntry, entry: ServerEntry) -> None:
-    """Make the target field by field, to find the one that it refuses.
-
-    Raises:
-        ConfigError: It refuses one.
-    """
+    """Make the target field by field, to find the one that it refuses."""
     if entry.roots is not None:
         from mcpwire.protocol.client_features import as_source
 
@@ -264,11 +260,7 @@ def _attempt(raw: RawEntry, field: str, make: Callable[[], object]) -> None:
 
 
 def _read_file(path: str | os.PathLike[str]) -> tuple[Any, str]:
-    """Return a file's document, and the file's name for messages.
-
-    Raises:
-        ConfigError: It cannot be read, or is neither TOML nor JSON.
-    """
+    """Return a file's document, and the file's name for messages."""
     name = os.fspath(path)
     shown = name if name.isprintable() else repr(name)
     ending = Path(name).suffix.lower() or Path(name).name.lower()
@@ -279,11 +271,7 @@ def _read_file(path: str | os.PathLike[str]) -> tuple[Any, str]:
 
 
 def _read_text(path: str, shown: str) -> str:
-    """Return a file's text; `shown` is its name for messages.
-
-    Raises:
-        ConfigError: It cannot be read, or is not UTF-8.
-    """
+    """Return a file's text; `shown` is its name for messages."""
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError as error:

@@ -15,7 +15,7 @@ from mcpwire.protocol.negotiation import MODES
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 __all__ = [
     "FIELDS",
@@ -43,15 +43,26 @@ class Fault(NamedTuple):
     problem: str
 
 
-@attrs.frozen
-class Kind:
-    """A kind of value."""
+class Kind(NamedTuple):
+    """A kind of value: its name in messages, and its rule as JSON Schema.
 
-    check: Callable[[Any], Fault | None]
-    """Returns the first error of a value, or ``None``."""
+    The rule has `anyOf`, `const`, `enum`, `type`, `minLength`, `minimum`,
+    `exclusiveMinimum`, `items` and string-valued objects only: `check` reads no more.
+    """
 
+    wanted: str
     schema: Mapping[str, Any]
-    """The same rule as JSON Schema."""
+    own_check: Callable[[Any], Fault | None] | None = None
+    """The check of a rule that is more than its schema."""
+
+    def check(self, value: Any) -> Fault | None:
+        """Return the first error of a value, or ``None``."""
+        if self.own_check is not None:
+            return self.own_check(value)
+        for schema in self.schema.get("anyOf", (self.schema,)):
+            if _is_of_type(value, schema):
+                return _fault_of(value, schema)
+        return _wrong(self.wanted, value)
 
 
 _TYPE_NAMES: Final[tuple[tuple[type, str], ...]] = (
@@ -84,116 +95,98 @@ def _wrong(wanted: str, value: object, at: str = "") -> Fault:
     return Fault(at, f"must be {wanted}, got {type_name(value)}")
 
 
+_PYTHON_TYPES: Final[Mapping[str, Any]] = {
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "array": (list, tuple),
+    "object": dict,
+}
+
+
+def _is_of_type(value: Any, schema: Mapping[str, Any]) -> bool:
+    if "const" in schema:
+        return bool(value == schema["const"])
+    name = schema.get("type", "string")  # the words of an enum
+    is_switch = isinstance(value, bool)
+    return isinstance(value, _PYTHON_TYPES[name]) and is_switch == (name == "boolean")
+
+
+def _fault_of(value: Any, schema: Mapping[str, Any]) -> Fault | None:
+    """Return the first error of a value that has the type of its schema."""
+    problem = ""
+    items: Iterable[tuple[str, Any]] = ()
+    match schema:
+        case {"enum": words} if value not in words:
+            problem = f"must be {_listed(words)}, got {value[:40]!r}"
+        case {"minLength": _} if not value:
+            problem = "must not be empty"
+        case {"exclusiveMinimum": _} if not value > 0:
+            problem = f"must be above zero, got {value!r}"
+        case {"minimum": _} if value < 0:
+            problem = f"must be 0 or more, got {value!r}"
+        case {"items": _}:
+            items = ((f"[{at}]", item) for at, item in enumerate(value))
+        case {"additionalProperties": _}:
+            if not all(isinstance(name, str) and name for name in value):
+                problem = "holds a name that is empty or no string"
+            items = ((f".{printable(name)}", item) for name, item in value.items())
+    if problem:
+        return Fault("", problem)
+    return _fault_of_items(items, may_be_empty=schema.get("items") != _STRING)
+
+
+def _fault_of_items(
+    items: Iterable[tuple[str, Any]], *, may_be_empty: bool
+) -> Fault | None:
+    for at, item in items:
+        if not isinstance(item, str):
+            return _wrong("a string", item, at)
+        if not item and not may_be_empty:
+            return Fault(at, "must not be empty")
+    return None
+
+
+def _listed(words: Iterable[str]) -> str:
+    *most, last = map(repr, words)
+    return f"{', '.join(most)} or {last}"
+
+
 _STRING: Final = {"type": "string", "minLength": 1}
 _NAME_LIST: Final = {"type": "array", "items": _STRING}
 _BOOLEAN: Final = {"type": "boolean"}
 
-
-def _kind(
-    wanted: str,
-    *schemas: Mapping[str, Any],
-    types: tuple[Any, ...] = (),
-    word: str | None = None,
-    least: str | None = None,
-    lists: bool = False,
-) -> Kind:
-    """Return the kind of a value of some scalar types, one word, or a list of names."""
-
-    def check(value: Any) -> Fault | None:
-        if value == word and word is not None:
-            return None
-        if lists and isinstance(value, (list, tuple)):
-            return _check_items(value)
-        if not isinstance(value, types) or (
-            isinstance(value, bool) and bool not in types
-        ):
-            return _wrong(wanted, value)
-        if isinstance(value, str):
-            return None if value else Fault("", "must not be empty")
-        is_allowed = value > 0 if least == "above zero" else value >= 0
-        return None if is_allowed else Fault("", f"must be {least}, got {value!r}")
-
-    return Kind(check, schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)})
-
-
-def _check_items(value: Any, *, may_be_empty: bool = False) -> Fault | None:
-    for at, item in enumerate(value):
-        if not isinstance(item, str):
-            return _wrong("a string", item, f"[{at}]")
-        if not item and not may_be_empty:
-            return Fault(f"[{at}]", "must not be empty")
-    return None
-
-
-def _check_texts(value: Any) -> Fault | None:
-    if not isinstance(value, (list, tuple)):
-        return _wrong("a list of strings", value)
-    return _check_items(value, may_be_empty=True)
-
-
-def _check_pairs(value: Any) -> Fault | None:
-    if not isinstance(value, dict):
-        return _wrong("a table of names and strings", value)
-    for name, text in value.items():
-        if not isinstance(name, str) or not name:
-            return Fault("", "holds a name that is empty or no string")
-        if not isinstance(text, str):
-            return _wrong("a string", text, f".{printable(name)}")
-    return None
-
-
-TEXT: Final = _kind("a string", _STRING, types=(str,))
-TEXTS: Final = Kind(_check_texts, {"type": "array", "items": {"type": "string"}})
-NAMES: Final = _kind("a list of names", _NAME_LIST, lists=True)
+TEXT: Final = Kind("a string", _STRING)
+TEXTS: Final = Kind("a list of strings", {"type": "array", "items": {"type": "string"}})
+NAMES: Final = Kind("a list of names", _NAME_LIST)
 PAIRS: Final = Kind(
-    _check_pairs,
+    "a table of names and strings",
     {
         "type": "object",
         "propertyNames": {"minLength": 1},
         "additionalProperties": {"type": "string"},
     },
 )
-SECONDS: Final = _kind(
+SECONDS: Final = Kind(
     'a number of seconds or "inf"',
-    {"type": "number", "exclusiveMinimum": 0},
-    {"const": "inf"},
-    types=(int, float),
-    word="inf",
-    least="above zero",
+    {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": "inf"}]},
 )
-SWITCH: Final = _kind("true or false", _BOOLEAN, types=(bool,))
-COUNT: Final = _kind(
-    "an integer", {"type": "integer", "minimum": 0}, types=(int,), least="0 or more"
+SWITCH: Final = Kind("true or false", _BOOLEAN)
+COUNT: Final = Kind("an integer", {"type": "integer", "minimum": 0})
+SWITCH_OR_NAMES: Final = Kind(
+    "true, false or a list of names", {"anyOf": [_BOOLEAN, _NAME_LIST]}
 )
-SWITCH_OR_NAMES: Final = _kind(
-    "true, false or a list of names", _BOOLEAN, _NAME_LIST, types=(bool,), lists=True
-)
-CONFIRM: Final = _kind(
+CONFIRM: Final = Kind(
     'true, false, "mutating" or a list of names',
-    _BOOLEAN,
-    {"const": "mutating"},
-    _NAME_LIST,
-    types=(bool,),
-    word="mutating",
-    lists=True,
+    {"anyOf": [_BOOLEAN, {"const": "mutating"}, _NAME_LIST]},
 )
-TEXT_OR_TEXTS: Final = _kind(
-    "a list of names", _STRING, _NAME_LIST, types=(str,), lists=True
-)
+TEXT_OR_TEXTS: Final = Kind("a list of names", {"anyOf": [_STRING, _NAME_LIST]})
 
 
-def _choice(*known: str, schema: Mapping[str, Any] | None = None) -> Kind:
+def _choice(*known: str) -> Kind:
     """Return the kind of a field that is one of a few words."""
-    listed = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
-
-    def check(value: Any) -> Fault | None:
-        if not isinstance(value, str):
-            return _wrong(listed, value)
-        if value in known or (schema and transport_of_type(value)):
-            return None
-        return Fault("", f"must be {listed}, got {value[:40]!r}")
-
-    return Kind(check, schema or {"enum": list(known)})
+    return Kind(_listed(known), {"enum": list(known)})
 
 
 _LOGIN: Final = {"issuer": TEXT, "scopes": TEXT_OR_TEXTS, "profile": TEXT}
@@ -258,11 +251,11 @@ def auth_form(table: dict[str, Any]) -> str | None:
     return word if word in _FORM_TYPES else None
 
 
-def _check(value: Any) -> Fault | None:
+def _check_auth(value: Any) -> Fault | None:
     if isinstance(value, str):
-        return None if value else Fault("", "must not be empty")
+        return TEXT.check(value)
     if not isinstance(value, dict):
-        return Fault("", f"must be a string or a table, got {type_name(value)}")
+        return _wrong("a string or a table", value)
     table = {snake_case(str(key)): item for key, item in value.items()}
     if len(table) < len(value):
         return Fault("", "says something twice")
@@ -274,20 +267,18 @@ def _check(value: Any) -> Fault | None:
 
 
 def _check_form(form: str, table: dict[str, Any]) -> Fault | None:
-    known = FORMS[form]
     for key, item in table.items():
-        if key == "type":
-            continue
-        if key not in known:
+        kind = FORMS[form].get(key)
+        fault = None if kind is None else kind.check(item)
+        if kind is None and key != "type":
             return Fault("", f"{key[:40]!r} is no part of {form!r}")
-        fault = known[key].check(item)
         if fault is not None:
             return Fault(f".{key}{fault.at}", fault.problem)
     is_short = form in _WITHOUT_TYPE
     return Fault(f".{form}", "is missing") if is_short and form not in table else None
 
 
-def _schema() -> dict[str, Any]:
+def _auth_schema() -> dict[str, Any]:
     forms: list[dict[str, Any]] = []
     for form, known in FORMS.items():
         is_short = form in _WITHOUT_TYPE
@@ -301,10 +292,10 @@ def _schema() -> dict[str, Any]:
                 "additionalProperties": False,
             }
         )
-    return {"anyOf": [{"type": "string", "minLength": 1}, *forms]}
+    return {"anyOf": [_STRING, *forms]}
 
 
-AUTH: Final = Kind(_check, _schema())
+AUTH: Final = Kind("a string or a table", _auth_schema(), _check_auth)
 
 
 Of: TypeAlias = Literal["any", "stdio", "http"]
@@ -331,13 +322,21 @@ _TYPE_PATTERN: Final = "|".join(
     for word in _TRANSPORTS
 )
 
-TYPE: Final = _choice(
-    "stdio",
-    "http",
-    "sse",
-    "streamable-http",
-    "url",
-    schema={"type": "string", "pattern": f"^(?:{_TYPE_PATTERN})$"},
+_TYPE_WORDS: Final = _listed(("stdio", "http", "sse", "streamable-http", "url"))
+
+
+def _check_type(value: Any) -> Fault | None:
+    if not isinstance(value, str):
+        return _wrong(_TYPE_WORDS, value)
+    if transport_of_type(value) is None:
+        return Fault("", f"must be {_TYPE_WORDS}, got {value[:40]!r}")
+    return None
+
+
+TYPE: Final = Kind(
+    _TYPE_WORDS,
+    {"type": "string", "pattern": f"^(?:{_TYPE_PATTERN})$"},
+    _check_type,
 )
 
 

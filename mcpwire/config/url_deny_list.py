@@ -110,7 +110,6 @@ class UrlDenyList:
     )
 
     def __bool__(self) -> bool:
-        """Tell whether anything is refused."""
         return bool(self.rules)
 
     def refuses(self, url: str) -> str | None:

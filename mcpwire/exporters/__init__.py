@@ -1,10 +1,10 @@
 """Tools for the APIs of models, and their answers back; no vendor's library is used.
 
-`export_tools` makes of tools what a vendor's API takes, and remembers what it changed:
+`Export` makes of tools what a vendor's API takes, and remembers what it changed:
 names that the vendor would refuse, arguments that strict mode makes a model give. So
 the calls of the model's answer come out under our names, with what it meant::
 
-    offered = export_tools(tools, "anthropic")
+    offered = Export(tools, "anthropic")
     ...                                   # a request of yours, with tools=offered
     for call in offered.calls(answer):
         ...                               # call.name, call.arguments
@@ -23,6 +23,7 @@ import attrs
 from mcpwire.exporters import anthropic, gemini, neutral, openai
 from mcpwire.exporters.neutral import (
     Exportable,
+    Form,
     ModelCall,
     Outcome,
     plain,
@@ -37,7 +38,7 @@ from mcpwire.exporters.schemas import (
 from mcpwire.tools.results import cut_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from mcpwire.exporters.neutral import Outcomes
     from mcpwire.types import JsonObject
@@ -49,8 +50,6 @@ __all__ = [
     "Exportable",
     "ModelCall",
     "Outcome",
-    "export_tools",
-    "tool_results_to",
 ]
 
 ExportForm: TypeAlias = Literal[
@@ -58,61 +57,38 @@ ExportForm: TypeAlias = Literal[
 ]
 
 
-@attrs.frozen
-class _Form:
-    rule: NameRule
-    tool: Callable[..., JsonObject]
-    calls: Callable[[object], list[ModelCall]]
-    results: Callable[..., list[JsonObject]]
-    can_be_strict: bool = False
-    arguments: NameRule | None = None
-    """What names of arguments have to be like; ``None``: any are taken."""
-
-
-_FORMS: Final[dict[str, _Form]] = {
-    "neutral": _Form(
-        neutral.RULE, neutral.tool_to, neutral.calls_of, neutral.results_to
-    ),
-    "anthropic": _Form(
-        anthropic.RULE,
-        anthropic.tool_to,
-        anthropic.calls_of,
-        anthropic.results_to,
-        arguments=anthropic.ARGUMENTS,
-    ),
-    "openai": _Form(
-        openai.RULE,
-        openai.chat_tool_to,
-        openai.chat_calls_of,
-        openai.chat_results_to,
-        can_be_strict=True,
-    ),
-    "openai-responses": _Form(
-        openai.RULE,
-        openai.responses_tool_to,
-        openai.responses_calls_of,
-        openai.responses_results_to,
-        can_be_strict=True,
-    ),
-    "gemini": _Form(
-        gemini.RULE,
-        gemini.tool_to,
-        gemini.calls_of,
-        gemini.results_to,
-        arguments=gemini.ARGUMENTS,
-    ),
+_FORMS: Final[dict[str, Form]] = {
+    "neutral": neutral.FORM,
+    "anthropic": anthropic.FORM,
+    "openai": openai.CHAT,
+    "openai-responses": openai.RESPONSES,
+    "gemini": gemini.FORM,
 }
 
 EXPORT_FORMS: Final = tuple(_FORMS)
 
 
 class Export(list["JsonObject"]):
-    """Tools as an API takes them: a list of objects that knows the way back."""
+    """Tools as an API takes them: a list of objects that knows the way back.
+
+    Args:
+        tools: Views of tools; whatever has a name, a description and a schema.
+        form: ``"neutral"``, ``"anthropic"`` (Messages), ``"openai"`` (chat
+            completions), ``"openai-responses"``, or ``"gemini"`` (function
+            declarations).
+        strict: Whether OpenAI holds the model to the schema, for each tool with a
+            schema that its strict mode can express.
+        max_description: Bytes of UTF-8 that a description may take; some deployments
+            refuse more than 1024.
+
+    Raises:
+        ValueError: There is no such form, or it has no strict mode.
+    """
 
     def __init__(
         self,
         tools: Iterable[Exportable],
-        form: ExportForm,
+        form: ExportForm = "neutral",
         *,
         strict: bool = False,
         max_description: int | None = None,
@@ -122,7 +98,7 @@ class Export(list["JsonObject"]):
         self.form = form
         """The form, such as ``"anthropic"``."""
 
-        self.names = VendorNames((tool.name for tool in found), made.rule)
+        self.names = VendorNames((tool.name for tool in found), made.names)
         """Our names and the vendor's."""
 
         if strict and not made.can_be_strict:
@@ -184,39 +160,7 @@ class Export(list["JsonObject"]):
         return attrs.evolve(call, name=name, arguments=arguments)
 
 
-def export_tools(
-    tools: Iterable[Exportable],
-    form: ExportForm = "neutral",
-    *,
-    strict: bool = False,
-    max_description: int | None = None,
-) -> Export:
-    """Return tools as the API of a model takes them.
-
-    Args:
-        tools: Views of tools; whatever has a name, a description and a schema.
-        form: ``"neutral"``, ``"anthropic"`` (Messages), ``"openai"`` (chat
-            completions), ``"openai-responses"``, or ``"gemini"`` (function
-            declarations).
-        strict: Whether OpenAI holds the model to the schema, for each tool with a
-            schema that its strict mode can express.
-        max_description: Bytes of UTF-8 that a description may take; some deployments
-            refuse more than 1024.
-
-    Raises:
-        ValueError: There is no such form, or it has no strict mode.
-    """
-    return Export(tools, form, strict=strict, max_description=max_description)
-
-
-def tool_results_to(
-    form: ExportForm, outcomes: Outcomes, *, media: bool = True
-) -> list[JsonObject]:
-    """Return the messages that tell a model what came of its calls; see `Export`."""
-    return _form(form).results(outcomes, media=media)
-
-
-def _form(form: str) -> _Form:
+def _form(form: str) -> Form:
     if form not in _FORMS:
         known = ", ".join(EXPORT_FORMS)
         raise ValueError(f"form must be one of {known}, got {form!r}")

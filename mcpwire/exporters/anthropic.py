@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.exporters.neutral import (
+    Form,
     Media,
     made_call,
     members_of,
@@ -16,18 +17,12 @@ if TYPE_CHECKING:
     from mcpwire.exporters.neutral import ModelCall, Outcomes
     from mcpwire.types import JsonObject
 
-__all__ = ["ARGUMENTS", "RULE", "calls_of", "results_to", "tool_to"]
-
-# Messages API, tools[].name: ^[a-zA-Z0-9_-]{1,64}$.
-RULE: Final = NameRule()
-
-# "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'".
-ARGUMENTS: Final = NameRule("A-Za-z0-9_.-", "A-Za-z0-9_.-", 64)
+__all__ = ["FORM"]
 
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 
-def tool_to(name: str, description: str, schema: JsonObject) -> JsonObject:
+def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
     """Return a tool; its schema with every keyword, `$ref` and `$defs` among them.
 
     Only alternatives at the root are refused ("input_schema does not support oneOf,
@@ -40,7 +35,7 @@ def tool_to(name: str, description: str, schema: JsonObject) -> JsonObject:
     }
 
 
-def calls_of(answer: object) -> list[ModelCall]:
+def _calls(answer: object) -> list[ModelCall]:
     """Return the calls of a message, or of its content."""
     return [
         made_call(block.get("name"), block.get("input"), block.get("id"))
@@ -49,7 +44,7 @@ def calls_of(answer: object) -> list[ModelCall]:
     ]
 
 
-def results_to(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
+def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
     """Return the one user message that all results of a turn have to stand in."""
     content = [_result(call, outcome, media=media) for call, outcome in outcomes]
     return [{"role": "user", "content": content}] if content else []
@@ -75,3 +70,14 @@ def _block(part: str | Media) -> JsonObject:
     source = {"type": "base64", "media_type": part.mime_type, "data": part.data}
     kind = "image" if part.mime_type in _IMAGES else "document"
     return {"type": kind, "source": source}
+
+
+FORM: Final = Form(
+    _tool,
+    _calls,
+    _results,
+    # Messages API, tools[].name: ^[a-zA-Z0-9_-]{1,64}$.
+    names=NameRule(),
+    # "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'".
+    arguments=NameRule("A-Za-z0-9_.-", "A-Za-z0-9_.-", 64),
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.exporters.neutral import (
+    Form,
     Media,
     made_call,
     members_of,
@@ -16,7 +17,12 @@ from mcpwire.exporters.neutral import (
     text_of,
 )
 from mcpwire.exporters.schemas import Inliner, NameRule, plain_root
-from mcpwire.protocol.json_schema import branches_of, properties_of, required_of
+from mcpwire.protocol.json_schema import (
+    alternatives_of,
+    branches_of,
+    properties_of,
+    required_of,
+)
 from mcpwire.tools.results import json_text
 
 if TYPE_CHECKING:
@@ -25,16 +31,7 @@ if TYPE_CHECKING:
     from mcpwire.exporters.neutral import ModelCall, Outcomes
     from mcpwire.types import JsonObject
 
-__all__ = ["ARGUMENTS", "RULE", "calls_of", "results_to", "schema_to", "tool_to"]
-
-# FunctionDeclaration.name: starts with a letter or an underscore; a-z, A-Z, 0-9,
-# underscores, dots and dashes, with a maximum length of 64 (the strictest of what the
-# Gemini API and Vertex AI say).
-RULE: Final = NameRule("A-Za-z0-9_.-", "A-Za-z_", 64)
-
-# FunctionDeclaration.parameters: names start with a letter or an underscore, and have
-# only letters, digits and underscores, at most 64.
-ARGUMENTS: Final = NameRule("A-Za-z0-9_", "A-Za-z_", 64)
+__all__ = ["FORM"]
 
 # Schema, its fields; `format` and `enum` have values of their own.
 _KNOWN: Final = (
@@ -69,28 +66,23 @@ _SAID: Final = (
 _ANYTHING: Final = tuple({"type": kind} for kind in ("string", "number", "boolean"))
 
 
-def tool_to(name: str, description: str, schema: JsonObject) -> JsonObject:
+def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
     """Return a function declaration; one without arguments has no parameters.
 
     An object without properties is refused ("should be non-empty for OBJECT type").
     """
     declaration: JsonObject = {"name": name, "description": description}
-    parameters = schema_to(plain_root(schema))
+    parameters = _schema(Inliner(plain_root(schema)).inlined())
     if parameters.get("properties"):
         declaration["parameters"] = parameters
     return declaration
-
-
-def schema_to(schema: JsonObject) -> JsonObject:
-    """Return a JSON Schema as a Gemini `Schema`."""
-    return _schema(Inliner(schema).inlined())
 
 
 def _schema(source: Any) -> JsonObject:
     if not isinstance(source, dict):
         return {"anyOf": list(_ANYTHING)}
     source = _merged(source)
-    branches = branches_of(source, "anyOf") or branches_of(source, "oneOf")
+    branches = alternatives_of(source)
     kinds = _kinds(source)
     nullable = "null" in kinds and kinds != ["null"]
     kinds = [kind for kind in kinds if kind != "null"] or kinds
@@ -198,7 +190,7 @@ def _description(source: JsonObject) -> str:
     return " ".join([*told, *(f"({one})" for one in said)])
 
 
-def calls_of(answer: object) -> list[ModelCall]:
+def _calls(answer: object) -> list[ModelCall]:
     """Return the calls of a response, of a content, or of its parts.
 
     Google's Python library writes `function_call` where the API has `functionCall`.
@@ -211,7 +203,7 @@ def calls_of(answer: object) -> list[ModelCall]:
     return found
 
 
-def results_to(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
+def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
     """Return a content of all responses, and behind it one of what they cannot carry.
 
     There have to be as many function responses in a content as there were calls.
@@ -248,3 +240,17 @@ def _inline(call: ModelCall, parts: Iterable[str | Media]) -> list[JsonObject]:
         if isinstance(part, Media)
     ]
     return [{"text": f"From the tool {call.said}:"}, *made] if made else []
+
+
+FORM: Final = Form(
+    _tool,
+    _calls,
+    _results,
+    # FunctionDeclaration.name: starts with a letter or an underscore; a-z, A-Z, 0-9,
+    # underscores, dots and dashes, with a maximum length of 64 (the strictest of what
+    # the Gemini API and Vertex AI say).
+    names=NameRule("A-Za-z0-9_.-", "A-Za-z_", 64),
+    # FunctionDeclaration.parameters: names start with a letter or an underscore, and
+    # have only letters, digits and underscores, at most 64.
+    arguments=NameRule("A-Za-z0-9_", "A-Za-z_", 64),
+)

@@ -26,20 +26,18 @@ if TYPE_CHECKING:
     from mcpwire.types.content import ContentBlock
 
 __all__ = [
-    "RULE",
+    "FORM",
     "Exportable",
+    "Form",
     "Media",
     "ModelCall",
     "Outcome",
     "Outcomes",
-    "calls_of",
     "made_call",
     "members_of",
     "parts_of",
     "plain",
-    "results_to",
     "text_of",
-    "tool_to",
 ]
 
 
@@ -100,6 +98,24 @@ class Media:
     def url(self) -> str:
         """The whole as a `data:` URL."""
         return f"data:{self.mime_type};base64,{self.data}"
+
+
+@attrs.frozen
+class Form:
+    """How one API has tools, calls and results."""
+
+    tool: Callable[..., JsonObject]
+    """From name, description and schema; with `can_be_strict`, also `strict`."""
+
+    calls: Callable[[object], list[ModelCall]]
+    results: Callable[..., list[JsonObject]]
+    names: NameRule = attrs.field(factory=NameRule)
+    """What names of tools must be like."""
+
+    arguments: NameRule | None = None
+    """What names of arguments must be like; ``None``: any are taken."""
+
+    can_be_strict: bool = False
 
 
 def made_call(said: object, arguments: object, id_: object = None) -> ModelCall:
@@ -197,16 +213,12 @@ def _media(block: ContentBlock) -> Media | None:
     )
 
 
-RULE: Final = NameRule(r"\s\S", r"\s\S", 1_000_000)
-"""Every name is taken as it is."""
-
-
-def tool_to(name: str, description: str, schema: JsonObject) -> JsonObject:
+def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
     """Return a tool with its whole schema."""
     return {"name": name, "description": description, "input_schema": schema}
 
 
-def calls_of(answer: object) -> list[ModelCall]:
+def _calls(answer: object) -> list[ModelCall]:
     """Return the calls of a list of ``{"name", "arguments", "id"}``."""
     return [
         made_call(call.get("name"), call.get("arguments"), call.get("id"))
@@ -214,7 +226,7 @@ def calls_of(answer: object) -> list[ModelCall]:
     ]
 
 
-def results_to(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
+def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
     """Return an object for each outcome: its text, its blocks, and if it failed."""
     return [_result(call, outcome, media=media) for call, outcome in outcomes]
 
@@ -232,3 +244,11 @@ def _result(call: ModelCall, outcome: Outcome, *, media: bool) -> JsonObject:
         if outcome.structured_content is not UNSET:
             result["structured_content"] = outcome.structured_content
     return result
+
+
+FORM: Final = Form(
+    _tool,
+    _calls,
+    _results,
+    names=NameRule(r"\s\S", r"\s\S", 1_000_000),  # every name is taken as it is
+)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.exporters.neutral import (
+    Form,
     Media,
     made_call,
     members_of,
     parts_of,
     text_of,
 )
-from mcpwire.exporters.schemas import NameRule, plain_root
+from mcpwire.exporters.schemas import plain_root
 from mcpwire.exporters.strict import strict_schema
 from mcpwire.protocol.json_schema import mapped
 
@@ -23,19 +24,7 @@ if TYPE_CHECKING:
     from mcpwire.exporters.neutral import ModelCall, Outcomes
     from mcpwire.types import JsonObject
 
-__all__ = [
-    "RULE",
-    "chat_calls_of",
-    "chat_results_to",
-    "chat_tool_to",
-    "responses_calls_of",
-    "responses_results_to",
-    "responses_tool_to",
-]
-
-# Chat completions, tools[].function.name: a-z, A-Z, 0-9, underscores and dashes, with a
-# maximum length of 64.
-RULE: Final = NameRule()
+__all__ = ["CHAT", "RESPONSES"]
 
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
@@ -47,7 +36,7 @@ _SOUNDS: Final = {
 }
 
 
-def chat_tool_to(
+def _chat_tool(
     name: str, description: str, schema: JsonObject, *, strict: bool = False
 ) -> JsonObject:
     """Return a tool of chat completions."""
@@ -57,7 +46,7 @@ def chat_tool_to(
     return {"type": "function", "function": function}
 
 
-def responses_tool_to(
+def _responses_tool(
     name: str, description: str, schema: JsonObject, *, strict: bool = False
 ) -> JsonObject:
     """Return a tool of the responses API, which is strict unless it is told."""
@@ -98,7 +87,7 @@ def _with_items(schema: JsonObject) -> JsonObject:
 # --- chat completions -------------------------------------------------------------
 
 
-def chat_calls_of(answer: object) -> list[ModelCall]:
+def _chat_calls(answer: object) -> list[ModelCall]:
     """Return the calls of a completion, of its message, or of its `tool_calls`."""
     found = []
     for call in members_of(answer, "choices", "message", "tool_calls"):
@@ -112,7 +101,7 @@ def chat_calls_of(answer: object) -> list[ModelCall]:
     return found
 
 
-def chat_results_to(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
+def _chat_results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
     """Return a tool message per call, and behind them what these cannot carry.
 
     Messages of the role `tool` are text; pictures, sounds and files come in one user
@@ -150,7 +139,7 @@ def _chat_part(part: Media) -> JsonObject:
 # --- responses --------------------------------------------------------------------
 
 
-def responses_calls_of(answer: object) -> list[ModelCall]:
+def _responses_calls(answer: object) -> list[ModelCall]:
     """Return the calls of a response, or of its `output`."""
     return [
         made_call(item.get("name"), item.get("arguments"), item.get("call_id"))
@@ -159,7 +148,7 @@ def responses_calls_of(answer: object) -> list[ModelCall]:
     ]
 
 
-def responses_results_to(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
+def _responses_results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
     """Return an input item per call; text alone as text, else part by part."""
     items = []
     for call, outcome in outcomes:
@@ -183,3 +172,11 @@ def _responses_part(part: str | Media) -> JsonObject:
     if part.mime_type in _IMAGES:
         return {"type": "input_image", "image_url": part.url}
     return {"type": "input_file", "filename": part.name, "file_data": part.url}
+
+
+# Chat completions, tools[].function.name: a-z, A-Z, 0-9, underscores and dashes, with a
+# maximum length of 64: what `NameRule` has by default.
+CHAT: Final = Form(_chat_tool, _chat_calls, _chat_results, can_be_strict=True)
+RESPONSES: Final = Form(
+    _responses_tool, _responses_calls, _responses_results, can_be_strict=True
+)

@@ -69,7 +69,6 @@ _MODULE_OF: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name with its first use."""
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -79,5 +78,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List what is public."""
     return sorted(__all__)

@@ -1,7 +1,7 @@
 """What the servers of one set list, merged and kept until one of them changes it.
 
-What of it has to be fetched is fetched in parallel (`lists.one`). A name that is known
-is looked up without asking anybody.
+What of it has to be fetched is fetched in parallel. A name that is known is looked up
+without asking anybody.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import math
 from typing import TYPE_CHECKING, Any, Final
-
-import attrs
 
 from mcpwire.errors import (
     InternalError,
@@ -24,6 +22,7 @@ from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.merging import (
     Listed,
     Merged,
+    TemplateOwners,
     listed,
     merge_named,
     merge_resources,
@@ -40,33 +39,20 @@ from mcpwire.transports.http.target import Http
 from mcpwire.types import encode
 from mcpwire.types._base import TRACE_KEYS
 from mcpwire.wire.json import encode as encode_json
-from mcpwire.wire.uri_template import (
-    TemplateError,
-    UriMatcher,
-    UriTemplate,
-    encode_literal,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from mcpwire.gateway.plan import Plan
-    from mcpwire.gateway.upstreams import Upstream, Upstreams
+    from mcpwire.gateway.upstream import Upstream
+    from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.request import RequestContext
     from mcpwire.versions import Revision
 
     Json = dict[str, Any]
 
-__all__ = [
-    "KINDS",
-    "Catalog",
-    "Descriptions",
-    "ServerList",
-    "TemplateOwners",
-    "call_extra",
-    "extras_of",
-]
+__all__ = ["RETRY_S", "Catalog", "Descriptions", "call_extra"]
 
 logger = LimitedLogger("mcpwire")
 
@@ -80,35 +66,29 @@ KINDS: Final = {
 
 
 class Catalog:
-    """The merged lists of one set; see the module's text.
-
-    Attributes:
-        known: What was merged last, by kind; may be older than the last change.
-    """
+    """The merged lists of one set."""
 
     def __init__(self, upstreams: Upstreams) -> None:
         self._upstreams = upstreams
         self._lists: dict[tuple[str, str], ServerList] = {}
-        self._states: dict[str, tuple[Any, ...]] = {}
+        self._states: dict[str, list[tuple[ServerList, int]]] = {}
         self._aliases: tuple[Merged, dict[str, dict[str, str]]] | None = None
         self._templates: tuple[Merged, TemplateOwners] | None = None
         self._headers: tuple[Merged, dict[str, tuple[ParamHeader, ...]]] | None = None
+        # What was merged last, by kind; may be older than the last change.
         self.known: dict[str, Merged] = {}
 
-    def drop(self, kind: str, server: str | None = None) -> None:
-        """Take note that a list is another now; the next reader has it fetched.
+    def drop(self, kind: str, server: str) -> None:
+        """Have a server's list fetched again by the next reader.
 
-        Args:
-            kind: ``"tools"``, ``"prompts"`` or ``"resources"``, with the templates.
-            server: The server's name; ``None``: all servers.
+        The kind ``"resources"`` has the templates, too.
         """
-        kinds = ("resources", "templates") if kind == "resources" else (kind,)
-        for (name, each), found in self._lists.items():
-            if each in kinds and server in (None, name):
+        for each in ("resources", "templates") if kind == "resources" else (kind,):
+            if found := self._lists.get((server, each)):
                 found.wanted += 1
 
     def forget(self, upstream: Upstream) -> None:
-        """Know nothing more of a server that is not there any more."""
+        """Forget the lists of a server that has left."""
         for kind in KINDS:
             found = self._lists.get((upstream.name, kind))
             if found is not None and found.upstream is upstream:
@@ -130,15 +110,10 @@ class Catalog:
             InternalError: Two tools would have one name, and the policy is to refuse.
         """
         self._upstreams.retry()
-        lists = [self._list_of(each, kind) for each in self._asked(kind)]
-        stale = [each for each in lists if not each.is_fresh]
-        if len(stale) == 1:
-            await stale[0].refresh()
-        elif stale:
-            await asyncio.gather(*(each.refresh() for each in stale))
-        if stale:  # others may be there by now
-            lists = [self._list_of(each, kind) for each in self._asked(kind)]
-        state = tuple((each, each.got) for each in lists)
+        stale = [each for each in self._lists_of(kind) if not each.is_fresh]
+        await asyncio.gather(*(each.refresh() for each in stale))
+        lists = self._lists_of(kind)  # others may be there by now
+        state = [(each, each.got) for each in lists]
         if self._states.get(kind) != state:
             self.known[kind] = self._merge(
                 kind, [each.found for each in lists if each.found is not None]
@@ -146,24 +121,24 @@ class Catalog:
             self._states[kind] = state
         return self.known[kind]
 
-    def _asked(self, kind: str) -> list[Upstream]:
-        """Return the servers that have such a list, or get one here."""
-        upstreams = self._upstreams
-        _, capability = KINDS[kind]
-        if kind != "tools" or not upstreams.gateway.as_tools:
-            return upstreams.offering(capability)
-        wanted = {capability, *upstreams.gateway.as_tools}
-        return [each for each in upstreams.ready() if any(map(each.offers, wanted))]
+    def _lists_of(self, kind: str) -> list[ServerList]:
+        """Return the lists of the servers that have such one, or get one here."""
+        wanted = {KINDS[kind][1]}
+        if kind == "tools":
+            wanted |= self._upstreams.gateway.as_tools
+        return [
+            self._list_of(each, kind)
+            for each in self._upstreams.members.values()
+            if any(map(each.offers, wanted))
+        ]
 
     def _list_of(self, upstream: Upstream, kind: str) -> ServerList:
         found = self._lists.get((upstream.name, kind))
         if found is None:
-            found = self._lists[upstream.name, kind] = ServerList(
-                upstream, KINDS[kind][0], self._upstreams.gateway.as_tools
-            )
+            found = self._lists[upstream.name, kind] = ServerList(upstream, kind)
         return found
 
-    async def items_of(self, kind: str, upstream: Upstream) -> list[dict[str, Any]]:
+    async def items_of(self, kind: str, upstream: Upstream) -> list[Json]:
         """Return what one server lists of a kind, as it came."""
         if not upstream.offers(KINDS[kind][1]):
             return []
@@ -194,31 +169,34 @@ class Catalog:
 
     def collisions(self) -> dict[str, list[str]]:
         """Return the servers with name collisions, by kind, as far as is known."""
-        found = {
+        return {
             kind: [str(each) for each in merged.collisions]
             for kind, merged in self.known.items()
+            if merged.collisions
         }
-        return {kind: said for kind, said in found.items() if said}
 
     def param_headers(self, name: str) -> tuple[ParamHeader, ...]:
         """Return which arguments of a tool header fields repeat, as far as is known."""
         tools = self.known.get("tools")
-        if tools is None:
+        if tools is None or name not in tools.owners:
             return ()
         if self._headers is None or self._headers[0] is not tools:
             self._headers = tools, {}
         known = self._headers[1]
-        if name in tools.owners and name not in known:
-            known[name] = _param_headers(tools, name)
-        return known.get(name, ())
+        if name not in known:
+            tool = next(tool for tool in tools.items if tool["name"] == name)
+            try:
+                known[name] = find_param_headers(tool.get("inputSchema"))
+            except InvalidMessage:  # clients leave such a tool out
+                known[name] = ()
+        return known[name]
 
     # Owners...
 
     async def owner_of(self, kind: str, name: str) -> tuple[Upstream, str] | None:
         """Return the server of a tool or prompt, and its name there.
 
-        A name that is known is looked up; only another one has the lists fetched that
-        have changed.
+        Only a name that is not known has the lists fetched that have changed.
         """
         known = self.known.get(kind)
         owner = known.owners.get(name) if known is not None else None
@@ -257,13 +235,6 @@ class Catalog:
         offering = self._upstreams.offering("resources")
         return [(offering[0], uri)] if len(offering) == 1 else []
 
-    def public_uri(self, server: str, uri: str) -> str:
-        """Return what a server's resource is called for clients."""
-        known = self.known.get("resources")
-        if known is None:
-            return uri
-        return known.names.get((server, uri), uri)
-
     async def aliases_of(self, server: str) -> Mapping[str, str]:
         """Return the URIs of a server that clients know by an alias."""
         if len(self._upstreams.offering("resources")) < 2:
@@ -278,14 +249,6 @@ class Catalog:
         return self._aliases[1].get(server, {})
 
 
-def _param_headers(tools: Merged, name: str) -> tuple[ParamHeader, ...]:
-    schema = next(t.get("inputSchema") for t in tools.items if t["name"] == name)
-    try:
-        return find_param_headers(schema)
-    except InvalidMessage:  # clients leave such a tool out
-        return ()
-
-
 MAX_LIST: Final = 16 * 1024 * 1024
 """How long all pages of one list may be together, in bytes of JSON: they are kept."""
 
@@ -297,47 +260,20 @@ LIST_RETRY_S: Final = 5.0
 
 
 class ServerList:
-    """One list of one server; see the module's text.
+    """One list of one server."""
 
-    Args:
-        upstream: The server.
-        method: What asks for one page.
-        as_tools: What else there is as tools, in the list of these: ``"resources"``,
-            ``"prompts"``, both or nothing.
-
-    Attributes:
-        upstream: As given.
-        wanted: Counts its changes.
-        got: Which of them is here; -1: none yet.
-        found: What it lists; ``None``: it failed.
-    """
-
-    __slots__ = (
-        "_as_tools",
-        "_method",
-        "_retry_at",
-        "_task",
-        "found",
-        "got",
-        "upstream",
-        "wanted",
-    )
-
-    def __init__(
-        self, upstream: Upstream, method: str, as_tools: Collection[str]
-    ) -> None:
+    def __init__(self, upstream: Upstream, kind: str) -> None:
         self.upstream = upstream
-        self._method = method
-        self._as_tools = as_tools
+        self._method, self._capability = KINDS[kind]
         self._task: asyncio.Task[None] | None = None
         self._retry_at = 0.0
-        self.wanted = 0
-        self.got = -1
-        self.found: Listed | None = None
+        self.wanted = 0  # counts its changes
+        self.got = -1  # the change after which it was fetched
+        self.found: Listed | None = None  # None: that failed
 
     @property
     def is_fresh(self) -> bool:
-        """Whether what is here is what there is, as far as we know."""
+        """Whether it is as the server has it, as far as we know."""
         if self.got < self.wanted:
             return False
         if self.found is not None:
@@ -381,20 +317,27 @@ class ServerList:
             self.got, self._task = version, None
 
     async def _pages(self) -> Listed:
-        """Fetch all pages, as they come."""
+        """Fetch all pages, as they come; none where it has extra tools alone."""
         upstream, method = self.upstream, self._method
-        if self._as_tools and not upstream.offers(method.partition("/")[0]):
-            return Listed(
-                server=upstream.name,
-                is_bare=upstream.planned.is_bare,
-                rules=upstream.planned.rules,
-                extras=tuple(self._extras()),
-            )
-        steps = pages(method, {}, limit=upstream.limits.pages)
-        planned, room = upstream.planned, MAX_LIST
         spec = find(method)
         assert spec is not None
         assert spec.list_key is not None
+        found: list[Json] = [{}]  # which is private, and is not kept
+        if upstream.offers(self._capability):
+            found = await self._fetched()
+        planned = upstream.planned
+        return listed(
+            upstream.name,
+            found,
+            spec.list_key,
+            is_bare=planned.is_bare,
+            rules=planned.rules,
+            extras=self._extras(),
+        )
+
+    async def _fetched(self) -> list[Json]:
+        upstream, method, room = self.upstream, self._method, MAX_LIST
+        steps = pages(method, {}, limit=upstream.limits.pages)
         try:
             step: Any = next(steps)
             while True:
@@ -412,41 +355,24 @@ class ServerList:
                         )
                     step = steps.send(result)
         except StopIteration as done:
-            return listed(
-                upstream.name,
-                done.value,
-                spec.list_key,
-                is_bare=planned.is_bare,
-                rules=planned.rules,
-                extras=self._extras(),
-            )
+            found: list[Json] = done.value
+            return found
 
-    def _extras(self) -> list[dict[str, Any]]:
-        wanted = self._as_tools if self._method == "tools/list" else ()
-        return extras_of(self.upstream, wanted)
+    def _extras(self) -> list[Json]:
+        """Return the tools that a server gets beside its own."""
+        if self._method != "tools/list":
+            return []
+        wanted = self.upstream.upstreams.gateway.as_tools
+        return [
+            encode(extra.tool)
+            for extra in EXTRAS.values()
+            if extra.needs in wanted and self.upstream.offers(extra.needs)
+        ]
 
     def close(self) -> None:
         """Fetch nothing more."""
         if self._task is not None:
             self._task.cancel()
-
-
-_LISTS: Final = {"mcp_list_resources": "resources", "mcp_list_prompts": "prompts"}
-"""Those that only show what the gateway knows already."""
-
-_METHODS: Final = {
-    "mcp_read_resource": ("resources/read", "uri"),
-    "mcp_get_prompt": ("prompts/get", "name"),
-}
-
-
-def extras_of(upstream: Upstream, wanted: Collection[str]) -> list[Json]:
-    """Return the tools that a server gets beside its own, of the kinds wanted."""
-    return [
-        encode(extra.tool)
-        for extra in EXTRAS.values()
-        if extra.needs in wanted and upstream.offers(extra.needs)
-    ]
 
 
 async def call_extra(
@@ -456,7 +382,7 @@ async def call_extra(
     request: RequestContext,
     upstreams: Upstreams,
 ) -> Json:
-    """Answer the call of such a tool.
+    """Answer the call of a tool of `EXTRAS`.
 
     Raises:
         RPCError: The arguments are none, or the server refused.
@@ -465,21 +391,19 @@ async def call_extra(
         arguments = {}
     if type(arguments) is not dict:
         raise InvalidParams("params.arguments must be an object")
-    kind = _LISTS.get(name)
-    if kind is not None:
+    if name.startswith("mcp_list_"):  # what the gateway knows already
+        kind = name.removeprefix("mcp_list_")
         found = {kind: await upstreams.catalog.items_of(kind, upstream)}
-        return {"content": [_text(found)], "structuredContent": found}
-    method, key = _METHODS[name]
+        block = {"type": "text", "text": encode_json(found).decode()}
+        return {"content": [block], "structuredContent": found}
+    is_prompt = name == "mcp_get_prompt"
+    method, key = ("prompts/get", "name") if is_prompt else ("resources/read", "uri")
     if type(arguments.get(key)) is not str:
         raise InvalidParams(f"params.arguments.{key} must be a string")
-    result: Json = await forward(upstream, method, dict(arguments), request, upstreams)
+    result = await forward(upstream, method, dict(arguments), request, upstreams)
     if result.get("resultType", "complete") != "complete":
         return result
-    return _RESULTS[method](result)
-
-
-def _text(value: Any) -> Json:
-    return {"type": "text", "text": encode_json(value).decode()}
+    return _prompted(result) if is_prompt else _read(result)
 
 
 def _read(result: Json) -> Json:
@@ -503,53 +427,7 @@ def _prompted(result: Json) -> Json:
     }
 
 
-_RESULTS: Final[dict[str, Callable[[Json], Json]]] = {
-    "resources/read": _read,
-    "prompts/get": _prompted,
-}
-
-
-class TemplateOwners:
-    """The templates of a merged list, ready to be held against URIs."""
-
-    def __init__(self, templates: Merged) -> None:
-        tests: dict[str, Callable[[str], bool]] = {}
-        self._tests: list[tuple[str, Callable[[str], bool]]] = []
-        for server, template in templates.names:
-            if template not in tests:
-                tests[template] = _test(template)
-            self._tests.append((server, tests[template]))
-
-    def of(self, uri: str) -> list[str]:
-        """Return the servers that have a template for a URI, each once, in order."""
-        found = (server for server, fits in self._tests if fits(uri))
-        return list(dict.fromkeys(found))
-
-
-def _test(text: str) -> Callable[[str], bool]:
-    """Return what tells whether a template gives a URI; rather yes than no."""
-    try:
-        template = UriTemplate(text)
-    except TemplateError:
-        return lambda uri: uri == text
-    try:
-        # What may be in a value is for the server to say.
-        matcher = UriMatcher(template, unchecked=template.names)
-    except TemplateError:
-        first = template.parts[0] if template.parts else ""
-        beginning = encode_literal(first) if isinstance(first, str) else ""
-        return lambda uri: uri.startswith(beginning)
-    return lambda uri: matcher.match(uri) is not None
-
-
 MOST: Final = 1_000
-
-
-@attrs.frozen
-class _Kept:
-    plan: Plan
-    described: dict[str, Any]
-    fresh_until: float
 
 
 class Descriptions:
@@ -562,44 +440,39 @@ class Descriptions:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, _Kept] = {}
+        # The plan, what it was described as, and until when that is good.
+        self._kept: dict[Hashable, tuple[Plan, Json, float]] = {}
 
     def find(
         self, plan: Plan, revision: Revision, headers: Iterable[str]
-    ) -> dict[str, Any] | None:
+    ) -> Json | None:
         """Return what the servers of a plan can do, if that is known.
 
-        Args:
-            plan: The servers.
-            revision: The protocol version of the client.
-            headers: The names of the header fields that go along to them.
+        `headers` are the names of the header fields that go along to them.
         """
-        if _is_personal(plan, headers):
-            return None
         kept = self._kept.get((plan.key, plan.one, revision.name))
-        if kept is None or not _are_same(kept.plan, plan):
+        if kept is None or _is_personal(plan, headers):
             return None
+        known, described, fresh_until = kept
+        is_same = len(known.servers) == len(plan.servers) and all(
+            each.is_as(other)
+            for each, other in zip(known.servers, plan.servers, strict=True)
+        )
         now = asyncio.get_running_loop().time()
-        return dict(kept.described) if now < kept.fresh_until else None
+        return dict(described) if is_same and now < fresh_until else None
 
     def keep(
         self,
         plan: Plan,
         revision: Revision,
-        described: dict[str, Any],
+        described: Json,
         *,
         headers: Iterable[str],
         is_complete: bool,
     ) -> None:
         """Keep what the servers of a plan can do.
 
-        Args:
-            plan: The servers.
-            revision: The protocol version of the client.
-            described: Members of the answer to ``initialize``.
-            headers: As for `find`.
-            is_complete: Whether all servers are connected; else it is kept until those
-                that failed are tried again.
+        Where not all of them are connected, until those that failed are tried again.
         """
         if all(isinstance(each.target, (Http, Server)) for each in plan.servers):
             return
@@ -609,19 +482,12 @@ class Descriptions:
             del self._kept[next(iter(self._kept))]
         now = asyncio.get_running_loop().time()
         fresh_until = math.inf if is_complete else now + RETRY_S
-        self._kept[plan.key, plan.one, revision.name] = _Kept(
-            plan, dict(described), fresh_until
-        )
+        key = (plan.key, plan.one, revision.name)
+        self._kept[key] = (plan, dict(described), fresh_until)
 
 
 def _is_personal(plan: Plan, headers: Iterable[str]) -> bool:
     # What tells one request from the next tells nobody from anybody.
     return any(name not in TRACE_KEYS for name in headers) and any(
         isinstance(each.target, Http) for each in plan.servers
-    )
-
-
-def _are_same(one: Plan, other: Plan) -> bool:
-    return len(one.servers) == len(other.servers) and all(
-        each.is_as(also) for each, also in zip(one.servers, other.servers, strict=True)
     )

@@ -10,6 +10,7 @@ from hmac import compare_digest
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     )
 
     from mcpwire.server.http.exchange import Receive, Scope, Send
-    from mcpwire.server.request import RequestContext
+    from mcpwire.server.request import RequestContext, Session
 
     Row = Sequence[tuple[Hashable, Mapping[str, Any]]]
     """One message: its content blocks, each with the id that confirms it."""
@@ -117,15 +118,12 @@ class Splicer:
         self._skips_errors = skip_on_tool_error
         self._timeout = check_timeout(timeout)
         self.withheld: frozenset[str] = frozenset()
-        self._locks: dict[Hashable, tuple[asyncio.Lock, int]] = {}
+        self._locks: WeakKeyDictionary[Session, asyncio.Lock] = WeakKeyDictionary()
 
     async def splice(
         self, result: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Return the result of a call, with what waits in front of it.
-
-        Cancelling it leaves what was read undelivered: it is not confirmed then.
-        """
+        """Return the result of a call, with what waits in front of it."""
         if not can_splice(result):
             return result
         if self._skips_errors and result.get("isError") is True:
@@ -134,17 +132,8 @@ class Splicer:
         session = request.session
         if session is None:
             return await self._spliced(result, request)
-        lock, users = self._locks.get(session, (None, 0))
-        if lock is None:
-            lock = asyncio.Lock()
-        self._locks[session] = lock, users + 1
-        try:
-            async with lock:
-                return await self._spliced(result, request)
-        finally:
-            lock, users = self._locks.pop(session)
-            if users > 1:
-                self._locks[session] = lock, users - 1
+        async with self._locks.setdefault(session, asyncio.Lock()):
+            return await self._spliced(result, request)
 
     async def _spliced(
         self, result: dict[str, Any], request: RequestContext
@@ -158,18 +147,15 @@ class Splicer:
                 return result
             # What cannot be sent must not cost the result.
             encode([batch.token, [list(row) for row in batch.rows]])
-            spliced = splice(result, batch, style=self._style, tag=self._tag)
-        except asyncio.CancelledError:
+            return splice(result, batch, style=self._style, tag=self._tag)
+        except (asyncio.CancelledError, Exception) as error:  # whatever it raises
             # It may have been waiting for something that was cancelled, not we.
             task = asyncio.current_task()
-            if task is None or task.cancelling():
+            is_ours = task is None or task.cancelling()
+            if isinstance(error, asyncio.CancelledError) and is_ours:
                 raise
             logger.exception("the delegate failed; the result stays as it is")
             return result
-        except Exception:  # whatever the delegate raises
-            logger.exception("the delegate failed; the result stays as it is")
-            return result
-        return spliced
 
     def _shown(self, request: RequestContext) -> Mapping[str, str]:
         """Return the fields of a request that a delegate may see."""
@@ -180,16 +166,7 @@ class Splicer:
 
 
 def splicer_of(given: Any, *, withheld: Iterable[str] = ()) -> Splicer | None:
-    """Return how a gateway asks what it was given as its delegate.
-
-    Args:
-        given: A delegate, or a `Splicer`; ``None``: there is none.
-        withheld: Names, in lower case, of fields that it does not see: they hold
-            credentials for servers.
-
-    Raises:
-        TypeError: It is no delegate.
-    """
+    """Return how a gateway asks what it was given as its delegate."""
     if given is None:
         return None
     splicer = given if isinstance(given, Splicer) else Splicer(given)
@@ -419,7 +396,7 @@ class NotifyApp:
         self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer what the web server brings."""
         if scope["type"] != "http":
             raise RuntimeError(f"unknown kind of ASGI scope: {scope['type']!r}")
         exchange = Exchange(scope, receive, send, self._limits)

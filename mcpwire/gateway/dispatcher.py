@@ -3,21 +3,25 @@
 The first session opens its servers as part of `initialize`; later ones are told what
 those servers can do, and connect to theirs with the first request that needs them.
 Requests that stand alone share a set where the same client asks for the same servers.
+
+What is kept of a session by its id is enough to open it again: see `session_ids`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.catalog import Descriptions
-from mcpwire.gateway.downstream import SessionDownstream, StandaloneDownstream
-from mcpwire.gateway.plan import BY_PATH, Plan
-from mcpwire.gateway.relay import take_headers
-from mcpwire.gateway.routes import CAPABILITIES, SERVED, Routes
+from mcpwire.gateway.downstream import Downstream
+from mcpwire.gateway.forwarding import take_headers
+from mcpwire.gateway.plan import BY_PATH
+from mcpwire.gateway.routes import CAPABILITIES, SERVED, routes
+from mcpwire.gateway.session_ids import Chosen, Kept
 from mcpwire.gateway.subscriptions import forget_session, roots_changed
 from mcpwire.gateway.translation import TaskIds
 from mcpwire.gateway.upstreams import CLOSED, Upstreams, UpstreamsBusy
@@ -26,40 +30,49 @@ from mcpwire.protocol.request_state import ANONYMOUS
 from mcpwire.server.dispatcher import (
     INITIALIZED,
     Dispatcher,
+    HttpRefusal,
     capabilities_at,
     wrap,
 )
-from mcpwire.server.request import IN_MEMORY, RequestInfo, check_retained
+from mcpwire.server.request import IN_MEMORY, RequestInfo, Session, check_retained
+from mcpwire.transports.http.target import Http
 from mcpwire.types._base import TRACE_KEYS
-from mcpwire.versions import LATEST
+from mcpwire.versions import LATEST, find_revision
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from mcpwire.gateway.gateway import Gateway
-    from mcpwire.gateway.routes import Answer
-    from mcpwire.gateway.sessions import Keeping
+    from mcpwire.gateway.plan import Plan
+    from mcpwire.gateway.tasks import Answer
     from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.auth.resource_server import PrincipalKey
     from mcpwire.server.dispatcher import Handler
-    from mcpwire.server.request import RequestContext, Session
+    from mcpwire.server.request import RequestContext
     from mcpwire.versions import Revision
+
+    Json = dict[str, Any]
 
 __all__ = ["GatewayDispatcher"]
 
 ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 
-ASKING: Final = "mcpwire.gateway"
+REQUESTER: Final = "mcpwire.gateway"
 """Where a request keeps its client."""
 
 DISCOVER_WAIT_S: Final = 3.0
 """How long ``server/discover`` waits for servers that are being connected to: a client
 takes longer silence for a server that has sessions only."""
 
+NONCE_BYTES: Final = 16
 
-class _Asking(NamedTuple):
-    """The client of requests that stand alone."""
+_SHOWN_OF_CLIENT: Final = ("name", "title", "version")
+"""The members of the client's info that are kept."""
+
+
+class Requester(NamedTuple):
+    """The client of requests that share a set."""
 
     identity: Hashable
     """What is equal where the same client asks for the same servers, whatever it
@@ -68,9 +81,7 @@ class _Asking(NamedTuple):
     plan: Plan
     headers: Mapping[str, str]
     capabilities: Mapping[str, Any]
-
     revision: Revision
-
     owner: PrincipalKey | None
     """The authenticated principal, if there is one."""
 
@@ -79,13 +90,17 @@ class _Asking(NamedTuple):
         return self.identity, encode(dict(self.capabilities))
 
 
+class _UnknownSession(HttpRefusal, InvalidRequest):
+    """An id that none of our keys opens, where that is to be a 401."""
+
+    http_status = 401
+
+
 class GatewayDispatcher(Dispatcher):
     """Answers for the servers of a gateway, or for one of them.
 
-    Args:
-        gateway: The gateway.
-        only: The name of the one server, which keeps its names; ``None``: all;
-            `BY_PATH`: the one that the path of a request names.
+    `only` is the name of the one server, which keeps its names; ``None``: all;
+    `BY_PATH`: the one that the path of a request names.
     """
 
     opens_later = True
@@ -94,11 +109,9 @@ class GatewayDispatcher(Dispatcher):
     def __init__(self, gateway: Gateway, *, only: str | None = None) -> None:
         self._gateway = gateway
         self.only = only
-        self._kept_by: Keeping | None = None
-        self._planned: tuple[Plan, str | None, Plan] = Plan(), None, Plan()
         self._descriptions = Descriptions()
         self._by_session: dict[Session, Upstreams] = {}
-        self._opened: dict[Session, dict[str, Any]] = {}
+        self._opened: dict[Session, Json] = {}  # and the answer to `initialize`
         self._closing: dict[Session, asyncio.Task[None]] = {}
         super().__init__(
             gateway.info,
@@ -112,26 +125,20 @@ class GatewayDispatcher(Dispatcher):
         )
 
     def _handlers(self) -> dict[str, Handler]:
-        answers = Routes(self._gateway).methods()
         handlers: dict[str, Handler] = {
-            method: partial(self._answer, answer) for method, answer in answers.items()
+            method: partial(self._answer, answer) for method, answer in routes().items()
         }
         handlers["server/discover"] = self._discover_servers
-        asked = {name: each for name, each in handlers.items() if self._is_asked(name)}
-        return wrap(asked, self._gateway.around)
-
-    def _is_asked(self, method: str) -> bool:
-        """Tell whether a revision that is spoken has that request."""
-        return any(
-            available(
-                method,
-                revision,
-                "client",
-                declared_extensions(capabilities_at(revision, SERVED)),
-            )
-            is not None
+        extensions = {
+            revision: declared_extensions(capabilities_at(revision, SERVED))
             for revision in self._gateway.revisions
-        )
+        }
+        asked = {
+            method: handler
+            for method, handler in handlers.items()
+            if any(available(method, r, "client", extensions[r]) for r in extensions)
+        }
+        return wrap(asked, self._gateway.around)
 
     def redeclare(self) -> None:
         """Put the gateway's middleware around everything anew."""
@@ -139,32 +146,29 @@ class GatewayDispatcher(Dispatcher):
 
     # The servers of a request...
 
-    def _answer(
-        self, answer: Answer, params: dict[str, Any], request: RequestContext
-    ) -> Any:
+    def _answer(self, answer: Answer, params: Json, request: RequestContext) -> Any:
         """Answer a request out of its set; returns what is to be awaited."""
         session = request.session
-        if session is not None:
-            upstreams = self._by_session.get(session)
-            if upstreams is not None:
-                if not upstreams.is_open:
-                    return self._answer_first(answer, params, request, upstreams)
-                self._gateway.pool.touch(upstreams)
-                if self._gateway.forward_headers:
-                    take_headers(upstreams, request)
-                return answer(params, request, upstreams)
-        return self._answer_alone(answer, params, request)
+        upstreams = None if session is None else self._by_session.get(session)
+        if session is None or upstreams is None:
+            return self._answer_alone(answer, params, request)
+        if not upstreams.is_open:
+            return self._answer_first(answer, params, request, upstreams)
+        self._gateway.pool.touch(upstreams)
+        if self._gateway.forward_headers:
+            take_headers(upstreams, request)
+        return answer(params, request, upstreams)
 
     async def _answer_first(
         self,
         answer: Answer,
-        params: dict[str, Any],
+        params: Json,
         request: RequestContext,
         upstreams: Upstreams,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Answer a request of a session after connecting to its servers."""
+        session = request.session
         if upstreams.is_closed:  # it ended for another client as its session opened
-            session = request.session
             if session is not None and session.end is not None:
                 session.end()
             raise UpstreamsBusy(CLOSED)
@@ -176,9 +180,9 @@ class GatewayDispatcher(Dispatcher):
         return await answer(params, request, upstreams)
 
     async def _answer_alone(
-        self, answer: Answer, params: dict[str, Any], request: RequestContext
-    ) -> dict[str, Any]:
-        upstreams = await self._shared(self._asking(request), request.info)
+        self, answer: Answer, params: Json, request: RequestContext
+    ) -> Json:
+        upstreams = await self._shared(self._requester(request), request.info)
         upstreams.users += 1
         try:
             if self._gateway.forward_headers:
@@ -188,83 +192,79 @@ class GatewayDispatcher(Dispatcher):
             upstreams.users -= 1
             self._gateway.pool.left(upstreams)
 
-    def _asking(self, request: RequestContext) -> _Asking:
-        """Return the client, found out once for each request."""
-        if request.info.transport != "http":
-            return self._asking_of(request.info, request.client_capabilities)
-        kept = request.state
-        found: _Asking | None = kept.get(ASKING)
+    def _requester(self, request: RequestContext) -> Requester:
+        """Return the client; over HTTP it is asked for twice for a request."""
+        kept = request.state if request.info.transport == "http" else {}
+        found: Requester | None = kept.get(REQUESTER)
         if found is None:
-            found = kept[ASKING] = self._asking_of(
+            found = kept[REQUESTER] = self.requester(
                 request.info, request.client_capabilities
             )
         return found
 
-    def _asking_of(
+    def requester(
         self,
         info: RequestInfo,
         capabilities: Mapping[str, Any],
         plan: Plan | None = None,
         revision: Revision = LATEST,
-    ) -> _Asking:
+    ) -> Requester:
+        """Return the client of a request, or of a session that shares a set."""
         plan = plan or self.plan(info, None)
         headers = self._gateway.forwarded(info)
         owner = info.principal.key if info.principal is not None else None
-        identity = (
-            plan.key,
-            revision.name,
-            owner,
-            # What tells one request from the next tells nobody from anybody.
-            tuple(sorted(kv for kv in headers.items() if kv[0] not in TRACE_KEYS))
-            if headers
-            else (),
-        )
-        return _Asking(identity, plan, headers, capabilities, revision, owner)
+        told: tuple[Any, ...] = ()
+        if headers:  # what tells one request from the next tells nobody from anybody
+            told = tuple(
+                sorted(each for each in headers.items() if each[0] not in TRACE_KEYS)
+            )
+        identity = (plan.key, revision.name, owner, told)
+        return Requester(identity, plan, headers, capabilities, revision, owner)
 
-    async def _shared(self, asking: _Asking, info: RequestInfo) -> Upstreams:
+    async def _shared(self, requester: Requester, info: RequestInfo) -> Upstreams:
         """Return the set of the client, opened if it was not.
 
         A server of 2026-07-28 gets the client's capabilities with each request, so one
         set serves all of them. A session gets them once: where a server has a session,
         other capabilities need another set.
         """
-        found = self._found(asking)
+        found = self._found(requester)
         if found is not None:
             return found
-        check_retained("the client's capabilities", asking.capabilities)
-        pool = self._gateway.pool
+        check_retained("the client's capabilities", requester.capabilities)
+        gateway = self._gateway
 
         def make() -> Upstreams:
-            downstream = StandaloneDownstream(
-                asking.capabilities,
-                TaskIds(self._gateway.state_keys, asking.owner or ANONYMOUS),
-                parking=self._gateway.parking,
-                revision=asking.revision,
-                is_one=asking.owner is not None,
+            downstream = Downstream(
+                requester.revision,
+                requester.capabilities,
+                TaskIds(gateway.state_keys, requester.owner or ANONYMOUS),
+                gateway.suspension,
+                is_one=requester.owner is not None,
             )
             return Upstreams(
-                self._gateway, asking.plan, downstream, headers=asking.headers
+                gateway, requester.plan, downstream, headers=requester.headers
             )
 
-        found = await pool.open_shared(asking.identity, info.owner, make)
-        if found.serves(asking.capabilities):
+        found = await gateway.pool.open_shared(requester.identity, info.owner, make)
+        if found.serves(requester.capabilities):
             return found
-        return await pool.open_shared(asking.declaring(), info.owner, make)
+        return await gateway.pool.open_shared(requester.declaring(), info.owner, make)
 
-    def _found(self, asking: _Asking) -> Upstreams | None:
+    def _found(self, requester: Requester) -> Upstreams | None:
         """Return the set of the client, if it is there and open."""
         pool = self._gateway.pool
-        found = pool.find(asking.identity)
-        if found is not None and found.serves(asking.capabilities):
+        found = pool.find(requester.identity)
+        if found is not None and found.serves(requester.capabilities):
             return found
-        return pool.find(asking.declaring())
+        return pool.find(requester.declaring())
 
     def _param_headers(
         self, params: Mapping[str, Any], request: RequestContext
     ) -> tuple[ParamHeader, ...]:
         """Return which arguments of a call its header fields repeat."""
         name = params.get("name")
-        upstreams = self._found(self._asking(request))
+        upstreams = self._found(self._requester(request))
         if upstreams is None or type(name) is not str:
             return ()
         return upstreams.catalog.param_headers(name)
@@ -275,37 +275,20 @@ class GatewayDispatcher(Dispatcher):
         Raises:
             RPCError: This is the answer.
         """
-        found = self._gateway.source.plan(info, params)
         one = info.scope.get(BY_PATH) if self.only == BY_PATH else self.only
-        known, was, plan = self._planned
-        # It is the same with each request of a `Static`'s clients.
-        if found is not known or one != was:
-            plan = self.completed(found, one)
-            self._planned = found, one, plan
+        plan = self._gateway.completed(self._gateway.source.plan(info, params), one)
         if self.only == BY_PATH and not plan.servers:
             raise InvalidRequest(f"no server that was chosen is called {one!r}")
         return plan
-
-    def completed(self, plan: Plan, one: str | None) -> Plan:
-        """Return a source's plan with the gateway's own server, or one server of it."""
-        return self._gateway.completed(plan).only(one)
-
-    def serves(self, one: str | None) -> bool:
-        """Tell whether sessions with that one server, or with all, are served here."""
-        return one is not None if self.only == BY_PATH else one == self.only
-
-    def upstreams_of(self, session: Session) -> Upstreams | None:
-        """Return a session's set; ``None``: it has none, or has left."""
-        return self._by_session.get(session)
 
     # Sessions...
 
     async def open_session(
         self,
-        params: dict[str, Any] | None,
+        params: Json | None,
         session: Session | None,
         info: RequestInfo = IN_MEMORY,
-    ) -> tuple[Session, dict[str, Any]]:
+    ) -> tuple[Session, Json]:
         """Open a session; connect to its servers if it is not known what they can do.
 
         Raises:
@@ -322,48 +305,47 @@ class GatewayDispatcher(Dispatcher):
 
     def initialize(
         self,
-        params: dict[str, Any] | None,
+        params: Json | None,
         session: Session | None,
         info: RequestInfo = IN_MEMORY,
-    ) -> tuple[Session, dict[str, Any]]:
+    ) -> tuple[Session, Json]:
         """Answer for a session that is open as when it was opened."""
-        result = self._opened.get(session) if session is not None else None
-        if session is not None and result is not None:
-            return session, result
+        if session is not None and session in self._opened:
+            return session, self._opened[session]
         return super().initialize(params, session, info)
 
-    async def _begin(
-        self, session: Session, plan: Plan, info: RequestInfo
-    ) -> dict[str, Any]:
+    async def _begin(self, session: Session, plan: Plan, info: RequestInfo) -> Json:
         """Give a session its servers; return what they can do.
+
+        Cancelling it undoes it.
 
         Raises:
             RPCError: As `open_session`.
-
-        Cancelling it undoes it.
         """
-        gateway = self._gateway
+        gateway, revision = self._gateway, session.revision
+        capabilities = session.client_capabilities
         if gateway.share == "identity":
-            asking = self._asking_of(
-                info, session.client_capabilities, plan, session.revision
-            )
-            upstreams = await self._shared(asking, info)
+            requester = self.requester(info, capabilities, plan, revision)
+            upstreams = await self._shared(requester, info)
             upstreams.users += 1
             upstreams.sessions.add(session)
             self._by_session[session] = upstreams
-            return self._described(upstreams, session.revision)
+            return self._described(upstreams, revision)
         principal = session.principal
         owner = ANONYMOUS if principal is None else principal.key
-        upstreams = Upstreams(
-            gateway,
-            plan,
-            SessionDownstream(session, TaskIds(gateway.state_keys, owner)),
-            headers=gateway.forwarded(info),
+        downstream = Downstream(
+            revision,
+            capabilities,
+            TaskIds(gateway.state_keys, owner),
+            gateway.suspension,
+            session=session,
         )
+        headers = gateway.forwarded(info)
+        upstreams = Upstreams(gateway, plan, downstream, headers=headers)
         upstreams.may_end = info.transport == "http"
         gateway.opened.add(upstreams)
         self._by_session[session] = upstreams
-        described = self._descriptions.find(plan, session.revision, upstreams.headers)
+        described = self._descriptions.find(plan, revision, headers)
         if described is None:
             try:
                 await gateway.pool.open(upstreams, info.owner)
@@ -371,62 +353,15 @@ class GatewayDispatcher(Dispatcher):
                 self._by_session.pop(session, None)
                 gateway.close_later(upstreams)
                 raise
-            described = self._described(upstreams, session.revision)
+            described = self._described(upstreams, revision)
         return described
-
-    async def reopen(self, session: Session, plan: Plan, info: RequestInfo) -> None:
-        """Connect a session that was opened elsewhere to the servers of a plan.
-
-        Raises:
-            RPCError: As `open_session`.
-        """
-        self._opened[session] = {
-            "protocolVersion": session.revision.name,
-            **await self._begin(session, plan, info),
-            "serverInfo": self._info,
-        }
-
-    @property
-    def _keeping(self) -> Keeping:
-        """What makes the ids of sessions, which there are over HTTP only."""
-        if self._kept_by is None:
-            from mcpwire.gateway.sessions import Keeping
-
-            self._kept_by = Keeping(self._gateway, self)
-        return self._kept_by
-
-    def new_session_id(self, session: Session) -> str | None:
-        """Return the id that a session gets.
-
-        Raises:
-            RPCError: It cannot have one.
-        """
-        return self._keeping.new_id(session)
-
-    async def resume_session(self, id: str, info: RequestInfo) -> Session | None:
-        """Return the session of an id, its servers connected anew; ``None``: none.
-
-        Raises:
-            RPCError: As `open_session`.
-        """
-        return await self._keeping.resume(id, info)
-
-    async def delete_session(self, id: str, info: RequestInfo) -> bool:
-        """End what a session has that another process opened."""
-        return await self._keeping.delete(id, info)
-
-    def withdraw_session_id(self, id: str) -> None:
-        """Open no session again by an id."""
-        self._gateway.sessions.withdraw(id)
 
     def sessions_of(self, id: str) -> list[Session]:
         """Return the open sessions with an id: none or one."""
         return [session for session in self._by_session if session.id == id]
 
-    def notified(
-        self, session: Session, method: str, params: dict[str, Any] | None
-    ) -> None:
-        """Take note of what a session's client tells, and pass on what is for all."""
+    def notified(self, session: Session, method: str, params: Json | None) -> None:
+        """Take a notification of a session's client; pass on what is for all."""
         super().notified(session, method, params)
         upstreams = self._by_session.get(session)
         if upstreams is None:
@@ -459,34 +394,138 @@ class GatewayDispatcher(Dispatcher):
         if closing is not None:
             await asyncio.wait((closing,))
 
+    # Sessions by their ids, which there are over HTTP only...
+
+    def new_session_id(self, session: Session) -> str | None:
+        """Return the id that a session gets.
+
+        Raises:
+            RPCError: It cannot have one.
+        """
+        upstreams = self._by_session.get(session)
+        if upstreams is None:
+            return None
+        principal, info = session.principal, session.client_info
+        servers = None
+        if hasattr(self._gateway.source, "plan_of"):
+            servers = _chosen(upstreams.plan)
+        kept = Kept(
+            nonce=secrets.token_urlsafe(NONCE_BYTES),
+            revision=session.revision.name,
+            place=upstreams.plan.one,
+            client_info={k: info[k] for k in _SHOWN_OF_CLIENT if k in info},
+            client_capabilities=session.client_capabilities,
+            owner=None if principal is None else principal.key,
+            client=session.owner,
+            servers=servers,
+            upstream_sessions={
+                name: id
+                for name, each in upstreams.members.items()
+                if (id := each.client.session_id) is not None
+            },
+        )
+        return self._gateway.sessions.issue(kept)
+
+    def _kept(self, id: str, info: RequestInfo) -> tuple[Kept, Revision] | None:
+        """Return what is kept by an id, for the owner of its session."""
+        kept = self._gateway.sessions.read(id)
+        if kept is None:
+            return None
+        is_here = kept.place == self.only
+        if self.only == BY_PATH:
+            is_here = kept.place is not None
+        # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
+        owner = None if info.principal is None else info.principal.key
+        revision = find_revision(kept.revision)
+        if not is_here or kept.owner != owner or revision not in self.revisions:
+            return None
+        assert revision is not None
+        return kept, revision
+
+    async def resume_session(self, id: str, info: RequestInfo) -> Session | None:
+        """Return the session of an id, its servers connected anew; ``None``: none.
+
+        The servers' own sessions are begun anew, too: what they remembered is gone, and
+        so are subscriptions and the log level.
+
+        Raises:
+            RPCError: As `open_session`.
+        """
+        found = self._kept(id, info)
+        if found is None:
+            if self._gateway.sessions.undecodable == 401:
+                raise _UnknownSession("the session is unknown or has ended")
+            return None
+        kept, revision = found
+        session = Session(
+            revision,
+            kept.client_info,
+            kept.client_capabilities,
+            principal=info.principal,
+            owner=info.owner,
+        )
+        self._opened[session] = {
+            "protocolVersion": revision.name,
+            **await self._begin(session, self._plan_of(kept, info), info),
+            "serverInfo": self._info,
+        }
+        if self._gateway.sessions.read(id) is None:  # withdrawn meanwhile
+            self.session_left(session)
+            return None
+        return session
+
+    def withdraw_session_id(self, id: str) -> None:
+        """Open no session again by an id."""
+        self._gateway.sessions.withdraw(id)
+
+    async def delete_session(self, id: str, info: RequestInfo) -> bool:
+        """End what a session has elsewhere; tell whether there was one."""
+        found = self._kept(id, info)
+        if found is None:
+            return False
+        from mcpwire.gateway.sessions import end_sessions
+
+        self.withdraw_session_id(id)
+        plan = self._plan_of(found[0], info)
+        await end_sessions(plan, found[0].upstream_sessions, self._gateway.limits)
+        return True
+
+    def _plan_of(self, kept: Kept, info: RequestInfo) -> Plan:
+        """Return the plan of a session that is kept."""
+        if kept.servers is None:
+            return self.plan(info, None)
+        plan_of: Any = getattr(self._gateway.source, "plan_of", None)
+        if plan_of is None:
+            raise InvalidRequest("the gateway does not let clients choose any more")
+        try:
+            return self._gateway.completed(plan_of(kept.servers), kept.place)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from None
+
     # What the servers are together...
 
-    async def _discover_servers(
-        self, _: dict[str, Any], request: RequestContext
-    ) -> dict[str, Any]:
+    async def _discover_servers(self, _: Json, request: RequestContext) -> Json:
         """Say what the servers can do; what they might, where they take too long."""
-        asking, revision = self._asking(request), request.revision
-        described = self._descriptions.find(asking.plan, revision, asking.headers)
+        requester, revision = self._requester(request), request.revision
+        described = self._descriptions.find(requester.plan, revision, requester.headers)
         if described is None:
             described = {"capabilities": CAPABILITIES}
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DISCOVER_WAIT_S):
-                    upstreams = await self._shared(asking, request.info)
+                    upstreams = await self._shared(requester, request.info)
                 described = self._described(upstreams, revision)
         return {
             "supportedVersions": [each.name for each in self.revisions],
             **described,
         }
 
-    def _described(self, upstreams: Upstreams, revision: Revision) -> dict[str, Any]:
+    def _described(self, upstreams: Upstreams, revision: Revision) -> Json:
         """Say what the servers can do; what they might, where one may yet come."""
         capabilities: Mapping[str, Any] = CAPABILITIES
         is_complete = len(upstreams.ready()) == len(upstreams.members)
         if is_complete:
             capabilities = upstreams.capabilities(revision)
-        described: dict[str, Any] = {
-            "capabilities": capabilities_at(revision, capabilities)
-        }
+        described: Json = {"capabilities": capabilities_at(revision, capabilities)}
         instructions = upstreams.instructions()
         if instructions is not None:
             described["instructions"] = instructions
@@ -511,3 +550,15 @@ class GatewayDispatcher(Dispatcher):
         """Let one user go; with the last one all connections to servers are closed."""
         await super().aclose()
         await self._gateway.release()
+
+
+def _chosen(plan: Plan) -> tuple[Chosen, ...]:
+    return tuple(
+        Chosen(
+            url=each.target.url,
+            name=each.name,
+            headers={} if callable(given := each.target.headers) else given or {},
+        )
+        for each in plan.servers
+        if isinstance(each.target, Http)
+    )

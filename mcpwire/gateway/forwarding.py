@@ -1,24 +1,29 @@
-"""The one way that a client's request takes to the server it is for, and back.
+"""The way of a client's request, and its header fields, to a server and back.
 
 It bridges the eras of client and server; `translation` has the forms of messages:
 
     client    server     a question of the server's
-    session   session    is a request on both sides (`Relay.ask`)
-    session   stateless  comes as a result; the gateway asks, and calls again (`rounds`)
+    session   session    is a request on both sides (`Upstream.ask`)
+    session   stateless  comes as a result; the gateway asks, and calls again
     stateless stateless  comes as a result, and goes through as it is
-    stateless session    is the result; the call waits for the next one (`suspended`)
+    stateless session    is the result; the call is suspended (`downstream`)
 """
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from contextvars import ContextVar
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
+
+import attrs
 
 from mcpwire.client.requests import Options
 from mcpwire.errors import (
     CallCancelled,
     InternalError,
+    InvalidRequest,
+    LocalProtocolError,
     MCPError,
     MethodNotFound,
     RequestTimeout,
@@ -27,8 +32,7 @@ from mcpwire.errors import (
     TransportError,
     UrlElicitationRequired,
 )
-from mcpwire.gateway.relay import RelayedCall, take_headers
-from mcpwire.gateway.tasks import created
+from mcpwire.gateway.downstream import RelayedCall
 from mcpwire.gateway.translation import (
     ELICIT,
     can_be_asked,
@@ -40,6 +44,7 @@ from mcpwire.gateway.translation import (
     visits_of,
     without_rounds,
 )
+from mcpwire.protocol.http_headers import check_headers
 from mcpwire.protocol.methods import available, capability_declared, declared_extensions
 from mcpwire.protocol.multistep import (
     COMPLETE,
@@ -50,26 +55,29 @@ from mcpwire.protocol.multistep import (
     Sleep,
     input_rounds,
 )
+from mcpwire.transports.http.target import Http
 from mcpwire.types import UNSET
 from mcpwire.types._base import CLIENT_CAPABILITIES, LOG_LEVEL
 from mcpwire.versions import LATEST, Era
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from mcpwire.gateway.relay import RelayClient
-    from mcpwire.gateway.suspended import ParkingLot
-    from mcpwire.gateway.upstreams import Upstream, Upstreams
+    from mcpwire.gateway.upstream import Upstream
+    from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.multistep import Step
-    from mcpwire.server.request import RequestContext, Session
-    from mcpwire.versions import Revision
+    from mcpwire.server.request import RequestContext
+
+    Json = dict[str, Any]
 
 
 __all__ = [
-    "Sending",
-    "finish",
+    "check_forwarded",
     "forward",
+    "pick_headers",
+    "take_headers",
+    "with_forwarded_headers",
 ]
 
 VISIT: Final = "visit-"
@@ -79,28 +87,20 @@ VISIT: Final = "visit-"
 async def forward(
     upstream: Upstream,
     method: str,
-    params: dict[str, Any],
+    params: Json,
     request: RequestContext,
     upstreams: Upstreams,
-) -> dict[str, Any]:
+) -> Json:
     """Have a server perform a client's request; return the result, as it came.
 
     Cancelling it tells the server. A server that asks for something is answered by the
-    client, whatever era either of them is of.
-
-    Args:
-        upstream: The server.
-        method: The method.
-        params: Its params, with the name or URI that the server knows. They are taken
-            over: what belongs to one hop is taken out of them.
-        request: The client's request.
-        upstreams: The set that the server is of.
+    client, whatever era either of them is of. `params` have the name or URI that the
+    server knows, and are taken over.
 
     Raises:
         RPCError: The server refused, or failed; this is the client's answer.
     """
-    client: RelayClient = upstream.client
-    profile = client.profile
+    profile = upstream.client.profile
     agreement = profile.agreement
     if agreement is None:
         raise InternalError(f"the server {upstream.name!r} is not connected")
@@ -109,21 +109,23 @@ async def forward(
     upstream.calls += 1
     params.pop("_meta", None)
     sending = Sending(upstream, method, params, request)
-    era = agreement.revision.era
-    if era is Era.STATELESS:
-        sending.follow_capabilities(agreement.revision)
-    if request.session is not None:
-        if era is Era.STATELESS:
-            sending.follow_level(request.session)
-            raw = await finish(sending, await sending.send(params))
-        else:
-            raw = await sending.send(params)
-            if "task" in params:
-                raw = created(raw, upstream.name, upstreams.downstream.tasks)
-        return passed_result(raw, era, Era.SESSION)
-    if era is Era.SESSION:
-        return await _across(sending, upstreams)
-    return passed_result(await _alone(sending, upstreams), era, Era.STATELESS)
+    tasks = upstreams.downstream.tasks
+    if agreement.revision.era is Era.SESSION:
+        if request.session is None:
+            return await _across(sending)
+        raw = await sending.send(params)
+        if "task" in params:
+            raw = tasks.created(upstream.name, raw)
+        return passed_result(raw, Era.SESSION, Era.SESSION)
+    declared = request.client_capabilities
+    if declared != upstream.downstream.capabilities:  # where clients share a set
+        said = declared_again(declared, request.revision, agreement.revision)
+        sending.add_meta(CLIENT_CAPABILITIES, said)
+    if request.session is None:
+        return passed_result(await _alone(sending), Era.STATELESS, Era.STATELESS)
+    _follow_level(sending, request.session.log_level)
+    raw = await _finish(sending, await sending.send(params))
+    return passed_result(raw, Era.STATELESS, Era.SESSION)
 
 
 def _is_on(upstream: Upstream, method: str, request: RequestContext) -> bool:
@@ -138,59 +140,70 @@ def _is_on(upstream: Upstream, method: str, request: RequestContext) -> bool:
     )
 
 
-async def _alone(sending: Sending, upstreams: Upstreams) -> dict[str, Any]:
+def _follow_level(sending: Sending, level: str | None) -> None:
+    """Have each request of a session ask for messages from its level on.
+
+    A session sets a level once; until then a server chooses, and this one says
+    what the gateway has chosen.
+    """
+    client = sending.upstream.client
+    if not client.profile.offers("logging"):
+        return
+    if sending.upstream.downstream.session is None:
+        sending.add_meta(LOG_LEVEL, level)
+    elif level is not None and client.connection.log_level != level:
+        client.connection.set_log_level(level)
+
+
+async def _alone(sending: Sending) -> Json:
     """Have a server perform what stands alone on both sides."""
     request, params = sending.request, sending.params
+    downstream = sending.upstream.downstream
     wanted = request.meta.get(LOG_LEVEL)
     if wanted is not None:
-        sending.meta = {**(sending.meta or {}), LOG_LEVEL: wanted}
-    downstream = upstreams.downstream
+        sending.add_meta(LOG_LEVEL, wanted)
     if "requestState" in params:
-        params["requestState"] = downstream.lot.opened_state(request)
+        params["requestState"] = downstream.suspended.opened_state(request)
     raw = await sending.send(params)
     kind = raw.get("resultType")
     if kind == TASK:
-        return created(raw, sending.name, downstream.tasks)
+        return downstream.tasks.created(sending.upstream.name, raw)
     if kind == INPUT_REQUIRED and "requestState" in raw:
-        state = downstream.lot.sealed_state(raw["requestState"], request)
+        state = downstream.suspended.sealed_state(raw["requestState"], request)
         return {**raw, "requestState": state}
     return raw
 
 
-async def _across(sending: Sending, upstreams: Upstreams) -> dict[str, Any]:
+async def _across(sending: Sending) -> Json:
     """Have a session perform what stands alone."""
-    request, method = sending.request, sending.method
-    lot: ParkingLot = upstreams.downstream.lot
-    may_ask = _may_ask(method)
+    request, upstream = sending.request, sending.upstream
+    suspended = upstream.downstream.suspended
+    spec = available(sending.method, LATEST, "client")
+    may_ask = spec is not None and spec.may_need_input
     if may_ask and "requestState" in request.params:
-        return await lot.go_on(request)
+        return await suspended.go_on(request)
     if may_ask and _turned_down(request.params.get("inputResponses")):
         raise ToolError("the user did not visit the URL that the call needs")
     wanted = request.meta.get(LOG_LEVEL)
     if wanted is not None:
-        await sending.relay.lower_level(sending.client, wanted)
-    params = without_rounds(sending.params)
+        await upstream.set_level(wanted)
+    work = _send_across(sending)
     try:
         if may_ask and can_be_asked(request.client_capabilities):
-            work = partial(_send_across, sending, params)
-            return await lot.perform(sending.call, work)
-        return await _send_across(sending, params)
+            return await suspended.perform(sending.call, work)
+        return await work
     except UrlElicitationRequired as error:
         return _visits(error, request, may_ask=may_ask)
 
 
-async def _send_across(sending: Sending, params: dict[str, Any]) -> dict[str, Any]:
-    return passed_result(await sending.send(params), Era.SESSION, Era.STATELESS)
-
-
-def _may_ask(method: str) -> bool:
-    spec = available(method, LATEST, "client")
-    return spec is not None and spec.may_need_input
+async def _send_across(sending: Sending) -> Json:
+    raw = await sending.send(without_rounds(sending.params))
+    return passed_result(raw, Era.SESSION, Era.STATELESS)
 
 
 def _visits(
     error: UrlElicitationRequired, request: RequestContext, *, may_ask: bool
-) -> dict[str, Any]:
+) -> Json:
     """Return the visits that a call failed for as questions: it is made again then.
 
     Raises:
@@ -225,126 +238,71 @@ def _turned_down(responses: Any) -> bool:
 
 
 class Sending:
-    """One request of a client's on its way to one server.
-
-    Args:
-        upstream: The server.
-        method: The method.
-        params: The params, without `_meta`.
-        request: The client's request.
-
-    Attributes:
-        client: The connection to the server.
-        relay: What stands beside it.
-        call: What follows the request.
-        meta: What goes along in `_meta`.
-        deadline: When the whole of it must be over.
-    """
-
-    __slots__ = (
-        "call",
-        "client",
-        "deadline",
-        "meta",
-        "method",
-        "name",
-        "params",
-        "relay",
-        "request",
-    )
+    """One request of a client on its way to one server; params without `_meta`."""
 
     def __init__(
-        self,
-        upstream: Upstream,
-        method: str,
-        params: dict[str, Any],
-        request: RequestContext,
+        self, upstream: Upstream, method: str, params: Json, request: RequestContext
     ) -> None:
-        client: RelayClient = upstream.client
-        self.client = client
-        self.relay = client.relay
-        self.name = upstream.name
+        self.upstream = upstream
         self.method = method
         self.params = params
         self.request = request
         self.call = RelayedCall(request)
         self.meta: Mapping[str, Any] | None = passed_meta(request.meta)
-        self.deadline: Deadline | None = client.requests.deadline(UNSET)
+        # Of the whole, whatever rounds it takes.
+        self.deadline: Deadline | None = upstream.client.requests.deadline(UNSET)
 
-    def follow_capabilities(self, revision: Revision) -> None:
-        """Have the request say what its own client declared, where others share."""
-        request = self.request
-        declared = request.client_capabilities
-        if declared != self.relay.downstream.capabilities:
-            said = declared_again(declared, request.revision, revision)
-            self.meta = {**(self.meta or {}), CLIENT_CAPABILITIES: said}
+    def add_meta(self, key: str, value: Any) -> None:
+        """Add a member of `_meta`."""
+        self.meta = {**(self.meta or {}), key: value}
 
-    def follow_level(self, session: Session) -> None:
-        """Have each request ask for messages from the session's level on.
-
-        A session sets a level once; until then a server chooses, and this one says
-        what the gateway has chosen.
-        """
-        client, level = self.client, session.log_level
-        if not client.profile.offers("logging"):
-            return
-        if self.relay.downstream.session is None:
-            self.meta = {**(self.meta or {}), LOG_LEVEL: level}
-        elif client.connection.log_level != level:
-            client.connection.set_log_level(level)
-
-    async def send(self, params: dict[str, Any]) -> dict[str, Any]:
+    async def send(self, params: Json) -> Json:
         """Send the request once, or again where that is safe; return what comes.
 
         Raises:
             RPCError: The server refused, or failed; this is the client's answer.
         """
-        client, call, method = self.client, self.call, self.method
-        on_progress = call.heard if call.wants_progress else None
-        relay = self.relay
-        if relay.upstreams.gateway.forward_headers:
-            take_headers(relay.upstreams, call.request)
-        in_flight = relay.in_flight
+        upstream, call, method = self.upstream, self.call, self.method
+        requests = upstream.client.requests
+        on_progress: Any = call.heard if call.wants_progress else None
+        if upstream.upstreams.gateway.forward_headers:
+            take_headers(upstream.upstreams, call.request)
+        in_flight = upstream.in_flight
         in_flight.add(call)
         try:
             try:
-                return await client.requests.begin(
+                return await requests.begin(
                     method,
                     dict(params),
                     self.deadline,
                     self.meta,
-                    on_progress,  # type: ignore[arg-type] # of RelayRequests
+                    on_progress,
                     None,
                     call,
                 )
             except (TransportError, RPCError) as error:
-                return await self._send_again(error, params, on_progress)
+                options = Options(
+                    self.deadline,
+                    self.meta,
+                    on_progress,
+                    handle=call,
+                    idempotent=upstream.client.may_repeat(method, params),
+                )
+                return await requests.perform_again(
+                    error, method, dict(params), options
+                )
         except (asyncio.CancelledError, CallCancelled, RequestTimeout) as error:
             in_flight.cancel(call, asyncio.get_running_loop().time())
             if isinstance(error, asyncio.CancelledError):
                 raise
-            raise passed_error(self.name, method, error) from error
+            raise passed_error(upstream.name, method, error) from error
         except MCPError as error:
-            raise passed_error(self.name, method, error) from error
+            raise passed_error(upstream.name, method, error) from error
         finally:
             in_flight.finish(call)
 
-    async def _send_again(
-        self, error: TransportError | RPCError, params: dict[str, Any], on_progress: Any
-    ) -> dict[str, Any]:
-        options = Options(
-            self.deadline,
-            self.meta,
-            on_progress,
-            handle=self.call,
-            idempotent=self.client.may_repeat(self.method, params),
-        )
-        return await self.client.requests.perform_again(
-            error, self.method, dict(params), options
-        )
 
-
-async def finish(sending: Sending, raw: dict[str, Any]) -> dict[str, Any]:
+async def _finish(sending: Sending, raw: Json) -> Json:
     """Return the complete result of a call that began with this one.
 
     Raises:
@@ -353,7 +311,7 @@ async def finish(sending: Sending, raw: dict[str, Any]) -> dict[str, Any]:
     """
     if raw.get("resultType", COMPLETE) == COMPLETE:
         return raw
-    client = sending.client
+    client = sending.upstream.client
     settings, profile = client.connection.settings, client.profile
     assert profile.agreement is not None
     steps = input_rounds(
@@ -371,37 +329,33 @@ async def finish(sending: Sending, raw: dict[str, Any]) -> dict[str, Any]:
         while True:
             step = steps.send(await _take(sending, step))
     except StopIteration as done:
-        result: dict[str, Any] = done.value
+        result: Json = done.value
         return result
-    except RPCError:
-        raise
-    except ToolError:
+    except (RPCError, ToolError):
         raise
     except MCPError as error:
-        raise passed_error(sending.name, sending.method, error) from error
+        raise passed_error(sending.upstream.name, sending.method, error) from error
 
 
 async def _take(sending: Sending, step: Step) -> Any:
     if type(step) is Ask:
         return await _ask(sending, step)
     if type(step) is Sleep:
-        return await sending.client.connection.sleep(step.seconds)
+        return await sending.upstream.client.connection.sleep(step.seconds)
     assert type(step) is Call  # these are all steps of rounds
     return await sending.send(dict(step.params))
 
 
-async def _ask(sending: Sending, step: Ask) -> dict[str, Any]:
+async def _ask(sending: Sending, step: Ask) -> Json:
     """Let the client answer; its time is not the server's."""
-    connection, deadline = sending.client.connection, sending.deadline
-    agreement = sending.client.profile.agreement
-    assert agreement is not None
+    upstream, deadline = sending.upstream, sending.deadline
+    connection, revision = upstream.client.connection, upstream.revision
+    assert revision is not None
     if deadline is not None:
         limits = connection.settings.limits
         deadline.pause(connection.time(), limits.question_time)
     try:
-        return await sending.relay.ask(
-            step.method, step.params, agreement.revision, sending.call
-        )
+        return await upstream.ask(step.method, step.params, revision, sending.call)
     except RPCError as error:
         # 2026-07-28 basic/patterns/mrtr: no answer says that there is none, so the call
         # is not gone on with. What runs a tool learns why, as from any server.
@@ -412,3 +366,122 @@ async def _ask(sending: Sending, step: Ask) -> dict[str, Any]:
     finally:
         if deadline is not None:
             deadline.resume(connection.time())
+
+
+# Header fields that go along...
+
+NEVER_FORWARDED: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "cookie",
+        "host",
+        "keep-alive",
+        "last-event-id",
+        "origin",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "set-cookie",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+    }
+)
+"""Fields that are each connection's own, or prove an identity to one server only
+(2025-11-25 basic/authorization, "Access Token Privilege Restriction")."""
+
+
+def check_forwarded(
+    names: Iterable[str], private: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Return the names of fields to forward, in lower case and each once.
+
+    Raises:
+        ValueError: One of them is no name, is private, or is never forwarded.
+    """
+    if isinstance(names, str):
+        raise ValueError(f"the names of headers are a collection, got {names!r}")
+    never = NEVER_FORWARDED.union(map(str.lower, private))
+    checked: dict[str, None] = {}
+    given: Iterable[Any] = names
+    for name in given:
+        lower = name.lower() if isinstance(name, str) else ""
+        if lower in never or lower.startswith("mcp-"):
+            raise ValueError(f"the header {name!r} is never forwarded")
+        try:
+            check_headers({name: ""})
+        except LocalProtocolError as error:
+            raise ValueError(str(error)) from None
+        checked[lower] = None
+    return tuple(checked)
+
+
+def pick_headers(fields: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """Return the fields of a request that are forwarded, under lower-case names.
+
+    Raises:
+        InvalidRequest: A value cannot be sent on.
+    """
+    picked = {name: value for name in names if (value := fields.get(name)) is not None}
+    try:
+        check_headers(picked, "the request's headers")
+    except LocalProtocolError as error:
+        raise InvalidRequest(str(error)) from None
+    return picked
+
+
+_causing: ContextVar[tuple[RequestContext, Mapping[str, str]] | None] = ContextVar(
+    "mcpwire_gateway_causing", default=None
+)
+
+
+def take_headers(upstreams: Upstreams, request: RequestContext) -> None:
+    """Let what a request causes have its fields, and what nobody causes from now on.
+
+    As a whole: what is not sent again is not passed on. Where several clients share a
+    set, what none of them causes keeps the fields by which they share it.
+
+    Raises:
+        InvalidRequest: One of them cannot be sent on.
+    """
+    headers = upstreams.gateway.forwarded(request.info)
+    if upstreams.downstream.session is not None:
+        upstreams.headers = headers
+    _causing.set((request, headers))
+
+
+def with_forwarded_headers(target: Any, upstreams: Upstreams) -> Any:
+    """Return a target to which the set's header fields go along, with all requests.
+
+    A field that the target itself has wins. What is no HTTP stays as it is.
+    """
+    if not upstreams.gateway.forward_headers or not isinstance(target, Http):
+        return target
+    given: Any = target.headers
+
+    async def headers() -> Mapping[str, str]:
+        own = given() if callable(given) else given
+        if isawaitable(own):
+            own = await own
+        own = own or {}
+        causing = _causing.get()
+        # A task that a request has begun may go on when that is answered.
+        is_caused = causing is not None and causing[0].is_open
+        forwarded = causing[1] if causing and is_caused else upstreams.headers
+        taken = {name.lower() for name in own}
+        passed = {name: text for name, text in forwarded.items() if name not in taken}
+        return {**passed, **own}
+
+    made = attrs.evolve(target, headers=headers)
+    # What was learned of the server, and the tokens for it, are the same as before.
+    object.__setattr__(made, "memory", target.memory)
+    object.__setattr__(made, "grant", target.grant)
+    return made

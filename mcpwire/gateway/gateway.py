@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from contextlib import asynccontextmanager
 from functools import partial
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import attrs
@@ -14,22 +14,21 @@ from mcpwire._version import __version__
 from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.delegates import splicer_of
+from mcpwire.gateway.downstream import SuspensionLimits
+from mcpwire.gateway.forwarding import check_forwarded, pick_headers
 from mcpwire.gateway.plan import Changes, Plan, Planned, Static
-from mcpwire.gateway.relay import make_client
-from mcpwire.gateway.selection import check_forwarded, pick_headers
 from mcpwire.gateway.sessions import HandleIds
-from mcpwire.gateway.suspended import Parking
-from mcpwire.gateway.tasks import task_capabilities
-from mcpwire.gateway.upstreams import Upstream, UpstreamPool
+from mcpwire.gateway.upstreams import UpstreamPool
 from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.request_state import check_key
 from mcpwire.server.components import check_page_size
 from mcpwire.server.notifications import Listens
 from mcpwire.tools.names import NamePolicy
+from mcpwire.tools.results import kinds_as_tools
 from mcpwire.tools.rules import Rules
-from mcpwire.tools.transforms import ToolTransform
+from mcpwire.tools.transforms import check_transforms
 from mcpwire.types.lifecycle import Implementation
-from mcpwire.versions import REVISIONS, Era, read_revisions
+from mcpwire.versions import REVISIONS, read_revisions
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from mcpwire.server.dispatcher import AroundRequest
     from mcpwire.server.request import RequestInfo
     from mcpwire.server.server import Server
+    from mcpwire.tools.transforms import ToolTransform
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.custom import ReceiveFn, SendFn
     from mcpwire.transports.memory import MemoryChannel
@@ -168,25 +168,31 @@ class Gateway:
         trace: RecordFn | None = None,
     ) -> None:
         self.source = source if hasattr(source, "plan") else Static(source)
-        as_tools = {"resources": resources_as_tools, "prompts": prompts_as_tools}
         self._describe(name, version, instructions, revisions, page_size)
-        self._protect(auth, limits, ask_timeout, deny_urls, state_keys)
-        self._connect_by(on_error, timeout, connect_timeout, concurrency)
-        self._share_by(share, max_upstream_sets, idle)
-        self._offer(
-            names, server_names, Rules(allow=allow, deny=deny), transforms, as_tools
+        self.auth = auth
+        self.limits = limits
+        self.state_keys = tuple(map(check_key, state_keys)) or (token_bytes(32),)
+        self.ask_timeout = check_timeout(ask_timeout, "ask_timeout")
+        self.on_error = _one_of("on_error", on_error, ("skip", "raise"))
+        self.timeout = check_timeout(timeout)
+        self.connect_timeout = check_timeout(connect_timeout, "connect_timeout")
+        self.concurrency = _count("concurrency", concurrency)
+        self.share = _one_of("share", share, ("session", "identity"))
+        self.names = NamePolicy.proxy() if names is None else names
+        self.server_names = _one_of("server_names", server_names, ("ours", "theirs"))
+        self.rules = Rules(allow=allow, deny=deny)
+        self.transforms = check_transforms(transforms or {})
+        self.as_tools = kinds_as_tools(
+            resources=resources_as_tools, prompts=prompts_as_tools
         )
         self._pass_on(forward_headers, delegate, sessions)
-        self._local = () if local is None else (_local(local),)
+        self.deny_urls = UrlDenyList(deny_urls)
+        # The gateway's own server is one of the others.
+        own = Planned(name=LOCAL, target=local, is_bare=True)
+        self._local = () if local is None else (own,)
         if isinstance(self.source, Static):
-            self._check_names(self.source.servers)
-        self._begin()
-        self.trace: ExchangeTrace | None = None
-        if trace is not None:
-            from mcpwire.gateway.tracing import ExchangeTrace
-
-            self.trace = ExchangeTrace(trace)
-            self.around.append((None, self.trace.around))
+            self._check_servers(self.source.servers)
+        self._begin(_count("max_upstream_sets", max_upstream_sets), idle, trace)
 
     def _describe(
         self,
@@ -201,72 +207,6 @@ class Gateway:
         self.revisions = read_revisions(revisions)
         self.page_size = check_page_size(page_size)
 
-    def _protect(
-        self,
-        auth: ResourceServer | None,
-        limits: Limits,
-        ask_timeout: float,
-        deny_urls: Iterable[str],
-        state_keys: Iterable[bytes],
-    ) -> None:
-        self.auth = auth
-        keys = tuple(check_key(key) for key in state_keys)
-        self.state_keys = keys or (secrets.token_bytes(32),)
-        self.limits = limits
-        self.ask_timeout = check_timeout(ask_timeout, "ask_timeout")
-        self.deny_urls = UrlDenyList(deny_urls)
-        if isinstance(self.source, Static):
-            self._check_urls(self.source.servers)
-
-    def _check_urls(self, servers: Iterable[Planned]) -> None:
-        """Refuse servers that are on the deny list.
-
-        Raises:
-            ValueError: One is; names it.
-        """
-        for planned in servers:
-            if self.denies(planned):
-                raise ValueError(f"the URL of the server {planned.name!r} is denied")
-
-    def denies(self, planned: Planned) -> bool:
-        """Tell whether a server is at a URL that is on the deny list."""
-        url = getattr(planned.target, "url", None)
-        return url is not None and self.deny_urls.refuses(url) is not None
-
-    def _connect_by(
-        self,
-        on_error: str,
-        timeout: float | None,
-        connect_timeout: float | None,
-        concurrency: int,
-    ) -> None:
-        self.on_error = _one_of("on_error", on_error, ("skip", "raise"))
-        self.timeout = check_timeout(timeout)
-        self.connect_timeout = check_timeout(connect_timeout, "connect_timeout")
-        self.concurrency = _count("concurrency", concurrency)
-
-    def _share_by(self, share: str, max_upstream_sets: int, idle: float) -> None:
-        self.share = _one_of("share", share, ("session", "identity"))
-        self.max_upstream_sets = _count("max_upstream_sets", max_upstream_sets)
-        seconds = check_timeout(idle, "idle")
-        if seconds is None:
-            raise ValueError("idle must be a number of seconds, got None")
-        self.idle = seconds
-
-    def _offer(
-        self,
-        names: NamePolicy | None,
-        server_names: str,
-        rules: Rules,
-        transforms: Mapping[str, ToolTransform] | None,
-        as_tools: Mapping[str, bool],
-    ) -> None:
-        self.names = NamePolicy.proxy() if names is None else names
-        self.server_names = _one_of("server_names", server_names, ("ours", "theirs"))
-        self.rules = rules
-        self.transforms = _transforms(transforms or {})
-        self.as_tools = frozenset(kind for kind, wanted in as_tools.items() if wanted)
-
     def _pass_on(
         self, forward_headers: Iterable[str], delegate: Any, sessions: Any
     ) -> None:
@@ -277,92 +217,69 @@ class Gateway:
         self.delegate = splicer_of(delegate, withheld=private)
         self.sessions: SessionIds = HandleIds() if sessions is None else sessions
 
-    def _begin(self) -> None:
-        """Have nothing yet of what there is while it serves."""
-        self.parking = Parking(timeout=self.ask_timeout or 0.0, keys=self.state_keys)
+    def _begin(
+        self, max_upstream_sets: int, idle: float, trace: RecordFn | None
+    ) -> None:
+        """Make what there is while it serves."""
+        seconds = check_timeout(idle, "idle")
+        if seconds is None:
+            raise ValueError("idle must be a number of seconds, got None")
+        self.suspension = SuspensionLimits(
+            timeout=self.ask_timeout or 0.0, keys=self.state_keys
+        )
         self.around: list[tuple[str | None, AroundRequest]] = []
         self.opened: set[Upstreams] = set()
         self.pool = UpstreamPool(
-            maximum=self.max_upstream_sets, idle=self.idle, close=self.close_later
+            maximum=max_upstream_sets, idle=seconds, close=self.close_later
         )
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._holders = 0
         self.listens = Listens(self.limits.listens)
+        self.trace: ExchangeTrace | None = None
+        if trace is not None:
+            from mcpwire.gateway.tracing import ExchangeTrace
+
+            self.trace = ExchangeTrace(trace)
+            self.around.append((None, self.trace.around))
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<Gateway {self.info.name!r}, {self.source!r}>"
 
     # What sessions and requests need of it...
 
-    def completed(self, plan: Plan) -> Plan:
-        """Return a source's plan with the gateway's own server.
+    def completed(self, plan: Plan, one: str | None) -> Plan:
+        """Return a source's plan with the gateway's own server, or one server of it.
 
         Raises:
             InvalidRequest: Another one has its name.
         """
         try:
-            return plan.beside(self._local)
+            return plan.beside(self._local).only(one)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
-
-    def _check_names(self, servers: Iterable[Planned]) -> None:
-        """Refuse a server that has the name of the gateway's own.
-
-        Raises:
-            ValueError: One has.
-        """
-        Plan(servers=(*servers, *self._local))
 
     def _check_servers(self, servers: tuple[Planned, ...]) -> None:
-        self._check_urls(servers)
-        self._check_names(servers)
-
-    def make_upstream(self, upstreams: Upstreams, planned: Planned) -> Upstream:
-        """Return one server of a set, not connected yet.
+        """Refuse servers that are denied, or have the name of the gateway's own.
 
         Raises:
-            InvalidRequest: Its URL is on the deny list.
+            ValueError: One of them; names it.
         """
-        if self.denies(planned):
-            raise InvalidRequest(f"the URL of the server {planned.name!r} is denied")
-        options = {
-            "timeout": self.timeout,
-            "connect_timeout": self.connect_timeout,
-            "limits": self.limits,
-            "mode": _mode_for(upstreams.downstream.revision),
-            **planned.options,
-        }
-        if self.trace is not None:
-            from mcpwire.gateway.tracing import ConnectionTrace
+        for planned in servers:
+            if self.denies(planned):
+                raise ValueError(f"the URL of the server {planned.name!r} is denied")
+        Plan(servers=(*servers, *self._local))
 
-            session, also = upstreams.downstream.session, options.get("trace")
-            options["trace"] = ConnectionTrace(self.trace, planned.name, session, also)
-        client = make_client(upstreams, planned.name, planned.target, **options)
-        return Upstream(
-            planned, client, timeout=options["timeout"], limits=options["limits"]
-        )
+    def denies(self, planned: Planned) -> bool:
+        """Tell whether a server is at a URL that is on the deny list."""
+        url = getattr(planned.target, "url", None)
+        return url is not None and self.deny_urls.refuses(url) is not None
 
     def forwarded(self, info: RequestInfo) -> Mapping[str, str]:
-        """Return the header fields of a request that go along to the servers.
-
-        Raises:
-            InvalidRequest: One cannot be sent on.
-        """
+        """Return the header fields of a request that go along to the servers."""
         if not self.forward_headers:
             return {}
-        try:
-            return pick_headers(info.headers, self.forward_headers)
-        except ValueError as error:
-            raise InvalidRequest(str(error)) from None
-
-    def own_capabilities(self, upstreams: Upstreams) -> dict[str, Any]:
-        """Return what the gateway can do beside what its servers can."""
-        own = task_capabilities(upstreams)
-        if any(upstreams.offering(kind) for kind in self.as_tools):
-            own["tools"] = {}
-        return own
+        return pick_headers(info.headers, self.forward_headers)
 
     async def replace(self, servers: Mapping[str, Any]) -> Changes:
         """Have other servers, also where sessions are open.
@@ -385,10 +302,10 @@ class Gateway:
             raise TypeError(f"{self.source!r} does not have the same servers for all")
         changes = self.source.replace(servers, self._check_servers)
         if changes:
-            plan = self.completed(self.source.plan())
+            plan = self.source.plan()
             sets = (*self.opened, *self.pool.shared)
             await asyncio.gather(
-                *(each.replace(plan.only(each.plan.one)) for each in sets)
+                *(each.replace(self.completed(plan, each.plan.one)) for each in sets)
             )
         return changes
 
@@ -689,28 +606,6 @@ class Gateway:
         code = run_stdio(self.dispatcher, around=around)
         if code:
             raise SystemExit(code)
-
-
-def _mode_for(revision: Revision) -> str:
-    """Return which era servers are spoken to for a client of a revision.
-
-    Servers that ask by requests of their own refuse to at 2026-07-28.
-    """
-    return "prefer-session" if revision.era is Era.SESSION else "auto"
-
-
-def _local(server: Server) -> Planned:
-    """Return the gateway's own server as one of the servers."""
-    return Planned(name=LOCAL, target=server, is_bare=True)
-
-
-def _transforms(given: Mapping[str, Any]) -> dict[str, ToolTransform]:
-    for pattern, transform in given.items():
-        if not isinstance(transform, ToolTransform):
-            raise TypeError(
-                f"transforms[{pattern!r}] must be a ToolTransform, got {transform!r}"
-            )
-    return dict(given)
 
 
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> str:

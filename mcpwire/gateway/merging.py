@@ -21,11 +21,16 @@ from mcpwire.tools.rules import ServerRules, first_match
 from mcpwire.tools.transforms import object_schema
 from mcpwire.versions import REVISIONS
 from mcpwire.wire.json import encode
+from mcpwire.wire.uri_template import (
+    TemplateError,
+    UriMatcher,
+    UriTemplate,
+    encode_literal,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from mcpwire.tools.names import NameTable
     from mcpwire.tools.rules import Rules
     from mcpwire.tools.transforms import ToolTransform
     from mcpwire.versions import Revision
@@ -34,6 +39,7 @@ __all__ = [
     "SCHEME",
     "Listed",
     "Merged",
+    "TemplateOwners",
     "alias_of",
     "has_links",
     "listed",
@@ -67,22 +73,17 @@ def mark_of(texts: Iterable[bytes]) -> bytes:
 def page_of(
     items: Sequence[T], cursor: Any, *, size: int, mark: bytes
 ) -> tuple[Sequence[T], str | None]:
-    """Return one page of a list, and the cursor of the next.
+    """Return the page of a list at a cursor, and the cursor of the next page.
 
-    Args:
-        items: The whole list.
-        cursor: Where the page begins; ``None``: at the list's beginning.
-        size: How many items a page has.
-        mark: What tells this list from others.
+    `mark` tells this list from others.
 
     Raises:
-        InvalidParams: The cursor is none, or of another list (2025-11-25
+        InvalidParams: The cursor is unknown, or of another list (2025-11-25
             server/utilities/pagination, "Error Handling": -32602).
     """
     start = 0 if cursor is None else _place(cursor, mark, len(items))
     end = start + size
-    following = None if end >= len(items) else _cursor(mark, end)
-    return items[start:end], following
+    return items[start:end], None if end >= len(items) else _cursor(mark, end)
 
 
 def _cursor(mark: bytes, place: int) -> str:
@@ -90,20 +91,16 @@ def _cursor(mark: bytes, place: int) -> str:
 
 
 def _place(cursor: Any, mark: bytes, count: int) -> int:
-    raw = b""
-    if type(cursor) is str and cursor.isascii():
-        try:
-            raw = urlsafe_b64decode(cursor)
-        except ValueError:
-            raw = b""
-    if len(raw) != MARK_BYTES + PLACE_BYTES:
-        raise InvalidParams("params.cursor is no cursor of this server")
-    if raw[:MARK_BYTES] != mark:
-        raise InvalidParams("params.cursor is of a list that has changed since")
+    try:
+        raw = urlsafe_b64decode(cursor)
+    except (TypeError, ValueError):
+        raw = b""
     place = int.from_bytes(raw[MARK_BYTES:], "big")
-    if not 0 < place < count or _cursor(mark, place) != cursor:
-        raise InvalidParams("params.cursor is no cursor of this server")
-    return place
+    if cursor == _cursor(mark, place % 2**32) and 0 < place < count:
+        return place
+    if len(raw) == MARK_BYTES + PLACE_BYTES and raw[:MARK_BYTES] != mark:
+        raise InvalidParams("params.cursor is of a list that has changed since")
+    raise InvalidParams("params.cursor is no cursor of this server")
 
 
 SCHEME: Final = "mcpgw://"
@@ -131,10 +128,7 @@ def read_alias(uri: str) -> tuple[str, str] | None:
 
 
 def with_uris(contents: Any, names: Mapping[str, str]) -> tuple[Any, bool]:
-    """Return a list of objects with each ``uri`` renamed, and whether any was.
-
-    What is no list, or has no such URI, is returned as it came.
-    """
+    """Return a list of objects with each ``uri`` renamed, and whether any was."""
     if type(contents) is not list:
         return contents, False
     changed = False
@@ -159,12 +153,7 @@ def has_links(result: dict[str, Any]) -> bool:
 
 
 def with_links(result: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a tool's result with aliases in links and embedded resources.
-
-    Args:
-        result: The result; it is not changed.
-        names: The URIs of that server that have an alias, and the alias.
-    """
+    """Return a tool's result with aliases in links and embedded resources."""
     content = result.get("content")
     if type(content) is not list:
         return result
@@ -240,12 +229,7 @@ class Merged:
     """`ttlMs`, `cacheScope`, and `_meta` where there is any."""
 
     def only(self, servers: Collection[str], key: str) -> Merged:
-        """Return what these servers have of it.
-
-        Args:
-            servers: Their names.
-            key: The member of an item that clients call it by.
-        """
+        """Return what these servers have of it."""
         theirs = {name for owner, name in self.names.items() if owner[0] in servers}
         items = tuple(item for item in self.items if item[key] in theirs)
         return attrs.evolve(self, items=items)
@@ -268,10 +252,7 @@ def listed(
     rules: ServerRules = NO_RULES,
     extras: Iterable[dict[str, Any]] = (),
 ) -> Listed:
-    """Return what a server lists, of the raw results of all pages.
-
-    The shortest time and the narrowest scope of the pages count.
-    """
+    """Return what a server lists, of the raw results of all pages."""
     items: list[dict[str, Any]] = []
     meta: dict[str, Any] = {}
     for page in pages:
@@ -325,18 +306,7 @@ def merge_named(
     transforms: Mapping[str, ToolTransform] | None = None,
     servers: Mapping[str, str] | None = None,
 ) -> Merged:
-    """Merge tools, or prompts: named by the policy, sorted by name.
-
-    Args:
-        lists: What each server lists, in the servers' order.
-        policy: How they are called.
-        rules: What is offered; the rest is not there at all.
-        transforms: How those look that a pattern fits, the first that does.
-        servers: What stands for a server's name in names, where it is something else.
-
-    Raises:
-        NameCollision: The policy has it that two of one name are an error.
-    """
+    """Merge tools, or prompts: named by the policy, sorted by name."""
     naming = _Naming(lists, policy, transforms or {}, servers or {})
     owners: dict[str, Owner] = {}
     items: dict[str, dict[str, Any]] = {}
@@ -357,7 +327,7 @@ def merge_named(
         items=tuple(items[name] for name in sorted(items)),
         owners=owners,
         names={owner: name for name, owner in owners.items()},
-        collisions=naming.table.collisions,
+        collisions=naming.collisions,
         transforms=changed,
         extras=frozenset(n for n, owner in owners.items() if owner in naming.extras),
         hints=_hints(lists),
@@ -365,16 +335,7 @@ def merge_named(
 
 
 class _Naming:
-    """The names of all items, before any of it is hidden.
-
-    Attributes:
-        items: Each item, and the server that listed it.
-        extras: Those that are requests of another kind.
-        table: The names that the policy gave.
-        plain: The same without any renaming.
-        transforms: What is done to each of those that a pattern fits.
-        names: All names, those included that stay as they are.
-    """
+    """The names of all items, before any of it is hidden; see `merge_named`."""
 
     def __init__(
         self,
@@ -383,65 +344,55 @@ class _Naming:
         patterns: Mapping[str, ToolTransform],
         servers: Mapping[str, str],
     ) -> None:
-        self._servers = servers
+        # Each item, and the server that listed it; of one name the first one.
         self.items: dict[Owner, tuple[Listed, dict[str, Any]]] = {}
         self.extras: set[Owner] = set()
-        for each in lists:
-            self._take(each)
+        for listed in lists:
+            for item in (*listed.items, *listed.extras):
+                name: Any = item.get("name")
+                owner: Owner = (listed.server, name)
+                if type(name) is str and owner not in self.items:
+                    self.items[owner] = listed, item
+                    if any(item is extra for extra in listed.extras):
+                        self.extras.add(owner)
         # Of two that keep their names the first one does.
         bare: dict[str, Owner] = {}
-        for owner, (each, _) in self.items.items():
-            if each.is_bare:
+        for owner, (listed, _) in self.items.items():
+            if listed.is_bare:
                 bare.setdefault(owner[1], owner)
         others = [owner for owner, (each, _) in self.items.items() if not each.is_bare]
-        self.plain = self._plain(others, policy, bare)
+        # Names without any renaming: here a collision is of no concern, for renaming
+        # may be what ends it.
+        plain = attrs.evolve(policy, on_collision="suffix")
+        self._plain = plain.table(others, servers=servers, reserved=bare)
         # What a policy would call those says which rules are meant for them: they are
         # the same tools, wherever they are listed.
-        self._policed = self._plain(self.items, policy, ()) if bare else self.plain
-        self.transforms = self._found(patterns)
+        self._policed = (
+            plain.table(self.items, servers=servers) if bare else self._plain
+        )
+        self.transforms = {
+            owner: patterns[pattern]
+            for owner in (self.items if patterns else ())
+            if (pattern := first_match(patterns, self.keys(owner))) is not None
+        }
         labels = {
             owner: transform.name
             for owner, transform in self.transforms.items()
             if transform.name is not None
         }
-        self.table = policy.table(others, labels=labels, servers=servers, reserved=bare)
+        table = policy.table(others, labels=labels, servers=servers, reserved=bare)
+        self.collisions = table.collisions
         self.names = {owner: labels.get(owner, name) for name, owner in bare.items()}
         for owner in others:
-            name = self.table.name_of(*owner)
-            if name is not None:
-                self.names[owner] = name
-
-    def _take(self, listed: Listed) -> None:
-        for item in (*listed.items, *listed.extras):
-            name = item.get("name")
-            if type(name) is str and (listed.server, name) not in self.items:
-                self.items[listed.server, name] = listed, item
-                if any(item is extra for extra in listed.extras):
-                    self.extras.add((listed.server, name))
-
-    def _plain(
-        self, others: Iterable[Owner], policy: NamePolicy, bare: Iterable[str]
-    ) -> NameTable:
-        # Here a collision is of no concern: renaming may be what ends it.
-        policy = attrs.evolve(policy, on_collision="suffix")
-        return policy.table(others, servers=self._servers, reserved=bare)
+            if (given := table.name_of(*owner)) is not None:
+                self.names[owner] = given
 
     def keys(self, owner: Owner) -> tuple[str, ...]:
-        """Return by what patterns find a tool, whatever it is renamed to."""
-        plain, raw = self.plain.name_of(*owner), "/".join(owner)
+        """Return the keys by which patterns find a tool, whatever it is renamed to."""
+        plain, raw = self._plain.name_of(*owner), "/".join(owner)
         if plain is not None:
             return plain, raw
         return owner[1], self._policed.name_of(*owner) or raw, raw
-
-    def _found(
-        self, patterns: Mapping[str, ToolTransform]
-    ) -> dict[Owner, ToolTransform]:
-        found: dict[Owner, ToolTransform] = {}
-        for owner in self.items if patterns else ():
-            pattern = first_match(patterns, self.keys(owner))
-            if pattern is not None:
-                found[owner] = patterns[pattern]
-        return found
 
 
 def _transformed(item: dict[str, Any], transform: ToolTransform) -> dict[str, Any]:
@@ -459,64 +410,74 @@ def _transformed(item: dict[str, Any], transform: ToolTransform) -> dict[str, An
 
 def merge_resources(lists: Sequence[Listed]) -> Merged:
     """Merge resources, sorted by URI; the first server to list one keeps its URI."""
-    owners: dict[str, Owner] = {}
-    names: dict[Owner, str] = {}
-    items: dict[str, dict[str, Any]] = {}
-    shared: dict[str, list[Owner]] = {}
-    for each in lists:
-        for item in each.items:
-            uri = item.get("uri")
-            if type(uri) is not str or (each.server, uri) in names:
-                continue
-            owner = (each.server, uri)
-            name = uri
-            if uri in owners:
-                shared.setdefault(uri, [owners[uri]]).append(owner)
-                name = alias_of(each.server, uri)
-                item = {**item, "uri": name}  # noqa: PLW2901 - the one that is kept
-            owners[name], names[owner], items[name] = owner, name, item
-    return Merged(
-        items=tuple(items[name] for name in sorted(items)),
-        owners=owners,
-        names=names,
-        collisions=_collisions(shared),
-        hints=_hints(lists),
-    )
+    return _merge_uris(lists, "uri", has_aliases=True)
 
 
 def merge_templates(lists: Sequence[Listed]) -> Merged:
-    """Merge resource templates, sorted; of several that are equal the first is listed.
+    """Merge resource templates, sorted; equal ones are listed once, as the first."""
+    return _merge_uris(lists, "uriTemplate", has_aliases=False)
 
-    The owners are by template: the first one's.
-    """
+
+def _merge_uris(lists: Sequence[Listed], key: str, *, has_aliases: bool) -> Merged:
     owners: dict[str, Owner] = {}
     names: dict[Owner, str] = {}
     items: dict[str, dict[str, Any]] = {}
     shared: dict[str, list[Owner]] = {}
     for each in lists:
         for item in each.items:
-            template = item.get("uriTemplate")
-            if type(template) is not str or (each.server, template) in names:
+            uri: Any = item.get(key)
+            owner = (each.server, uri)
+            if type(uri) is not str or owner in names:
                 continue
-            owner = (each.server, template)
-            names[owner] = template
-            if template in owners:
-                shared.setdefault(template, [owners[template]]).append(owner)
-            else:
-                owners[template], items[template] = owner, item
+            name = uri
+            if uri in owners:
+                shared.setdefault(uri, [owners[uri]]).append(owner)
+                if has_aliases:
+                    name = alias_of(each.server, uri)
+                    item = {**item, key: name}  # noqa: PLW2901 - the one that is kept
+            names[owner] = name
+            if name not in owners:
+                owners[name], items[name] = owner, item
     return Merged(
         items=tuple(items[name] for name in sorted(items)),
         owners=owners,
         names=names,
-        collisions=_collisions(shared),
+        collisions=tuple(
+            Collision(name, tuple(found), "first") for name, found in shared.items()
+        ),
         hints=_hints(lists),
     )
 
 
-def _collisions(shared: Mapping[str, Iterable[Owner]]) -> tuple[Collision, ...]:
-    return tuple(
-        Collision(name, tuple(owners), "first") for name, owners in shared.items()
-    )
+class TemplateOwners:
+    """The templates of a merged list, ready to be held against URIs."""
+
+    def __init__(self, templates: Merged) -> None:
+        tests = {template: _test(template) for _, template in templates.names}
+        self._tests = [
+            (server, tests[template]) for server, template in templates.names
+        ]
+
+    def of(self, uri: str) -> list[str]:
+        """Return the servers that have a template for a URI, each once, in order."""
+        found = (server for server, fits in self._tests if fits(uri))
+        return list(dict.fromkeys(found))
+
+
+def _test(text: str) -> Callable[[str], bool]:
+    """Return what tells whether a template gives a URI; rather yes than no."""
+    try:
+        template = UriTemplate(text)
+    except TemplateError:
+        return lambda uri: uri == text
+    try:
+        # What may be in a value is for the server to say.
+        matcher = UriMatcher(template, unchecked=template.names)
+    except TemplateError:
+        first = template.parts[0] if template.parts else ""
+        beginning = encode_literal(first) if isinstance(first, str) else ""
+        return lambda uri: uri.startswith(beginning)
+    return lambda uri: matcher.match(uri) is not None
 
 
 # What servers say of themselves...
@@ -539,13 +500,7 @@ def merged_capabilities(
     *,
     extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return what servers can do together, as a revision says it.
-
-    Args:
-        declared: What each of them declared.
-        revision: The client's.
-        extra: What else there is, such as what the gateway adds itself.
-    """
+    """Return what servers can do together, as a revision says it."""
     merged: dict[str, dict[str, Any]] = {}
     for capabilities in declared:
         for name, flags in _FLAGS.items():

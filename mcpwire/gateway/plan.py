@@ -85,11 +85,11 @@ class Plan:
     """The name of the only server that is wanted of them all."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse two servers of one name."""
-        names = [each.name for each in self.servers]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two servers are named {name!r}")
+        names: set[str] = set()
+        for each in self.servers:
+            if each.name in names:
+                raise ValueError(f"two servers are named {each.name!r}")
+            names.add(each.name)
 
     def only(self, name: str | None) -> Plan:
         """Return the plan of one server of these, with its names as they are.
@@ -160,7 +160,6 @@ class Static:
         self.replace(servers)
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"Static({', '.join(each.name for each in self.servers)})"
 
     @property
@@ -301,7 +300,6 @@ class FromHeaders:
         choice can set them; the gateway puts in what it forwards."""
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"FromHeaders({self._servers!r}, {self._headers!r})"
 
     def plan(self, info: RequestInfo, params: Mapping[str, Any] | None) -> Plan:

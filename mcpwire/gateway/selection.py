@@ -24,98 +24,15 @@ from mcpwire.wire.json import loads
 from mcpwire.wire.urls import Url, address_class, mask_url, parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
 
-__all__ = [
-    "NEVER_FORWARDED",
-    "check_forwarded",
-    "name_servers",
-    "pick_headers",
-    "read_servers",
-]
-
-NEVER_FORWARDED: Final = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "content-type",
-        "cookie",
-        "host",
-        "keep-alive",
-        "last-event-id",
-        "origin",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "set-cookie",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "user-agent",
-    }
-)
-"""Fields that are each connection's own, or prove an identity to one server only
-(2025-11-25 basic/authorization, "Access Token Privilege Restriction")."""
+__all__ = ["name_servers", "read_servers"]
 
 _PUBLIC: Final = frozenset({"public", "name"})
 """Kinds of hosts that anybody may choose."""
 
 _FOREIGN: Final = re.compile(r"[^a-z0-9]+")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def check_forwarded(
-    names: Iterable[str], private: Iterable[str] = ()
-) -> tuple[str, ...]:
-    """Return the names of fields to forward, in lower case and each once.
-
-    Args:
-        names: The names.
-        private: More names that are never forwarded, such as those of fields that hold
-            what is for the gateway alone.
-
-    Raises:
-        ValueError: One of them is no name, or is never forwarded.
-    """
-    if isinstance(names, str):
-        raise ValueError(f"the names of headers are a collection, got {names!r}")
-    never = NEVER_FORWARDED.union(map(str.lower, private))
-    checked: dict[str, None] = {}
-    given: Iterable[Any] = names
-    for name in given:
-        lower = name.lower() if isinstance(name, str) else ""
-        if lower in never or lower.startswith("mcp-"):
-            raise ValueError(f"the header {name!r} is never forwarded")
-        try:
-            check_headers({name: ""})
-        except LocalProtocolError as error:
-            raise ValueError(str(error)) from None
-        checked[lower] = None
-    return tuple(checked)
-
-
-def pick_headers(fields: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return the fields of a request that are forwarded, under lower-case names.
-
-    Args:
-        fields: The request's fields by lower-case name.
-        names: What `check_forwarded` returned.
-
-    Raises:
-        ValueError: A value cannot be sent on.
-    """
-    picked = {name: value for name in names if (value := fields.get(name)) is not None}
-    if picked:
-        try:
-            check_headers(picked, "the request's headers")
-        except LocalProtocolError as error:
-            raise ValueError(str(error)) from None
-    return picked
 
 
 def read_servers(
@@ -125,54 +42,64 @@ def read_servers(
     servers_field: str = "X-MCP-Servers",
     headers_field: str = "X-MCP-Headers",
     allow_private: bool = False,
-    refuses: Callable[[str], object] | None = None,
+    refuses: Callable[[str], object] = lambda _: None,
     withheld: Collection[str] = (),
     maximum: int = 64,
 ) -> tuple[Chosen, ...]:
-    """Return the servers that a request's fields choose.
+    """Return the servers that a request's two fields choose.
 
-    Args:
-        servers: The field with the list; ``None``: it is not there.
-        headers: The field with what goes to each; ``None``: it is not there.
-        servers_field: What the first is called in messages.
-        headers_field: What the second is called in messages.
-        allow_private: Whether hosts of this machine or a private network may be chosen.
-        refuses: Tells whether a URL is on a deny-list.
-        withheld: Names, in lower case, that a client cannot set for one server: they
-            come with each request.
-        maximum: How many servers may be chosen.
+    `refuses` tells whether a URL is on a deny-list. A client cannot set the `withheld`
+    names, in lower case, for one server: they come with each request.
 
     Raises:
         ValueError: A field is wrong; names what, and shows no secret.
     """
-    urls = _read_list(servers, servers_field, maximum)
-    by_url = _read_map(headers, headers_field)
-    names: dict[str, str | None] = {}
-    parsed: dict[str, Url] = {}
-    for url, name in urls:
-        if url in parsed:
+    items = _read(servers, servers_field, [])
+    if type(items) is not list:
+        raise ValueError(f"{servers_field}: expected an array of URLs")
+    if len(items) > maximum:
+        raise ValueError(f"{servers_field}: there may be {maximum} servers at most")
+    by_url = _read(headers, headers_field, {})
+    if type(by_url) is not dict:
+        raise ValueError(f"{headers_field}: expected an object of headers by URL")
+    found: dict[str, tuple[Url, str | None]] = {}
+    for index, item in enumerate(items):
+        text, name = _entry(item, f"{servers_field}[{index}]")
+        if text in found:
             continue
-        parsed[url] = _checked(url, servers_field, allow_private, refuses)
-        names[url] = name
-    ordered = sorted(parsed)
-    called = name_servers([(parsed[url], names[url]) for url in ordered])
+        shown = f"{servers_field}: {mask_url(text)!r}"
+        try:
+            url = parse_url(text)
+        except ValueError as error:
+            raise ValueError(f"{servers_field}: {error}") from None
+        if url.fragment is not None:
+            raise ValueError(f"{shown} has a fragment")
+        kind = address_class(url.host)
+        if kind not in _PUBLIC and not allow_private:
+            raise ValueError(f"{shown} is not public ({kind}) and not allowed here")
+        if refuses(text):
+            raise ValueError(f"{shown} is on the deny-list")
+        found[text] = url, name
+    ordered = sorted(found)
+    names = name_servers([found[text] for text in ordered])
     return tuple(
         Chosen(
-            url=url, name=name, headers=_fields(by_url, url, headers_field, withheld)
+            url=text,
+            name=name,
+            headers=_fields(by_url.get(text, {}), text, headers_field, withheld),
         )
-        for url, name in zip(ordered, called, strict=True)
+        for text, name in zip(ordered, names, strict=True)
     )
 
 
-def _read_list(
-    text: str | None, field: str, maximum: int
-) -> list[tuple[str, str | None]]:
-    items = _read(text, field, [])
-    if type(items) is not list:
-        raise ValueError(f"{field}: expected an array of URLs")
-    if len(items) > maximum:
-        raise ValueError(f"{field}: there may be {maximum} servers at most")
-    return [_entry(item, f"{field}[{index}]") for index, item in enumerate(items)]
+def _read(text: str | None, field: str, empty: Any) -> Any:
+    if text is None or not text.strip():
+        return empty
+    try:
+        # The fields of a request are bytes; ASGI's readers take them for Latin-1.
+        return loads(text.encode("latin-1"))
+    except ValueError:
+        raise ValueError(f"{field}: expected JSON in UTF-8") from None
 
 
 def _entry(item: Any, where: str) -> tuple[str, str | None]:
@@ -188,49 +115,9 @@ def _entry(item: Any, where: str) -> tuple[str, str | None]:
     return item, name
 
 
-def _read_map(text: str | None, field: str) -> dict[str, Any]:
-    by_url = _read(text, field, {})
-    if type(by_url) is not dict:
-        raise ValueError(f"{field}: expected an object of headers by URL")
-    return by_url
-
-
-def _read(text: str | None, field: str, empty: Any) -> Any:
-    if text is None or not text.strip():
-        return empty
-    try:
-        # The fields of a request are bytes; ASGI's readers take them for Latin-1.
-        return loads(text.encode("latin-1"))
-    except ValueError:
-        raise ValueError(f"{field}: expected JSON in UTF-8") from None
-
-
-def _checked(
-    text: str,
-    field: str,
-    allow_private: bool,  # noqa: FBT001 - it is handed on by its only caller
-    refuses: Callable[[str], object] | None,
-) -> Url:
-    try:
-        url = parse_url(text)
-    except ValueError as error:
-        raise ValueError(f"{field}: {error}") from None
-    if url.fragment is not None:
-        raise ValueError(f"{field}: {mask_url(text)!r} has a fragment")
-    kind = address_class(url.host)
-    if kind not in _PUBLIC and not allow_private:
-        raise ValueError(
-            f"{field}: {mask_url(text)!r} is not public ({kind}) and not allowed here"
-        )
-    if refuses is not None and refuses(text):
-        raise ValueError(f"{field}: {mask_url(text)!r} is on the deny-list")
-    return url
-
-
 def _fields(
-    by_url: Mapping[str, Any], url: str, field: str, withheld: Collection[str]
+    given: Any, url: str, field: str, withheld: Collection[str]
 ) -> dict[str, str]:
-    given = by_url.get(url, {})
     where = f"{field}[{mask_url(url)!r}]"
     if type(given) is not dict:
         raise ValueError(f"{where}: expected an object of texts")
@@ -243,9 +130,6 @@ def _fields(
     return {name: value for name, value in checked if name not in withheld}
 
 
-# What they are called...
-
-
 def name_servers(servers: Iterable[tuple[Url, str | None]]) -> list[str]:
     """Return what each server is called, which depends on nothing but their URLs.
 
@@ -254,34 +138,23 @@ def name_servers(servers: Iterable[tuple[Url, str | None]]) -> list[str]:
     Queries hold secrets, and are in no name.
     """
     found = list(servers)
-    hosts = Counter(_host(url) for url, name in found if name is None)
-    names = []
-    for url, given in found:
-        name = given or _host(url)
-        if given is None and hosts[name] > 1:
-            name = _slug(f"{name}-{url.path}")
-        names.append(name)
-    return _told_apart(names, [name is not None for _, name in found])
-
-
-def _told_apart(names: list[str], given: list[bool]) -> list[str]:
+    hosts = Counter(_slug(url.authority) for url, name in found if name is None)
+    taken: set[str] = set()
+    names = [""] * len(found)
     # Given names come first to what they are called; of two that are the same, too,
     # the second one is counted.
-    taken: set[str] = set()
-    result = list(names)
-    order = sorted(range(len(names)), key=lambda at: not given[at])
-    for at in order:
-        name, number = names[at], 2
+    for at in sorted(range(len(found)), key=lambda at: found[at][1] is None):
+        url, given = found[at]
+        base = given or _slug(url.authority)
+        if given is None and hosts[base] > 1:
+            base = _slug(f"{base}-{url.path}")
+        name, number = base, 2
         while name in taken:
-            name = f"{names[at]}-{number}"
+            name = f"{base}-{number}"
             number += 1
         taken.add(name)
-        result[at] = name
-    return result
-
-
-def _host(url: Url) -> str:
-    return _slug(url.authority)
+        names[at] = name
+    return names
 
 
 def _slug(text: str) -> str:

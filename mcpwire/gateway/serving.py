@@ -14,6 +14,8 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from mcpwire.errors import MCPError
 from mcpwire.gateway.plan import BY_PATH, Static
 from mcpwire.server.http.app import AsgiApp, RequestGuard
@@ -31,28 +33,14 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Files",
     "Mounts",
+    "marks_of",
     "watch",
 ]
 
 
 class Mounts:
-    """The applications of one gateway as one; see the module's text.
-
-    Args:
-        gateway: What is served.
-        path: Where the endpoint with all servers is.
-        has_paths: Whether each server has an endpoint of its own.
-        status: Where it is shown how they are; ``None``: nowhere.
-        options: Those of `AsgiApp`.
-
-    Attributes:
-        limits: Bounds on what one client may cost.
-
-    Raises:
-        ValueError: A path or another option is wrong.
-    """
+    """The applications of one gateway as one; see the module's text."""
 
     def __init__(
         self,
@@ -82,11 +70,10 @@ class Mounts:
         self.limits = gateway.limits
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} of {self._gateway!r} at {self._path or '/'}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what the web server brings: one request, or its lifespan."""
+        """Answer what the web server brings."""
         app = self._whole
         if scope["type"] == "http" and (self._has_paths or self._status is not None):
             path = _below_mount(scope)
@@ -145,11 +132,7 @@ class Mounts:
             await exchange.reply(problem.status, message, problem.headers)
 
     async def _check(self, exchange: Exchange) -> None:
-        """Authorize a request for the status.
-
-        Raises:
-            HttpProblem: The client is not authorized.
-        """
+        """Authorize a request for the status."""
         exchange.check_framing()
         self._guard.check_origin(exchange)
         await self._guard.authenticate(exchange)
@@ -178,11 +161,7 @@ class Mounts:
             await app.start()
 
     async def drain(self, timeout: float = 10.0) -> None:
-        """Take nothing new, let what runs end, and end what stays open.
-
-        Args:
-            timeout: How long calls may still take, in seconds; then they are cancelled.
-        """
+        """Take nothing new, let what runs end, and end what stays open."""
         await asyncio.gather(*(app.drain(timeout) for app in self._all))
 
     async def aclose(self) -> None:
@@ -205,28 +184,17 @@ INTERVAL_S: Final = 1.0
 """How often the files are looked at."""
 
 
-class Files:
-    """Some files, and whether they have changed since they were looked at."""
-
-    def __init__(self, paths: Iterable[str | PathLike[str]]) -> None:
-        self._paths = tuple(paths)
-        self._seen = self._look()
-
-    def _look(self) -> list[tuple[int, int, int] | None]:
-        return [_mark(path) for path in self._paths]
-
-    def have_changed(self) -> bool:
-        """Tell whether one of them is another one, or has other content, by now."""
-        seen, self._seen = self._seen, self._look()
-        return seen != self._seen
-
-
-def _mark(path: str | PathLike[str]) -> tuple[int, int, int] | None:
-    try:
-        found = Path(path).stat()
-    except OSError:  # an editor puts the new file in its place in a moment
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+def marks_of(paths: Iterable[str | PathLike[str]]) -> list[Any]:
+    """Return what tells whether files are others, or have other content, by now."""
+    marks: list[Any] = []
+    for path in paths:
+        try:
+            found = Path(path).stat()
+        except OSError:  # an editor puts the new file in its place in a moment
+            marks.append(None)
+        else:
+            marks.append((found.st_mtime_ns, found.st_size, found.st_ino))
+    return marks
 
 
 async def watch(
@@ -236,18 +204,12 @@ async def watch(
     interval: float = INTERVAL_S,
     told: Callable[[str], object] = logger.warning,
 ) -> None:
-    """Reload a gateway whenever one of its files changes, until this is cancelled.
-
-    Args:
-        gateway: The gateway; its servers are the same for everybody.
-        watched: The files, and what they name.
-        interval: How often they are looked at, in seconds.
-        told: Is told in one line what came of it.
-    """
-    files = Files(watched.files)
+    """Reload a gateway whenever one of its files changes, until this is cancelled."""
+    marks = marks_of(watched.files)
     while True:
         await asyncio.sleep(interval)
-        if not files.have_changed():
+        before, marks = marks, marks_of(watched.files)
+        if marks == before:
             continue
         try:
             changes = await gateway.replace(watched.load())
@@ -259,11 +221,7 @@ async def watch(
 
 
 def _spell(changes: Changes) -> str:
-    kinds = {
-        "added": changes.added,
-        "removed": changes.removed,
-        "changed": changes.changed,
-    }
+    kinds = attrs.asdict(changes)
     return "; ".join(
         f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names
     )

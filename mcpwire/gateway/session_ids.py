@@ -71,11 +71,7 @@ class Kept:
 
 
 def encode_kept(kept: Kept) -> bytes:
-    """Return what is kept as one canonical text.
-
-    Raises:
-        LocalProtocolError: Something in it has no JSON form.
-    """
+    """Return what is kept as one canonical text."""
     # Encoded once for its bound on depth, which `_sorted` then relies on.
     encode([dict(kept.client_info), dict(kept.client_capabilities)])
     servers = None
@@ -99,12 +95,7 @@ def encode_kept(kept: Kept) -> bytes:
 
 
 def decode_kept(text: bytes, now: float) -> Kept | None:
-    """Return what was kept; ``None``: it is too old, or written otherwise.
-
-    Args:
-        text: What `encode_kept` made, as the seal has shown.
-        now: Seconds since 1970.
-    """
+    """Return what was kept; ``None``: it is too old, or written otherwise."""
     try:
         members = loads(text)
     except ValueError:

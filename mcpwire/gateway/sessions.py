@@ -15,32 +15,28 @@ from base64 import b64decode
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import attrs
+
 from mcpwire.errors import InvalidRequest
-from mcpwire.gateway.session_ids import Chosen, Kept, decode_kept, encode_kept
+from mcpwire.gateway.session_ids import decode_kept, encode_kept
 from mcpwire.limits import DEFAULT_RECOVERY, check_timeout
-from mcpwire.server.auth.resource_server import HttpRefusal
 from mcpwire.server.fair_pool import FairPool, client_key, client_of
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.server.request import Session
 from mcpwire.transports.http.target import Http
-from mcpwire.versions import LATEST_SESSION, Era, find_revision
+from mcpwire.versions import LATEST_SESSION
 from mcpwire.wire.headers import is_session_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, MutableMapping
     from typing import Self
 
-    from mcpwire.gateway.dispatcher import GatewayDispatcher
-    from mcpwire.gateway.gateway import Gateway
     from mcpwire.gateway.plan import Plan
+    from mcpwire.gateway.session_ids import Kept
     from mcpwire.limits import Limits
-    from mcpwire.server.request import RequestInfo
-    from mcpwire.versions import Revision
 
 
 __all__ = [
     "HandleIds",
-    "Keeping",
     "SealedIds",
     "SessionIds",
     "end_sessions",
@@ -159,7 +155,6 @@ class SealedIds:
         return cls(keys, lifetime=lifetime, undecodable=undecodable)
 
     def __repr__(self) -> str:
-        """Return one readable line, without the keys."""
         return f"SealedIds({len(self._keys)} keys)"
 
     def issue(self, kept: Kept) -> str:
@@ -171,7 +166,8 @@ class SealedIds:
         from mcpwire.auth.jwt import seal
 
         if self._lifetime is not None:
-            kept = _until(kept, self._clock() + self._lifetime)
+            expires_at = int(self._clock() + self._lifetime)
+            kept = attrs.evolve(kept, expires_at=expires_at)
         id = seal(encode_kept(kept), self._keys[0], kind=KIND)
         if len(id) > self._max_length:
             raise InvalidRequest(
@@ -242,7 +238,6 @@ class HandleIds:
         self._clock = clock
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"HandleIds({len(self._store)} kept)"
 
     def issue(self, kept: Kept) -> str:
@@ -252,7 +247,8 @@ class HandleIds:
             InvalidRequest: There is too much of it.
         """
         if self._lifetime is not None:
-            kept = _until(kept, self._clock() + self._lifetime)
+            expires_at = int(self._clock() + self._lifetime)
+            kept = attrs.evolve(kept, expires_at=expires_at)
         text = encode_kept(kept)
         if len(text) > MAX_KEPT:
             raise InvalidRequest(
@@ -285,164 +281,15 @@ class HandleIds:
         self._pool.discard(id)
 
 
-def _until(kept: Kept, expires_at: float) -> Kept:
-    import attrs
+class _Ignoring:
+    """Ignores what a server says while its session ends."""
 
-    return attrs.evolve(kept, expires_at=int(expires_at))
-
-
-NONCE_BYTES: Final = 16
-
-_SHOWN_OF_CLIENT: Final = ("name", "title", "version")
-"""The members of the client's info that are kept."""
-
-
-class _UnknownSession(HttpRefusal, InvalidRequest):
-    """An id that none of our keys opens, where that is to be a 401."""
-
-    http_status = 401
-
-
-class Keeping:
-    """Keeps the sessions of one dispatcher; see the module's text."""
-
-    def __init__(self, gateway: Gateway, dispatcher: GatewayDispatcher) -> None:
-        self._gateway = gateway
-        self._dispatcher = dispatcher
-
-    def new_id(self, session: Session) -> str | None:
-        """Return the id that a session gets.
-
-        Raises:
-            RPCError: It cannot have one.
-        """
-        upstreams = self._dispatcher.upstreams_of(session)
-        if upstreams is None:
-            return None
-        principal = session.principal
-        info = session.client_info
-        source = self._gateway.source
-        kept = Kept(
-            nonce=secrets.token_urlsafe(NONCE_BYTES),
-            revision=session.revision.name,
-            place=upstreams.plan.one,
-            client_info={k: info[k] for k in _SHOWN_OF_CLIENT if k in info},
-            client_capabilities=session.client_capabilities,
-            owner=None if principal is None else principal.key,
-            client=session.owner,
-            servers=_chosen(upstreams.plan) if hasattr(source, "plan_of") else None,
-            upstream_sessions={
-                name: id
-                for name, each in upstreams.members.items()
-                if (id := each.client.session_id) is not None
-            },
-        )
-        return self._gateway.sessions.issue(kept)
-
-    def _read(self, id: str, info: RequestInfo) -> tuple[Kept, Revision] | None:
-        """Return the record of an id, for the owner of its session."""
-        kept = self._gateway.sessions.read(id)
-        if kept is None or not self._dispatcher.serves(kept.place):
-            return None
-        principal = info.principal
-        # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
-        if kept.owner != (None if principal is None else principal.key):
-            return None
-        revision = find_revision(kept.revision)
-        if revision is None or revision not in self._dispatcher.revisions:
-            return None
-        assert revision.era is Era.SESSION  # no other is given an id
-        return kept, revision
-
-    async def resume(self, id: str, info: RequestInfo) -> Session | None:
-        """Return the session of an id, its servers connected anew; ``None``: none.
-
-        The servers' own sessions are begun anew, too: what they remembered is gone, and
-        so are subscriptions and the log level.
-
-        Raises:
-            RPCError: It is refused, or a server could not be connected to and all of
-                them are needed.
-        """
-        found = self._read(id, info)
-        if found is None:
-            if self._gateway.sessions.undecodable == 401:
-                raise _UnknownSession("the session is unknown or has ended")
-            return None
-        kept, revision = found
-        session = Session(
-            revision,
-            kept.client_info,
-            kept.client_capabilities,
-            principal=info.principal,
-            owner=info.owner,
-        )
-        await self._dispatcher.reopen(session, self._plan(kept, info), info)
-        if self._gateway.sessions.read(id) is None:  # withdrawn meanwhile
-            self._dispatcher.session_left(session)
-            return None
-        return session
-
-    async def delete(self, id: str, info: RequestInfo) -> bool:
-        """End what a session has elsewhere; tell whether there was one."""
-        found = self._read(id, info)
-        if found is None:
-            return False
-        kept, _ = found
-        self._gateway.sessions.withdraw(id)
-        plan = self._plan(kept, info)
-        await end_sessions(plan, kept.upstream_sessions, self._gateway.limits)
-        return True
-
-    def _plan(self, kept: Kept, info: RequestInfo) -> Plan:
-        if kept.servers is None:
-            return self._dispatcher.plan(info, None)
-        plan_of: Any = getattr(self._gateway.source, "plan_of", None)
-        if plan_of is None:
-            raise InvalidRequest("the gateway does not let clients choose any more")
-        try:
-            return self._dispatcher.completed(plan_of(kept.servers), kept.place)
-        except ValueError as error:
-            raise InvalidRequest(str(error)) from None
-
-
-def _chosen(plan: Plan) -> tuple[Chosen, ...]:
-    return tuple(
-        Chosen(url=each.target.url, name=each.name, headers=_headers(each.target))
-        for each in plan.servers
-        if isinstance(each.target, Http)
-    )
-
-
-def _headers(target: Http) -> Mapping[str, str]:
-    given = target.headers
-    return {} if given is None or callable(given) else given
-
-
-class _Deaf:
-    """Hears what a server may say while its session ends: nothing that matters."""
-
-    def notification(self, *_: Any) -> None: ...
-
-    def request(self, *_: Any) -> None: ...
-
-    def cancelled(self, *_: Any) -> None: ...
-
-    def missed(self) -> None: ...
-
-    def lost(self, *_: Any) -> None: ...
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: None
 
 
 async def end_sessions(plan: Plan, sessions: Mapping[str, str], limits: Limits) -> None:
-    """Tell servers that sessions are over, all at once; two seconds at most.
-
-    Whatever they answer is fine: a session that is not ended ends when it is idle.
-
-    Args:
-        plan: Where the servers are.
-        sessions: The session of each, by its name.
-        limits: Bounds on what they may answer.
-    """
+    """Tell servers that sessions are over, all at once; two seconds at most."""
     await asyncio.gather(
         *(
             _end_session(each.target, sessions[each.name], limits)
@@ -459,8 +306,9 @@ async def _end_session(target: Http, id: str, limits: Limits) -> None:
     from mcpwire.transports.http.streamable import HttpChannel
 
     engine = open_engine(target, limits, None)
+    inbound: Any = _Ignoring()
     channel = HttpChannel(
-        target, engine, _Deaf(), limits=limits, recovery=DEFAULT_RECOVERY
+        target, engine, inbound, limits=limits, recovery=DEFAULT_RECOVERY
     )
     channel.revision = LATEST_SESSION
     channel._heads.session_id = id  # noqa: SLF001 - no handshake will tell it

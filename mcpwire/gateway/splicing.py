@@ -61,11 +61,7 @@ class PendingBatch:
 
 
 def check_tag(tag: object) -> str:
-    """Return the name of what content is wrapped in.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Return the name of what content is wrapped in."""
     if not isinstance(tag, str) or not _TAG.fullmatch(tag):
         raise ValueError(f"a tag must be lower-case letters, 0-9 and -, got {tag!r}")
     return tag
@@ -95,10 +91,7 @@ def token_of(result: Mapping[str, Any]) -> str | None:
 
 
 def can_splice(result: Mapping[str, Any]) -> bool:
-    """Tell whether a result is the end of a call and has content at all.
-
-    What asks for input (2026-07-28 basic/patterns/mrtr) or stands for a task has none.
-    """
+    """Tell whether a result is the end of a call and has content at all."""
     is_complete = result.get("resultType", "complete") == "complete"
     return is_complete and type(result.get("content")) is list
 
@@ -110,12 +103,7 @@ def splice(
     style: str = "flat",
     tag: str = DEFAULT_TAG,
 ) -> dict[str, Any]:
-    """Return a result with a batch in front of its content.
-
-    Rows without blocks are passed over; where nothing is left, the result is returned
-    as it is. Members keep their order; `_meta` says the token and how many blocks there
-    are, not counting those that stand between.
-    """
+    """Return a result with a batch in front of its content."""
     rows = [row for row in batch.rows if row]
     if not rows:
         return dict(result)

@@ -12,29 +12,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams, MCPError, MethodNotFound
+from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.translation import with_task_id
-from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
+from mcpwire.protocol.methods import TASKS, declared_extensions
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.versions import LATEST_SESSION, Era
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from mcpwire.gateway.relay import Relay
-    from mcpwire.gateway.translation import TaskIds
-    from mcpwire.gateway.upstreams import Upstream, Upstreams
+    from mcpwire.gateway.upstream import Upstream
+    from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.request import NotifyFn, RequestContext
 
     Json = dict[str, Any]
     Answer = Callable[[Json, RequestContext, Upstreams], Awaitable[Json]]
+    """Answers a request of one method out of one set."""
 
-__all__ = [
-    "TASK_CAPABILITIES",
-    "WatchedTasks",
-    "created",
-    "task_capabilities",
-    "task_methods",
-]
+__all__ = ["TASK_CAPABILITIES", "WatchedTasks", "task_capabilities", "task_methods"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -43,8 +38,6 @@ TASK_CAPABILITIES: Final[dict[str, Any]] = {
     "extensions": {TASKS: {}},
 }
 """All that a gateway can do with tasks; a client is told what its servers can."""
-
-_OF_SESSIONS: Final = ("list", "cancel")
 
 
 def task_methods() -> dict[str, Answer]:
@@ -57,33 +50,22 @@ def task_methods() -> dict[str, Answer]:
 def task_capabilities(upstreams: Upstreams) -> dict[str, Any]:
     """Return what the servers of a set can do with tasks; each era has its own."""
     made: dict[str, Any] = {}
-    for upstream in upstreams.ready():
-        if not _has_tasks(upstream):
-            continue
+    for upstream in filter(_has_tasks, upstreams.ready()):
         if upstream.revision is not LATEST_SESSION:
             made["extensions"] = {TASKS: {}}
             continue
         tasks = made.setdefault("tasks", {"requests": {"tools": {"call": {}}}})
-        can = _OF_SESSIONS if upstreams.downstream.is_one else ("cancel",)
+        can = ("list", "cancel") if upstreams.downstream.is_one else ("cancel",)
         tasks |= {name: {} for name in can if upstream.offers(f"tasks.{name}")}
     return made
 
 
 def _has_tasks(upstream: Upstream) -> bool:
-    revision, capabilities = upstream.revision, upstream.capabilities
+    revision = upstream.revision
     if revision is LATEST_SESSION:
-        return capability_declared(capabilities, "tasks.requests.tools.call")
+        return upstream.offers("tasks.requests.tools.call")
     is_stateless = revision is not None and revision.era is Era.STATELESS
-    return is_stateless and TASKS in declared_extensions(capabilities)
-
-
-def created(result: Json, server: str, tasks: TaskIds) -> Json:
-    """Keep the owner of the task that a call became; return it with the client's id."""
-    task = result.get("task") if "task" in result else result
-    raw = task.get("taskId") if type(task) is dict else None
-    if type(raw) is not str:
-        return result
-    return with_task_id(result, raw, tasks.claim(server, raw))
+    return is_stateless and TASKS in declared_extensions(upstream.capabilities)
 
 
 # --- one task
@@ -96,20 +78,15 @@ async def _of_one(
 
     Raises:
         InvalidParams: There is no such task.
-        RPCError: As its server.
     """
-    from mcpwire.gateway.forwarding import forward
-
-    name = params.get("taskId")
-    owner = _owner(name, request, upstreams)
+    owner = _owner(params.get("taskId"), request, upstreams)
     if owner is None:
         raise InvalidParams("there is no such task")
     upstream, raw = owner
     params = {**params, "taskId": raw}
     result = await forward(upstream, method, params, request, upstreams)
-    return with_task_id(
-        result, raw, upstreams.downstream.tasks.claim(upstream.name, raw)
-    )
+    name = upstreams.downstream.tasks.claim(upstream.name, raw)
+    return with_task_id(result, raw, name)
 
 
 def _owner(
@@ -143,14 +120,13 @@ async def _list(params: Json, request: RequestContext, upstreams: Upstreams) -> 
     Raises:
         MethodNotFound: They may be anybody's.
         InvalidParams: There is no page but the first.
-        RPCError: As a server.
     """
     if not upstreams.downstream.is_one:
         # 2025-11-25 basic/utilities/tasks, "Task Listing": only the tasks of the asking
         # client, which cannot be told from the others here.
         raise MethodNotFound("tasks are not listed to clients that nobody can tell")
     if params.get("cursor") is not None:
-        raise InvalidParams("params.cursor is none that this list has")
+        raise InvalidParams("unknown cursor: this list has one page")
     found: list[Any] = []
     for upstream in _able(request, upstreams):
         if upstream.offers("tasks.list"):
@@ -161,8 +137,6 @@ async def _list(params: Json, request: RequestContext, upstreams: Upstreams) -> 
 async def _list_of(
     upstream: Upstream, request: RequestContext, upstreams: Upstreams
 ) -> list[Any]:
-    from mcpwire.gateway.forwarding import forward
-
     tasks, found, cursor = upstreams.downstream.tasks, [], None
     for _ in range(upstreams.gateway.limits.pages):
         params: Json = {} if cursor is None else {"cursor": cursor}
@@ -170,11 +144,9 @@ async def _list_of(
         listed = page.get("tasks")
         for each in listed if type(listed) is list else ():
             raw = each.get("taskId") if type(each) is dict else None
-            if type(raw) is not str:
-                continue
-            name = tasks.name(upstream.name, raw)
+            name = tasks.name(upstream.name, raw) if type(raw) is str else None
             if name is not None:
-                found.append(with_task_id(each, raw, name))
+                found.append(with_task_id(each, str(raw), name))
         cursor = page.get("nextCursor")
         if cursor is None:
             break
@@ -191,7 +163,7 @@ class WatchedTasks:
     """
 
     def __init__(self) -> None:
-        self._watched: dict[str, tuple[Relay, str]] = {}
+        self._watched: dict[str, tuple[Upstream, str]] = {}
 
     async def add(
         self, names: Sequence[str], request: RequestContext, upstreams: Upstreams
@@ -199,31 +171,30 @@ class WatchedTasks:
         """Have the servers tell of tasks; what they will not tell is left out."""
         for name in names:
             owner = _owner(name, request, upstreams)
-            if owner is None or name in self._watched:
+            if owner is None:
                 continue
             upstream, raw = owner
-            wanted = Filter(task_ids=frozenset((raw,)))
             try:
-                told = await upstream.client.hear(wanted)
+                told = await upstream.client.hear(Filter(task_ids=frozenset((raw,))))
             except MCPError as error:
                 logger.debug("%r tells of no tasks: %s", upstream.name, error)
                 continue
-            self._watched[name] = upstream.client.relay, raw
+            self._watched[name] = owner
             if not told:
-                await self.remove(upstream, name)
+                await self.remove(name)
 
-    async def remove(self, upstream: Upstream, name: str) -> None:
+    async def remove(self, name: str) -> None:
         """Want to hear of one no longer."""
-        _, raw = self._watched.pop(name)
+        upstream, raw = self._watched.pop(name)
         try:
             await upstream.client.unhear(Filter(task_ids=frozenset((raw,))))
         except MCPError as error:
             logger.debug("%r: %s", upstream.name, error)
 
     @property
-    def names(self) -> list[tuple[str, str]]:
+    def names(self) -> list[tuple[Upstream, str]]:
         """The server of each, and the task as clients know it."""
-        return [(relay.name, name) for name, (relay, _) in self._watched.items()]
+        return [(upstream, name) for name, (upstream, _) in self._watched.items()]
 
     # What the request asks...
 
@@ -236,16 +207,15 @@ class WatchedTasks:
     ) -> Callable[[], None]:
         """Have the request told of tasks; return what ends that."""
         key = object()
-        for name in names:
-            relay, raw = self._watched[name]
-            relay.watched_tasks.setdefault(raw, {})[key] = send
+        watched = [self._watched[name] for name in names]
+        for upstream, raw in watched:
+            upstream.watched_tasks.setdefault(raw, {})[key] = send
 
         def forget() -> None:
-            for name in names:
-                if name in self._watched:
-                    relay, raw = self._watched[name]
-                    relay.watched_tasks.get(raw, {}).pop(key, None)
-                    if not relay.watched_tasks.get(raw, True):
-                        del relay.watched_tasks[raw]
+            for upstream, raw in watched:
+                listeners = upstream.watched_tasks.get(raw, {})
+                listeners.pop(key, None)
+                if not listeners:
+                    upstream.watched_tasks.pop(raw, None)
 
         return forget

@@ -79,14 +79,7 @@ class Asked:
 
 
 class ExchangeTrace:
-    """Hands records of exchanges to a function; an error of it changes nothing else.
-
-    Args:
-        write: Takes each record.
-
-    Attributes:
-        errors: How many records it raised an exception for.
-    """
+    """Hands records of exchanges to a function; an error of it changes nothing else."""
 
     def __init__(self, write: RecordFn) -> None:
         self._write = write
@@ -125,14 +118,7 @@ class ExchangeTrace:
 
 
 class ConnectionTrace:
-    """The trace hook of one connection to a server: pairs requests and responses.
-
-    Args:
-        trace: Gets the records.
-        server: The server's name.
-        session: The client's session, if the connection has one client.
-        also: Another hook for the same connection.
-    """
+    """The trace hook of one connection to a server: pairs requests and responses."""
 
     def __init__(
         self,
@@ -148,12 +134,15 @@ class ConnectionTrace:
         self._asked: dict[tuple[str, Any], Asked] = {}
 
     def __call__(self, event: str, data: Any) -> None:
-        """Take what the client's trace hook gets."""
+        """Take what the trace hook of a client gets."""
         if self._also is not None:
             self._also(event, data)
         if event not in {"send", "receive"}:
             return
-        found = read(data)
+        try:
+            found = loads(data)
+        except ValueError:
+            return
         for message in found if isinstance(found, list) else [found]:
             if isinstance(message, dict) and type(message.get("id")) in {int, str}:
                 self._take(event, message)
@@ -186,14 +175,6 @@ def error_of(error: BaseException) -> dict[str, Any]:
         return {"message": type(error).__name__}
     data = {} if error.data is None else {"data": error.data}
     return {"code": error.code, "message": error.message, **data}
-
-
-def read(data: bytes) -> Any:
-    """Return the JSON value of a line, or ``None`` for a line that is not JSON."""
-    try:
-        return loads(data)
-    except ValueError:
-        return None
 
 
 def hash_of(session: Session | None) -> str | None:

@@ -87,14 +87,7 @@ def refusal(
     revision: Revision,
     capabilities: Mapping[str, Any],
 ) -> RPCError | None:
-    """Return why a client cannot be asked that; ``None``: it can.
-
-    Args:
-        method: The question.
-        params: Its params.
-        revision: What the client speaks.
-        capabilities: What it declared.
-    """
+    """Return why a client cannot be asked that; ``None``: it can."""
     family = _FAMILIES.get(method)
     if family is None or available(method, revision, "server") is None:
         return MethodNotFound(
@@ -120,14 +113,7 @@ def refusal(
 def question_across(
     method: str, params: Mapping[str, Any] | None, goes: Revision, *, new_id: str
 ) -> dict[str, Any] | None:
-    """Return a question's params as the revision of its receiver has them.
-
-    Args:
-        method: The question.
-        params: Its params as they came.
-        goes: The revision of the receiver.
-        new_id: The id of a visit to a URL, where the asker's revision has none.
-    """
+    """Return a question's params as the revision of its receiver has them."""
     if params is None:
         return None
     made = _without_hop(params)
@@ -179,11 +165,7 @@ def _single(message: Any) -> list[Any]:
 def answer_across(
     method: str, answer: dict[str, Any], asks: Revision
 ) -> dict[str, Any]:
-    """Return an answer as the revision of the asker has it; mostly unchanged.
-
-    Raises:
-        InternalError: That revision has no form for it.
-    """
+    """Return an answer as the revision of the asker has it; mostly unchanged."""
     content = answer.get("content")
     if method != SAMPLE or asks >= _NOV_2025 or type(content) is not list:
         return answer
@@ -196,10 +178,7 @@ def answer_across(
 
 
 def visits_of(data: Any) -> list[dict[str, Any]]:
-    """Return the visits to URLs that an error asks for (-32042, 2025-11-25 only).
-
-    They are params of elicitations; what is none is left out.
-    """
+    """Return the visits to URLs that an error asks for (-32042, 2025-11-25 only)."""
     listed = data.get("elicitations") if type(data) is dict else None
     return [
         each
@@ -217,18 +196,46 @@ def _excerpt(text: str) -> str:
 def declared_again(
     declared: Mapping[str, Any], came: Revision, goes: Revision
 ) -> dict[str, Any]:
-    """Return what to declare at a revision for a client that declared this at its own.
+    """Return a client's capabilities as another revision declares them.
 
     Experimental capabilities stay behind, and so do the tasks that a client of
     2025-11-25 holds itself: nothing carries them any further.
     """
-    made = {
-        "roots": _declared_roots(declared.get("roots"), came, goes),
-        "sampling": _declared_sampling(declared.get("sampling"), came, goes),
-        "elicitation": _declared_elicitation(declared.get("elicitation"), came, goes),
-        "extensions": _declared_extensions(declared.get("extensions"), came, goes),
-    }
-    return {name: settings for name, settings in made.items() if settings is not None}
+    names = ("roots", "sampling", "elicitation", "extensions")
+    given = {name: declared[name] for name in names if type(declared.get(name)) is dict}
+    both = min(came, goes)
+    made: dict[str, Any] = {}
+    if "roots" in given:
+        # 2026-07-28 client/roots: nobody tells that they changed.
+        is_told = came.era is goes.era is Era.SESSION
+        tells = is_told and given["roots"].get("listChanged") is True
+        made["roots"] = {"listChanged": True} if tells else {}
+    if "sampling" in given:
+        # 2025-11-25 made kinds of it.
+        kinds = ("context", "tools") if both >= _NOV_2025 else ()
+        made["sampling"] = _only(given["sampling"], kinds)
+    if "elicitation" in given and both >= _JUN_2025:
+        modes = _only(given["elicitation"], ("form", "url"))
+        if came < _NOV_2025 or not given["elicitation"]:
+            made["elicitation"] = {}  # forms, and nothing else
+        elif goes >= _NOV_2025:
+            made["elicitation"] = modes
+        elif "form" in modes:
+            # 2025-06-18 knows forms only, and an empty capability means forms.
+            made["elicitation"] = {}
+    extensions = given.get("extensions", {})
+    if came.era is goes.era and goes >= _NOV_2025:
+        # The extensions of the stateless era, tasks first of all, are other ones than
+        # what sessions call so (SEP-2663, "Backward Compatibility").
+        if goes.era is Era.SESSION:
+            extensions = {id: each for id, each in extensions.items() if id != TASKS}
+        if extensions:
+            made["extensions"] = dict(extensions)
+    return made
+
+
+def _only(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: fields[name] for name in names if name in fields}
 
 
 def can_be_asked(declared: Mapping[str, Any]) -> bool:
@@ -237,54 +244,6 @@ def can_be_asked(declared: Mapping[str, Any]) -> bool:
         type(declared.get(name)) is dict
         for name in ("roots", "sampling", "elicitation")
     )
-
-
-def _declared_roots(
-    given: Any, came: Revision, goes: Revision
-) -> dict[str, Any] | None:
-    if type(given) is not dict:
-        return None
-    # 2026-07-28 client/roots: nobody tells that they changed.
-    tells = came.era is Era.SESSION and given.get("listChanged") is True
-    return {"listChanged": True} if tells and goes.era is Era.SESSION else {}
-
-
-def _declared_sampling(
-    given: Any, came: Revision, goes: Revision
-) -> dict[str, Any] | None:
-    if type(given) is not dict:
-        return None
-    if goes < _NOV_2025 or came < _NOV_2025:  # which made kinds of it
-        return {}
-    return {kind: given[kind] for kind in ("context", "tools") if kind in given}
-
-
-def _declared_elicitation(
-    given: Any, came: Revision, goes: Revision
-) -> dict[str, Any] | None:
-    if type(given) is not dict or came < _JUN_2025 or goes < _JUN_2025:
-        return None
-    if came < _NOV_2025 or not given:
-        return {}  # forms, and nothing else
-    kinds = {kind: given[kind] for kind in ("form", "url") if kind in given}
-    if goes >= _NOV_2025:
-        return kinds
-    # 2025-06-18 knows forms only, and an empty capability means forms.
-    return {} if "form" in kinds else None
-
-
-def _declared_extensions(
-    given: Any, came: Revision, goes: Revision
-) -> dict[str, Any] | None:
-    # The extensions of the stateless era, tasks first of all, are other ones than what
-    # sessions call so (SEP-2663, "Backward Compatibility").
-    if type(given) is not dict or not given:
-        return None
-    if came.era is not goes.era or goes < _NOV_2025:
-        return None
-    if goes.era is Era.SESSION:
-        return {id: each for id, each in given.items() if id != TASKS} or None
-    return dict(given)
 
 
 _OF_ONE_HOP: Final = frozenset(
@@ -300,10 +259,9 @@ ROUND_MEMBERS: Final = frozenset({"inputResponses", "requestState"})
 
 
 def passed_meta(meta: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what of a request's `_meta` is for the server behind; ``None``: nothing.
+    """Return the part of a request's `_meta` that is for the server behind.
 
-    Trace keys and all keys that are nobody's but the two ends' go through. The token
-    of progress, which is the hop's, is added when the request is sent.
+    The token of progress, which is the hop's, is added when the request is sent.
     """
     if not meta:
         return None
@@ -319,13 +277,7 @@ def without_rounds(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def passed_result(result: dict[str, Any], came: Era, goes: Era) -> dict[str, Any]:
-    """Return a complete result as the client's era has it; most often the very same.
-
-    Args:
-        result: What the server behind answered.
-        came: The era that it speaks.
-        goes: The era of the client.
-    """
+    """Return a complete result as the client's era has it; most often the very same."""
     if came is Era.SESSION:
         # The answering side puts its own there; a session's member of that name says
         # something else.
@@ -352,11 +304,7 @@ _RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 def reaches(level: object, wanted: str | None) -> bool:
-    """Tell whether a message of that level is at or above `wanted`.
-
-    What is no level reaches nobody, and without `wanted` nothing does (2026-07-28
-    server/utilities/logging).
-    """
+    """Tell whether a message of that level is at or above `wanted`."""
     if wanted is None or type(level) is not str:
         return False
     rank = _RANKS.get(level)
@@ -364,11 +312,7 @@ def reaches(level: object, wanted: str | None) -> bool:
 
 
 def lowered(told: str | None, wanted: str) -> bool:
-    """Tell whether a server that was told one level must be told another, lower one.
-
-    A session has one level, and several requests that stand alone may share it: each
-    hears what it asked for where the session tells the most that anybody asked for.
-    """
+    """Tell whether a server that was told one level must be told another, lower one."""
     return told is None or _RANKS[wanted] < _RANKS[told]
 
 
@@ -377,13 +321,7 @@ CANCELLED: Final = -32800
 
 
 def passed_error(server: str, method: str, error: MCPError) -> RPCError:
-    """Return the answer for a request that failed with that error.
-
-    Args:
-        server: The name of the server behind.
-        method: The request.
-        error: What it failed with.
-    """
+    """Return the answer for a request that failed with that error."""
     if isinstance(error, RPCError):
         # A new one: an exception keeps its traceback, and whatever that holds.
         return rpc_error(error.code, error.message, data=error.data)
@@ -409,11 +347,7 @@ C = TypeVar("C")
 
 
 class InFlightCalls(Generic[C]):
-    """The calls in flight on one connection; times are seconds of one clock.
-
-    Attributes:
-        calls: Those calls, oldest first.
-    """
+    """The calls in flight on one connection; times are seconds of one clock."""
 
     def __init__(self) -> None:
         self.calls: dict[C, None] = {}
@@ -443,7 +377,7 @@ class InFlightCalls(Generic[C]):
         return len(self.calls) + len(self._cancelled)
 
     def owner(self, handle: object | None, now: float) -> C:
-        """Return the call of a request; `handle` is the one that the transport names.
+        """Return the call of a server's request; the transport may name it (`handle`).
 
         Raises:
             InternalError: The call has ended, or nothing shows which one it is.
@@ -474,17 +408,7 @@ _SIGNATURE_BYTES: Final = 16
 
 
 class TaskIds:
-    """The ids of one client's tasks: ``<the server's id>.<signature>``.
-
-    The signature binds an id to its server and its owner: what another client was given
-    means nothing here. Nothing has to be remembered for that, so that another process
-    with the same keys knows the ids, too.
-
-    Args:
-        keys: Secrets: the first one signs, all of them are accepted.
-        owner: The owner of the tasks, as far as that was proved.
-        limit: How many are remembered, for those that servers list or tell of unasked.
-    """
+    """The ids of one client's tasks: ``<the server's id>.<signature>``."""
 
     def __init__(
         self, keys: Sequence[bytes], owner: Owner, limit: int = TASKS_KEPT
@@ -507,6 +431,14 @@ class TaskIds:
         """Return what a server's task is called; ``None``: not known as the owner's."""
         return self._known.get((server, raw))
 
+    def created(self, server: str, result: dict[str, Any]) -> dict[str, Any]:
+        """Claim the task that a call became; return its result with the client's id."""
+        task = result.get("task") if "task" in result else result
+        raw = task.get("taskId") if type(task) is dict else None
+        if type(raw) is not str:
+            return result
+        return with_task_id(result, raw, self.claim(server, raw))
+
     def find(self, name: object, servers: Iterable[str]) -> tuple[str, str] | None:
         """Return the server of a task and what it calls it; ``None``: none has it."""
         if type(name) is not str:
@@ -525,13 +457,7 @@ class TaskIds:
 
 
 def with_task_id(fields: dict[str, Any], raw: str, name: str) -> dict[str, Any]:
-    """Return what says something of a task as clients know it; most often the same.
-
-    Args:
-        fields: A result, or params.
-        raw: What the server calls the task.
-        name: What clients do.
-    """
+    """Return what says something of a task as clients know it; most often the same."""
     if raw == name:
         return fields
     made = dict(fields)

@@ -1,7 +1,7 @@
-"""One set of connections: the servers of one session, or of one identity.
+"""Sets of connections: the servers of one session, or of one identity.
 
 A session of a client has a set of its own. Requests that stand alone share one where
-the same client asks for the same servers; `sets` keeps those.
+the same client asks for the same servers. `UpstreamPool` has the open sets.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from mcpwire.errors import InternalError
 from mcpwire.gateway.catalog import RETRY_S, Catalog
 from mcpwire.gateway.merging import merged_capabilities, merged_instructions
 from mcpwire.gateway.subscriptions import follow
-from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.protocol.methods import capability_declared
+from mcpwire.gateway.tasks import task_capabilities
+from mcpwire.gateway.upstream import Upstream
 from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.log_limit import LimitedLogger
@@ -26,22 +26,14 @@ from mcpwire.versions import Era
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
+    from mcpwire.gateway.downstream import Downstream
     from mcpwire.gateway.gateway import Gateway
-    from mcpwire.gateway.plan import Plan, Planned
-    from mcpwire.gateway.relay import RelayClient
-    from mcpwire.limits import Limits
-    from mcpwire.protocol.negotiation import Agreement
+    from mcpwire.gateway.plan import Plan
     from mcpwire.server.request import Owner, Session
     from mcpwire.versions import Revision
 
 
-__all__ = [
-    "CLOSED",
-    "Upstream",
-    "UpstreamPool",
-    "Upstreams",
-    "UpstreamsBusy",
-]
+__all__ = ["CLOSED", "UpstreamPool", "Upstreams", "UpstreamsBusy"]
 
 logger = LimitedLogger("mcpwire")
 
@@ -52,55 +44,34 @@ CHANGES: Final = {"tools": TOOLS, "prompts": PROMPTS, "resources": RESOURCES}
 class Upstreams:
     """The connections of one session or identity.
 
-    Args:
-        gateway: The gateway, for its settings.
-        plan: Which servers there are.
-        downstream: The receiver of the servers' requests and notifications.
-        headers: Header fields that go along with every request, as they came.
-
-    Attributes:
-        gateway: As given.
-        plan: As given.
-        downstream: As given.
-        headers: As given; replaced as a whole with each request that brings others.
-        members: The servers by name, in the plan's order, also those that failed.
-        catalog: What they list, merged.
-        hub: The receiver of their change notifications.
-        users: How many requests it answers, where several share it.
-        used_at: When the last of them ended, on the loop's clock.
-        is_open: Whether all of them were connected to, as far as that worked.
-        is_begun: Whether `open` was called.
-        is_closed: Whether it is being closed, or was.
-        sessions: Those that share it.
-        may_end: Whether it may end while its client is there; set by its owner.
+    `headers` go along with every request; a session's next request replaces them.
     """
 
     def __init__(
         self,
         gateway: Gateway,
         plan: Plan,
-        downstream: Any,
+        downstream: Downstream,
         *,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str],
     ) -> None:
         self.gateway = gateway
         self.plan = plan
         self.downstream = downstream
-        self.headers: Mapping[str, str] = headers or {}
+        self.headers = headers
         self.hub = Hub()
-        self.members: dict[str, Upstream] = {}
-        for planned in plan.servers:
-            self.members[planned.name] = gateway.make_upstream(self, planned)
+        # In the plan's order, also those that could not be connected to.
+        self.members = {each.name: Upstream(self, each) for each in plan.servers}
         self.catalog = Catalog(self)
-        self._trying: set[asyncio.Task[None]] = set()
-        self.users = 0
-        self.used_at = 0.0
+        self.users = 0  # requests under way, and sessions that share it
+        self.used_at = 0.0  # when the last of them ended, by the loop's clock
+        self.sessions: set[Session] = set()  # those that share it
+        self.may_end = True  # while its client is there
         self.is_open = self.is_begun = self.is_closed = False
-        self.sessions: set[Session] = set()
-        self.may_end = True
+        self._slots = asyncio.Semaphore(gateway.concurrency)
+        self._retrying: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<Upstreams {', '.join(self.members)}>"
 
     # Opening and closing...
@@ -113,63 +84,48 @@ class Upstreams:
                 names it, without another attempt.
         """
         self.is_begun = True
-        gate = asyncio.Semaphore(self.gateway.concurrency)
         tasks = [
-            asyncio.create_task(self._connect_by(gate, each), name="mcpwire-upstream")
+            asyncio.create_task(self._connect(each), name="mcpwire-upstream")
             for each in self.members.values()
         ]
-        if not tasks:
-            return
+        is_strict = self.gateway.on_error == "raise"
+        until = asyncio.FIRST_COMPLETED if is_strict else asyncio.ALL_COMPLETED
+        waiting = set(tasks)
         try:
-            if self.gateway.on_error == "raise":
-                await self._wait_for_all(tasks)
-            else:
-                await asyncio.wait(tasks)
-        except BaseException:
+            while waiting:
+                _, waiting = await asyncio.wait(waiting, return_when=until)
+                for each in self.members.values() if is_strict else ():
+                    if each.problem is not None:
+                        raise InternalError(
+                            f"the server {each.name!r} could not be connected to: "
+                            f"{each.problem}"
+                        ) from each.problem
+        finally:
             for task in tasks:
                 task.cancel()
-            raise
-
-    async def _wait_for_all(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Wait until all are connected, but not after the first that is not."""
-        waiting = set(tasks)
-        while waiting:
-            _, waiting = await asyncio.wait(
-                waiting, return_when=asyncio.FIRST_COMPLETED
-            )
-            for each in self.members.values():
-                if each.problem is not None:
-                    raise InternalError(
-                        f"the server {each.name!r} could not be connected to: "
-                        f"{each.problem}"
-                    ) from each.problem
-
-    async def _connect_by(self, gate: asyncio.Semaphore, upstream: Upstream) -> None:
-        async with gate:
-            await self._connect(upstream)
 
     async def _connect(self, upstream: Upstream) -> None:
-        if not self._has(upstream):  # not any more, as others were connected to
-            return
-        try:
-            await upstream.client.connect()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is that server's
-            upstream.problem = error
-            upstream.retry_at = asyncio.get_running_loop().time() + RETRY_S
-            logger.warning(
-                "the server %r could not be connected to: %s",
-                upstream.name,
-                error,
-                kind=upstream.name,
-                extra={"server": upstream.name, "error": error},
-            )
-        else:
-            upstream.problem = None
-            if not self._has(upstream):  # nobody else would ever close it
-                await upstream.client.aclose()
+        async with self._slots:
+            if not self._has(upstream):  # not any more, as others were connected to
+                return
+            try:
+                await upstream.client.connect()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is that server's
+                upstream.problem = error
+                upstream.retry_at = asyncio.get_running_loop().time() + RETRY_S
+                logger.warning(
+                    "the server %r could not be connected to: %s",
+                    upstream.name,
+                    error,
+                    kind=upstream.name,
+                    extra={"server": upstream.name, "error": error},
+                )
+            else:
+                upstream.problem = None
+                if not self._has(upstream):  # nobody else would ever close it
+                    await upstream.client.aclose()
 
     def _has(self, upstream: Upstream) -> bool:
-        """Tell whether a server is wanted here still."""
         return not self.is_closed and self.members.get(upstream.name) is upstream
 
     async def replace(self, plan: Plan) -> None:
@@ -182,29 +138,31 @@ class Upstreams:
         for planned in plan.servers:
             kept = before.get(planned.name)
             if kept is None or not kept.planned.is_as(planned):
-                kept = self.gateway.make_upstream(self, planned)
+                kept = Upstream(self, planned)
             members[planned.name] = kept
         if self.is_closed:
             return
         self.plan, self.members = plan, members
         gone = [each for each in before.values() if each not in members.values()]
         new = [each for each in members.values() if each not in before.values()]
-        if not self.is_begun:
-            new = []
         for each in gone:
             self.catalog.forget(each)
-        levels = {each.client.connection.log_level for each in before.values()}
-        gate = asyncio.Semaphore(self.gateway.concurrency)
+        levels = {
+            level
+            for each in before.values()
+            if (level := each.client.connection.log_level) is not None
+        }
+        if not self.is_begun:
+            new = []
         await asyncio.gather(
-            *(self._connect_by(gate, each) for each in new),
-            *(each.client.aclose() for each in gone),
+            *map(self._connect, new), *(each.client.aclose() for each in gone)
         )
-        await follow(self, gone, new, [level for level in levels if level is not None])
+        await follow(self, gone, new, levels)
         for method in CHANGES.values():
             self.hub.tell(method)
 
     def retry(self) -> None:
-        """Try those again, beside what goes on, that could not be connected to.
+        """Try those again in the background that could not be connected to.
 
         On success listeners are told that the lists changed.
         """
@@ -213,8 +171,8 @@ class Upstreams:
             if each.problem is not None and each.retry_at <= now and not self.is_closed:
                 each.retry_at = now + RETRY_S
                 task = asyncio.create_task(self._again(each), name="mcpwire-upstream")
-                self._trying.add(task)
-                task.add_done_callback(self._trying.discard)
+                self._retrying.add(task)
+                task.add_done_callback(self._retrying.discard)
 
     async def _again(self, upstream: Upstream) -> None:
         await self._connect(upstream)
@@ -227,12 +185,11 @@ class Upstreams:
         """Close all connections, in parallel; bounded as closing a client is."""
         self.is_closed = True
         self.catalog.close()
-        for task in self._trying:
+        for task in self._retrying:
             task.cancel()
-        clients = [each.client for each in self.members.values()]
+        self.downstream.suspended.close()
         outcomes = await asyncio.gather(
-            self.downstream.aclose(),
-            *(client.aclose() for client in clients),
+            *(each.client.aclose() for each in self.members.values()),
             return_exceptions=True,
         )
         for outcome in outcomes:
@@ -241,16 +198,13 @@ class Upstreams:
 
     @property
     def is_busy(self) -> bool:
-        """Whether closing it now would take something from a client.
-
-        A session can be opened again: only its calls count.
-        """
+        """Whether closing it now would take something from a client."""
+        if self.users > 0:
+            return True
         if self.downstream.session is not None:
-            calls = (
-                each.client.relay.in_flight.calls for each in self.members.values()
-            )
-            return self.users > 0 or any(calls)
-        return self.users > 0 or len(self.hub) > 0 or self.downstream.is_busy
+            # A session can be opened again: only its calls count.
+            return any(each.in_flight.calls for each in self.members.values())
+        return len(self.hub) > 0 or len(self.downstream.suspended) > 0
 
     def serves(self, capabilities: Mapping[str, Any]) -> bool:
         """Tell whether requests belong here of a client that declares these.
@@ -275,22 +229,22 @@ class Upstreams:
 
     def capabilities(self, revision: Revision) -> dict[str, Any]:
         """Return what they can do together, as a revision says it."""
+        own = task_capabilities(self)
+        if any(map(self.offering, self.gateway.as_tools)):
+            own["tools"] = {}
         return merged_capabilities(
-            [each.capabilities for each in self.ready()],
-            revision,
-            extra=self.gateway.own_capabilities(self),
+            [each.capabilities for each in self.ready()], revision, extra=own
         )
 
     def instructions(self) -> str | None:
         """Return how they want to be used; the gateway's own words win."""
         if self.gateway.instructions is not None:
             return self.gateway.instructions
-        said = [
+        return merged_instructions(
             (each.name, each.agreement.instructions)
-            for each in self.ready()
+            for each in self.members.values()
             if each.agreement is not None
-        ]
-        return merged_instructions(said)
+        )
 
     def names_of_servers(self) -> dict[str, str]:
         """Return what stands for servers in names, where it is not our name."""
@@ -306,126 +260,12 @@ class Upstreams:
             said[each.name] = name or each.name, version
         return names_of_servers(said)
 
-    def public_uri(self, server: str, uri: str) -> str:
-        """Return what a server's resource is called for clients."""
-        return self.catalog.public_uri(server, uri)
-
     def status(self) -> dict[str, Any]:
-        """Return what can be said of it, as JSON; no secrets."""
+        """Return its state as JSON; no secrets."""
         return {
             "servers": [each.status() for each in self.members.values()],
             "collisions": self.catalog.collisions(),
         }
-
-
-NOTHING: Final[Mapping[str, Any]] = {}
-
-
-class Upstream:
-    """One server of a set.
-
-    Args:
-        planned: What it is.
-        client: The connection to it.
-        timeout: How long it may take to answer, in seconds; ``None``: no limit.
-        limits: What it may cost.
-
-    Attributes:
-        name: What we call it.
-        planned: As given.
-        client: As given.
-        timeout: As given.
-        limits: As given.
-        problem: Why it could not be connected to, or ``None``.
-        retry_at: When that is tried again, on the loop's clock.
-        problems: Why a list of it is left out, by method.
-        calls: How many requests it was sent.
-        relay: What stands beside the connection, where anything does.
-    """
-
-    __slots__ = (
-        "calls",
-        "client",
-        "limits",
-        "name",
-        "planned",
-        "problem",
-        "problems",
-        "relay",
-        "retry_at",
-        "timeout",
-    )
-
-    def __init__(
-        self,
-        planned: Planned,
-        client: RelayClient,
-        *,
-        timeout: float | None,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> None:
-        self.planned = planned
-        self.name = planned.name
-        self.client = client
-        self.timeout = timeout
-        self.limits = limits
-        self.problem: Exception | None = None
-        self.retry_at = 0.0
-        self.problems: dict[str, Exception] = {}
-        self.calls = 0
-        self.relay: Any = None
-
-    def __repr__(self) -> str:
-        """Return one readable line."""
-        return f"<Upstream {self.name!r}, {self.state}>"
-
-    @property
-    def agreement(self) -> Agreement | None:
-        """What the handshake agreed; ``None`` before."""
-        return self.client.profile.agreement
-
-    @property
-    def capabilities(self) -> Mapping[str, Any]:
-        """What it declared, as it came; empty where it is not there."""
-        agreement = self.agreement
-        if agreement is None or not isinstance(agreement.capabilities, dict):
-            return NOTHING
-        return agreement.capabilities
-
-    @property
-    def revision(self) -> Revision | None:
-        """What it speaks; ``None`` where it is not there."""
-        agreement = self.agreement
-        return agreement.revision if agreement is not None else None
-
-    def offers(self, capability: str) -> bool:
-        """Tell whether it declared a capability, such as ``resources.subscribe``."""
-        return capability_declared(self.capabilities, capability)
-
-    @property
-    def state(self) -> str:
-        """``"ready"``, ``"lost"``, ``"failed"`` or ``"idle"``."""
-        if self.client.is_connected:
-            return "ready"
-        if self.problem is not None:
-            return "failed"
-        return "idle" if self.agreement is None else "lost"
-
-    def status(self) -> dict[str, Any]:
-        """Return what can be said of it, as JSON; no secrets."""
-        found: dict[str, Any] = {"name": self.name, "state": self.state}
-        agreement = self.agreement
-        if agreement is not None:
-            found["protocolVersion"] = agreement.revision.name
-            if isinstance(agreement.server_info, dict):
-                found["serverInfo"] = agreement.server_info
-            found["capabilities"] = self.capabilities
-        if self.problem is not None:
-            found["error"] = str(self.problem)
-        if self.problems:
-            found["problems"] = {m: str(e) for m, e in self.problems.items()}
-        found["calls"] = self.calls
-        return found
 
 
 RETRY_AFTER_S: Final = 5
@@ -443,12 +283,10 @@ class UpstreamsBusy(HttpRefusal, InternalError):
 
 
 class UpstreamPool:
-    """The open sets, those of sessions and those that requests share; see the module.
+    """The open sets, those of sessions and those that requests share.
 
-    Args:
-        maximum: How many sets are open at once.
-        idle: How long a shared set stays open without use, in seconds.
-        close: Begins to close a set, and calls `discard`.
+    At most `maximum` sets are open at once; a shared set stays open for `idle` seconds
+    without use. `close` begins to close a set, and calls `discard`.
     """
 
     def __init__(
@@ -545,7 +383,7 @@ class UpstreamPool:
     # The end...
 
     def _make_room(self, owner: Owner) -> None:
-        """Have room for one more set of a client.
+        """End a set for one more set of a client, if there are too many.
 
         Raises:
             UpstreamsBusy: No set may end for it.

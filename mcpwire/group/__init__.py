@@ -42,7 +42,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name with its first use."""
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module 'mcpwire.group' has no attribute {name!r}")
@@ -52,5 +51,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List what is public."""
     return sorted(__all__)

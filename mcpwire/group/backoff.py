@@ -19,7 +19,7 @@ import attrs
 
 from mcpwire.limits import LONGEST_TIMEOUT_S
 
-__all__ = ["Backoff", "Restarting"]
+__all__ = ["Backoff"]
 
 
 def _number(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -86,37 +86,3 @@ class Backoff:
             bound *= self.factor
             in_vain -= 1
         return min(bound, self.maximum) * (1.0 - self.jitter * chance)
-
-
-class Restarting:
-    """Counts the attempts in vain of one server; times are of one clock, in seconds."""
-
-    __slots__ = ("_backoff", "_in_vain", "_opened_at")
-
-    def __init__(self, backoff: Backoff) -> None:
-        self._backoff = backoff
-        self._in_vain = 0
-        self._opened_at: float | None = None
-
-    def opened(self, now: float) -> None:
-        """Note that the connection stands."""
-        self._opened_at = now
-
-    def lost(self, now: float, *, answered: bool) -> None:
-        """Note that it is gone; `answered`: whether a call was answered on it."""
-        since, self._opened_at = self._opened_at, None
-        if answered or (since is not None and now - since >= self._backoff.maximum):
-            self._in_vain = 0
-        elif since is not None:
-            self._in_vain += 1
-
-    def failed(self) -> None:
-        """Note that an attempt was in vain."""
-        self._in_vain += 1
-
-    def pause(self, chance: float) -> float | None:
-        """Return the seconds to wait before the next attempt; ``None``: no more."""
-        attempts = self._backoff.attempts
-        if attempts is not None and self._in_vain >= attempts:
-            return None
-        return self._backoff.pause(self._in_vain, chance)

@@ -129,35 +129,26 @@ class GroupBase(Generic[ServerT, ClientT]):
         return client
 
     def client_of(self, name: str) -> ClientT:
-        """Return a server's client, for a moment: it may be closed when it is idle.
-
-        Raises:
-            UnknownServer: There is none of that name.
-        """
+        """Return a server's client, for a moment: it may be closed when it is idle."""
         entry = self._entries.get(name)
         if entry is None or not entry.is_there:
             raise self._not_connected(name)
         return cast("ClientT", entry.client)
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether a server of that name is in the group."""
         entry = self._entries.get(name) if isinstance(name, str) else None
         return entry is not None and entry.is_there
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names, in the order they were given."""
         return iter([name for name in tuple(self._known) if name in self])
 
     def __len__(self) -> int:
-        """Return how many servers are in the group."""
         return sum(1 for _ in self)
 
     def __bool__(self) -> bool:
-        """Tell that it is a group, also an empty one."""
         return True
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         said = ", ".join(f"{each.server} {each.state}" for each in self._statuses())
         return f"<mcpwire.Group {said or 'empty'}>"
 
@@ -273,7 +264,7 @@ class GroupBase(Generic[ServerT, ClientT]):
         return entry is not None and uri in entry.client.subscribed
 
     def _know(self, servers: Mapping[str, Any]) -> None:
-        """Take servers down, all or none.
+        """Record servers, all or none.
 
         Raises:
             ValueError: A name is empty or no string, or a target is none.
@@ -357,11 +348,7 @@ def report_of(
 
 
 def as_reference(ref: Any) -> Any:
-    """Return what to complete, as its type.
-
-    Raises:
-        LocalProtocolError: It is neither a prompt nor a resource template.
-    """
+    """Return what to complete, as its type."""
     if not isinstance(ref, Mapping):
         return ref
     from mcpwire.errors import InvalidMessage

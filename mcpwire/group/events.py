@@ -150,13 +150,7 @@ class GroupEvents:
 
 
 class EventBus:
-    """The consumers of a group's notifications.
-
-    Args:
-        limits: How much may wait for each.
-        is_kept: Tells of a server and a URI whether no update of it may get lost.
-        on_notification: Called with each `GroupEvent`, plain or async.
-    """
+    """The consumers of a group's notifications."""
 
     def __init__(
         self,
@@ -219,15 +213,7 @@ Item: TypeAlias = tuple[str, str, "dict[str, Any] | None", int]
 
 
 class GroupBuffer:
-    """Notifications of many servers, at most `limit` ordinary ones of each.
-
-    Args:
-        limit: How many of one server's wait that may get lost.
-        room: How many bytes these may have had on the wire.
-        is_kept: Tells of a server and a URI whether no update of it may get lost.
-
-    Which may get lost, which are one with an earlier one, is said at `EventBuffer`.
-    """
+    """Notifications of many servers, at most `limit` ordinary ones of each."""
 
     __slots__ = ("_buffers", "_gone", "_is_kept", "_limit", "_ready", "_room", "_size")
 
@@ -269,11 +255,7 @@ class GroupBuffer:
         return is_new and bool(buffer)
 
     def pop(self) -> Item:
-        """Take the oldest notification of the server that is next.
-
-        Raises:
-            IndexError: None waits.
-        """
+        """Take the oldest notification of the server that is next."""
         server = self._ready.popleft()
         buffer = self._buffers[server]
         method, params = buffer.pop()
@@ -307,5 +289,4 @@ class GroupBuffer:
         return 0 if buffer is None else buffer.dropped
 
     def __bool__(self) -> bool:
-        """Tell whether any waits."""
         return bool(self._ready)

@@ -268,26 +268,21 @@ class Group(GroupBase[ManagedServer, Client]):
 
         Raises what `connect` does.
         """
-        client = await self.connected(name)
-        self._entries[name].is_pinned = True
-        return client
-
-    async def connected(self, name: str) -> Client:
-        """Return a server's client, connected, for a moment; for `GroupSource`."""
         entry = self._entry(name)
         if entry.needs_opening:
             await self._connect_server(entry)
+        self._entries[name].is_pinned = True
         return entry.client
 
     async def connected_in_turn(self, name: str) -> Client:
-        """Do what `connected` does, with no more of them at once than may be.
-
-        For what is done to many servers together; what is asked of one waits for none.
-        """
+        """Do what `connected` does, with no more of them at once than may be."""
         if not self._entry(name).needs_opening:
             return self.client_of(name)
         async with self.slots:
-            return await self.connected(name)
+            entry = self._entry(name)  # it may be another one by now
+            if entry.needs_opening:
+                await self._connect_server(entry)
+        return entry.client
 
     async def disconnect(self, name: str) -> None:
         """Close a server's connection; a name that is unknown is fine.
@@ -579,10 +574,7 @@ class Group(GroupBase[ManagedServer, Client]):
     async def _opened(
         self, entry: ManagedServer, verb: str, options: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Have a server connected for a call, within the call's own time.
-
-        Returns the call's options, with the time that is left to it.
-        """
+        """Have a server connected for a call, within the call's own time."""
         timeout = options.get("timeout", UNSET)
         if timeout is UNSET:
             timeout = self._timeout_of(entry)
@@ -626,24 +618,20 @@ class Group(GroupBase[ManagedServer, Client]):
             if entry.is_unclaimed:  # it was about to be told
                 taken.append(entry)
             raise
-        except Exception as error:  # noqa: BLE001 - `_apply_on_error` raises it, or nobody
+        except Exception as error:
             error.add_note(f"connecting the server {entry.name!r} of a group")
             failed[entry.name] = error
             warn("connecting", entry.name, error)
             if entry.is_closed:  # somebody disconnected it meanwhile, and wants that
                 return
-            await self._apply_on_error(entry.name, error)
+            if self._on_error == "raise":
+                raise
+            if callable(self._on_error):
+                outcome = invoke(self._on_error, entry.name, error)
+                if inspect.isawaitable(outcome):
+                    await outcome
         else:
             taken.append(entry)
-
-    async def _apply_on_error(self, name: str, error: Exception) -> None:
-        """Raise what ends it all, or return: it is left out."""
-        if self._on_error == "raise":
-            raise error
-        if callable(self._on_error):
-            outcome = invoke(self._on_error, name, error)
-            if inspect.isawaitable(outcome):
-                await outcome
 
     async def _settle(self, attempts: Mapping[str, asyncio.Task[None]]) -> None:
         """Wait for all of them, or for the first that raises; leave none running."""
@@ -704,10 +692,6 @@ class Group(GroupBase[ManagedServer, Client]):
         self._bus.heard(server, method, params, size)
         if method == "notifications/tools/list_changed":
             self.source.tell(server)
-
-    def server_changed(self, server: str) -> None:
-        """Take note that a server joined, came back or left; for `ManagedServer`."""
-        self.source.tell(server)
 
     def _add_lazy_servers(self) -> None:
         """Let every server be there that is connected with its first use."""
@@ -771,11 +755,7 @@ class Group(GroupBase[ManagedServer, Client]):
             task.exception()  # seen, even where nobody waits any more
 
     def _check_loop(self) -> None:
-        """Refuse another loop than the one that it is used on.
-
-        Raises:
-            LocalProtocolError: There is no asyncio loop, or it is another one.
-        """
+        """Refuse another loop than the one that it is used on."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -838,7 +818,7 @@ def _client(_: str, target: Any, **options: Any) -> Client:
 
 
 def as_meant(name: str, error: Exception, *, has_left: bool) -> Exception:
-    """Return what to tell of a call that failed.
+    """Return the error to raise for a call that failed.
 
     Where the server left the group after it was looked up, its client says that nobody
     has connected it, which is not the caller's mistake.
@@ -868,20 +848,11 @@ class GroupSource:
         return self._group.rules(server)
 
     def client(self, server: str) -> Client:
-        """Return a server's client.
-
-        Raises:
-            UnknownServer: There is no such server.
-        """
+        """Return a server's client."""
         return self._group.client_of(server)
 
     async def list(self, server: str) -> builtins.list[Tool]:
-        """Return all tools of a server; none where it did not declare to have any.
-
-        Raises:
-            GroupError: A function that was given for this server failed, such as that
-                of its headers: the other servers have nothing to do with it.
-        """
+        """Return all tools of a server; none where it did not declare to have any."""
         try:
             client = await self._group.connected_in_turn(server)
             capabilities = client.capabilities

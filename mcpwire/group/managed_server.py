@@ -26,8 +26,8 @@ from mcpwire.errors import (
     LocalProtocolError,
     RequestTimeout,
 )
-from mcpwire.group.backoff import Restarting
 from mcpwire.group.reports import ServerStatus, warn
+from mcpwire.protocol.retry import Restarts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,19 +45,7 @@ long; what does is left to itself."""
 
 
 class ManagedServer:
-    """One server of a group: its client, its state, its restarts.
-
-    Attributes:
-        name: The server's name in the group.
-        member: What it was given as.
-        client: Its client, connected or not.
-        is_lazy: Whether it is there before it is connected.
-        is_new: Whether the group did not know it before somebody connected it.
-        is_closed: Whether it has left the group.
-        has_lived: Whether it was connected, and not closed since.
-        seconds: How long the last connecting took.
-        close_timeout: How long closing may take.
-    """
+    """One server of a group: its client, its state, its restarts."""
 
     def __init__(
         self,
@@ -72,20 +60,20 @@ class ManagedServer:
         self.name = name
         self.member = member
         self.client = make()
-        self.is_lazy = is_lazy
-        self.is_new = False
+        self.is_lazy = is_lazy  # it is there before it is connected
+        self.is_new = False  # the group did not know it before it was connected
         self.close_timeout = close_timeout
-        self.is_closed = False
+        self.is_closed = False  # it has left the group
         self.is_pinned = False  # somebody has the client itself: not closed when idle
         self.is_logging = False  # it was asked for log messages: likewise
-        self.has_lived = False
-        self.seconds = 0.0
+        self.has_lived = False  # it was connected, and not closed since
+        self.seconds = 0.0  # of the last connecting
         # The closing of the one that this one replaces.
         self.before: asyncio.Task[Any] | None = None
         self._group = group
-        self._state: ServerState = "idle"
+        self.state: ServerState = "idle"
         self._since = monotonic()
-        self._error: Exception | None = None
+        self.problem: Exception | None = None  # why it is not ready
         self._restarts = 0
         self._calls = 0
         self._answered = False  # a call, since it was opened
@@ -98,20 +86,13 @@ class ManagedServer:
         self._is_trying = False
         self._closing_idle: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._attempts = None if group.backoff is None else Restarting(group.backoff)
+        backoff = group.backoff
+        self._attempts: Restarts | None = None
+        if backoff is not None:
+            self._attempts = Restarts(backoff.attempts, backoff.maximum, backoff.pause)
         self._undo = self.client.observe(self)
 
     # What it is...
-
-    @property
-    def state(self) -> ServerState:
-        """What it is just now."""
-        return self._state
-
-    @property
-    def problem(self) -> Exception | None:
-        """Why it is not ready, where something went wrong."""
-        return self._error
 
     @property
     def is_there(self) -> bool:
@@ -132,19 +113,19 @@ class ManagedServer:
         """Return all of it at once."""
         return ServerStatus(
             server=self.name,
-            state=self._state,
+            state=self.state,
             since=self._since,
-            error=self._error,
+            error=self.problem,
             restarts=self._restarts,
             calls=self._calls,
             in_flight=self._in_flight,
         )
 
     def _set_state(self, state: ServerState, error: Exception | None = None) -> None:
-        if state != self._state:
+        if state != self.state:
             self._since = monotonic()
-        self._state = state
-        self._error = error
+        self.state = state
+        self.problem = error
 
     # Connecting...
 
@@ -215,7 +196,7 @@ class ManagedServer:
             self._set_state("idle" if lost is None else "lost", lost)
             raise
         except Exception as error:
-            self._failed(error)
+            self._set_state(_state_after(error), error)
             raise
         else:
             self._opened()
@@ -223,12 +204,9 @@ class ManagedServer:
             if self._connecting is asyncio.current_task():
                 self._connecting = None
 
-    def _failed(self, error: Exception) -> None:
-        self._set_state(_state_after(error), error)
-
     def _opened(self) -> None:
-        """Take note that it is connected; several may tell."""
-        if self._state == "ready" and self.has_lived:
+        """Record that it is connected; several may tell."""
+        if self.state == "ready" and self.has_lived:
             return
         came_back = self.has_lived
         self._restarts += came_back
@@ -240,7 +218,7 @@ class ManagedServer:
         if not self._is_trying:  # else that task ends by itself
             self._stop_restarting()
         self._use()
-        self._group.server_changed(self.name)
+        self._group.source.tell(self.name)
 
     # What the client tells (`client.inbound.Observer`)...
 
@@ -259,8 +237,8 @@ class ManagedServer:
                 self._taken = 0
                 self._stop_restarting()
                 self._set_state("idle")
-                self._group.server_changed(self.name)
-            elif self._state == "ready":
+                self._group.source.tell(self.name)
+            elif self.state == "ready":
                 self._lost(lost)
 
     def _lost(self, error: Exception) -> None:
@@ -273,10 +251,10 @@ class ManagedServer:
                 name=f"mcpwire-group-restart-{self.name}",
             )
 
-    async def _restart(self, attempts: Restarting, error: Exception) -> None:
+    async def _restart(self, attempts: Restarts, error: Exception) -> None:
         """Open it again and again, ever more slowly, until it stands."""
         while True:
-            pause = attempts.pause(random())  # noqa: S311 - jitter
+            pause = attempts.delay(monotonic(), random())  # noqa: S311 - jitter
             if pause is None:
                 self._set_state("failed", error)
                 warn("coming back, for the last time,", self.name, error)
@@ -285,23 +263,19 @@ class ManagedServer:
             await asyncio.sleep(pause)
             try:
                 async with self._group.slots:
-                    await self._try_again()
+                    self._is_trying = True
+                    await self.client.connect()
             except Exception as failure:  # noqa: BLE001 - headers' function may raise any
                 error = failure
-                attempts.failed()
+                attempts.failed(monotonic())
                 warn("coming back", self.name, error)
                 if not is_worth_repeating(error):
-                    self._failed(error)
+                    self._set_state(_state_after(error), error)
                     return
             else:
                 return
-
-    async def _try_again(self) -> None:
-        self._is_trying = True
-        try:
-            await self.client.connect()
-        finally:
-            self._is_trying = False
+            finally:
+                self._is_trying = False
 
     def _stop_restarting(self) -> None:
         task, self._restarting = self._restarting, None
@@ -377,7 +351,7 @@ class ManagedServer:
         self._set_state("idle")
 
     def leave(self) -> None:
-        """Take note that it is no longer in the group; at once."""
+        """Record that it has left the group; at once."""
         self.is_closed = True
         self._undo()
         if self._timer is not None:
@@ -389,7 +363,6 @@ class ManagedServer:
 
         Raises:
             RequestTimeout: It took too long; what is left goes on by itself.
-            Exception: What the client raised.
         """
         self.leave()
         ending = [
@@ -437,9 +410,9 @@ def _state_after(error: Exception) -> ServerState:
 
 
 def is_worth_repeating(error: Exception) -> bool:
-    """Tell whether the same may go well without anybody doing something.
+    """Tell whether another attempt may go well.
 
-    Somebody has to log in, or to correct the program, before the others do.
+    Not where somebody has to log in, or to correct the program, first.
     """
     if isinstance(error, AuthError):
         from mcpwire.auth.errors import AuthTemporarilyUnavailable

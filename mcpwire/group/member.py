@@ -172,7 +172,6 @@ class Member(MemberOptions):
     server in this process."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse rules and modes that are none."""
         self.rules()
         if isinstance(self.mode, str):
             parse_mode(self.mode)
@@ -203,11 +202,7 @@ _TIMEOUTS: Final = ("keepalive", "max_timeout", "probe_timeout")
 
 
 def check(concurrency: Any, on_error: Any, start: Any, restart: Any) -> None:
-    """Refuse arguments of a group that are out of their range.
-
-    Raises:
-        ValueError: One of them is; names it.
-    """
+    """Refuse arguments of a group that are out of their range."""
     if type(concurrency) is not int or concurrency < 1:
         raise ValueError(
             f"concurrency must be a whole number above zero, got {concurrency!r}"
@@ -223,11 +218,7 @@ def check(concurrency: Any, on_error: Any, start: Any, restart: Any) -> None:
 
 
 def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is for the clients, and what is for tool sets.
-
-    Raises:
-        TypeError: Something is for neither.
-    """
+    """Return what is for the clients, and what is for tool sets."""
     ours = {name: options[name] for name in CLIENT_OPTIONS if name in options}
     others = {name: options[name] for name in options if name not in ours}
     if others:  # imported only where there are any
@@ -240,22 +231,14 @@ def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def check_client_options(options: Mapping[str, Any]) -> None:
-    """Refuse options for clients of which no client could be made.
-
-    Raises:
-        ValueError: One of them is; names it.
-    """
+    """Refuse options for clients of which no client could be made."""
     for name in ("timeout", "connect_timeout", *_TIMEOUTS):
         check_timeout(options.get(name), name)
     parse_mode(options.get("mode", "auto"))
 
 
 def handlers_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the handlers out of the options for clients.
-
-    Raises:
-        ValueError: One of them is nothing of the kind; names it.
-    """
+    """Take the handlers out of the options for clients."""
     handlers: dict[str, Any] = {}
     for name in HANDLERS:
         if name in options:

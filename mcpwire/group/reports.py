@@ -80,11 +80,9 @@ class Report:
             raise error.with_traceback(None)
 
     def __bool__(self) -> bool:
-        """Tell whether every server is connected."""
         return not self.failed
 
     def __str__(self) -> str:
-        """Return one line for each server."""
         lines = [f"{name}: connected{self._took(name)}" for name in self.ok]
         lines += [
             f"{name}: {format_error(error)}" for name, error in self.failed.items()
@@ -123,7 +121,6 @@ class ServerStatus:
     """Those of them that are under way."""
 
     def __str__(self) -> str:
-        """Return one readable line."""
         why = "" if self.error is None else f" ({format_error(self.error)})"
         again = f", {self.restarts} restart(s)" if self.restarts else ""
         return f"{self.server}: {self.state}{why}, {self.calls} call(s){again}"

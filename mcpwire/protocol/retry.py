@@ -21,6 +21,9 @@ from mcpwire.errors import ConnectError, ConnectionClosed, HTTPError
 from mcpwire.protocol.methods import METHODS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
     from mcpwire.errors import MCPError, RPCError
     from mcpwire.limits import Recovery
     from mcpwire.types.tools import Tool
@@ -177,14 +180,30 @@ def after_failure(
 class Restarts:
     """Decides when a lost connection is opened again.
 
-    A connection counts as stable once a call was answered on it, or it stood as long
-    as the longest delay: a child that crashes at its first call does not get a fresh
-    count by surviving the handshake.
+    A connection counts as stable once a call was answered on it, or it stood for
+    `stable_s`: a child that crashes at its first call does not get a fresh count by
+    surviving the handshake. `pause` takes the failures in a row and a chance.
     """
 
-    def __init__(self, recovery: Recovery) -> None:
-        self._recovery = recovery
+    def __init__(
+        self,
+        attempts: int | None,
+        stable_s: float,
+        pause: Callable[[int, float], float],
+    ) -> None:
+        self._attempts = attempts
+        self._stable_s = stable_s
+        self._pause = pause
         self.reset()
+
+    @classmethod
+    def of(cls, recovery: Recovery) -> Self:
+        """Return a client's: the first attempt is made at once."""
+
+        def pause(failures: int, chance: float) -> float:
+            return full_jitter(recovery, failures, chance) if failures else 0.0
+
+        return cls(recovery.attempts, recovery.backoff_max, pause)
 
     def reset(self) -> None:
         """Forget all attempts: the user asked to connect."""
@@ -201,7 +220,7 @@ class Restarts:
         opened_at = self._opened_at
         if opened_at is not None:
             self.failed(now)
-            if answered or now - opened_at >= self._recovery.backoff_max:
+            if answered or now - opened_at >= self._stable_s:
                 self._failures = 0
 
     def failed(self, now: float) -> None:
@@ -212,11 +231,9 @@ class Restarts:
 
     def delay(self, now: float, chance: float) -> float | None:
         """Return the seconds to wait from now, or ``None``: out of attempts."""
-        if self._failures >= self._recovery.attempts:
+        if self._attempts is not None and self._failures >= self._attempts:
             return None
-        if not self._failures:
-            return 0.0
-        due = self._ended_at + full_jitter(self._recovery, self._failures, chance)
+        due = self._ended_at + self._pause(self._failures, chance)
         return max(0.0, due - now)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import math
-from collections import deque
+from collections import Counter, deque
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -41,11 +41,10 @@ class Prepared:
         self,
         calling: Calling,
         signature: Signature,
-        function: Callable[..., Any],
         arguments: Mapping[str, Any],
     ) -> None:
         self._calling = calling
-        self._function = function
+        self._function = signature.function
         self._arguments = arguments
         self._plans = signature.plans
         self._context: Context | None = None
@@ -128,13 +127,11 @@ class Prepared:
 class SlotPool:
     """Slots for calls at once, divided by client; used on one loop."""
 
-    __slots__ = ("_free", "_held", "_keeps_room", "_waiting", "unlimited")
-
     def __init__(self, number: int, *, keeps_room: bool) -> None:
         self.unlimited = anyio.CapacityLimiter(math.inf)
         self._free = number
         self._keeps_room = keeps_room
-        self._held: dict[Owner, int] = {}
+        self._held: Counter[Owner] = Counter()
         self._waiting: dict[Owner, deque[asyncio.Future[None]]] = {}
 
     async def acquire(self, owner: Owner) -> None:
@@ -161,23 +158,20 @@ class SlotPool:
             del self._held[owner]
         while able := [each for each in self._waiting if self._may_take(each)]:
             # Of clients that hold as many, the one that was not served for longest.
-            owner = min(able, key=self._count)
+            owner = min(able, key=self._held.__getitem__)
             self._take(owner)
             waiting = self._waiting.pop(owner)
             waiting.popleft().set_result(None)
             if waiting:
                 self._waiting[owner] = waiting
 
-    def _count(self, owner: Owner) -> int:
-        return self._held.get(owner, 0)
-
     def _may_take(self, owner: Owner) -> bool:
-        needed = self._count(owner) if self._keeps_room and owner else 0
+        needed = self._held[owner] if self._keeps_room and owner else 0
         return self._free > needed
 
     def _take(self, owner: Owner) -> None:
         self._free -= 1
-        self._held[owner] = self._count(owner) + 1
+        self._held[owner] += 1
 
     def _remove(self, owner: Owner, granted: asyncio.Future[None]) -> None:
         waiting = self._waiting[owner]
@@ -223,14 +217,13 @@ class Calling:
     async def invoke(
         self,
         signature: Signature,
-        function: Callable[..., Any],
         arguments: Mapping[str, Any],
         request: RequestContext,
         *,
         runs_in_thread: bool = False,
     ) -> Any:
         """Call a function for a request and return what it returns."""
-        async with Prepared(self, signature, function, arguments) as prepared:
+        async with Prepared(self, signature, arguments) as prepared:
             await prepared.make(request)
             return await prepared.call(request, runs_in_thread=runs_in_thread)
 

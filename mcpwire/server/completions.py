@@ -9,11 +9,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from mcpwire.errors import InvalidParams
 from mcpwire.server.authoring.signature import read_signature
-from mcpwire.server.components import EXCERPT, object_of
+from mcpwire.server.components import object_of
+from mcpwire.server.request import EXCERPT, member_of
 from mcpwire.types import Completion
 
 if TYPE_CHECKING:
@@ -26,37 +25,22 @@ if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext
     from mcpwire.server.resources import Resources, Template
 
-__all__ = ["Completer", "Completions"]
+__all__ = ["Completions"]
 
 MAX_VALUES: Final = 100
 """2026-07-28 schema, CompleteResult: not more values than that."""
 
 
-@attrs.frozen(eq=False)
-class Completer:
-    """A function that completes one argument."""
-
-    function: Callable[..., Any]
-
-    signature: Signature
-
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> Completer:
-        """Read a function, which takes one or two values."""
-        signature = read_signature(function, structured=False)
-        names = signature.parameters.names
-        if not 1 <= len(names) <= 2:
-            raise TypeError(
-                f"{getattr(function, '__qualname__', function)} must take what was "
-                f"typed, and may take the other arguments; it takes {len(names)} values"
-            )
-        return cls(function, signature)
-
-    def arguments(self, typed: str, others: Mapping[str, str]) -> dict[str, Any]:
-        """Return what the function takes."""
-        return dict(
-            zip(self.signature.parameters.names, (typed, dict(others)), strict=False)
+def _completer(function: Callable[..., Any]) -> Signature:
+    """Read a function that completes, which takes one or two values."""
+    signature = read_signature(function, structured=False)
+    names = signature.parameters.names
+    if not 1 <= len(names) <= 2:
+        raise TypeError(
+            f"{getattr(function, '__qualname__', function)} must take what was "
+            f"typed, and may take the other arguments; it takes {len(names)} values"
         )
+    return signature
 
 
 class Completions:
@@ -77,7 +61,7 @@ class Completions:
             raise ValueError(f"{reference!r} has no argument {argument!r}")
         if argument in registered:
             raise ValueError(f"{argument!r} of {reference!r} is completed already")
-        registered[argument] = Completer.of(function)
+        registered[argument] = _completer(function)
 
     def is_needed(self) -> bool:
         """Tell whether anything completes; if not, the capability is not declared."""
@@ -96,23 +80,21 @@ class Completions:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Answer ``completion/complete``."""
-        found = self._find(_member(params, "ref", "params.ref"), request)
-        argument = _member(params, "argument", "params.argument")
-        name, typed = (
-            _text(argument, member, f"params.argument.{member}")
-            for member in ("name", "value")
-        )
+        found = self._find(member_of(params, "ref", dict), request)
+        argument: dict[str, Any] = member_of(params, "argument", dict)
+        name = member_of(argument, "name", str, "params.argument")
+        typed = member_of(argument, "value", str, "params.argument")
         if name not in found.arguments:
             raise InvalidParams(f"{found.key!r} has no argument {name[:EXCERPT]!r}")
         others = _others(params.get("context"))
         if name in found.completers:
             completer = found.completers[name]
+            names = completer.parameters.names
             values = await found.calling.invoke(
-                completer.signature,
-                completer.function,
-                completer.arguments(typed, others),
+                completer,
+                dict(zip(names, (typed, dict(others)), strict=False)),
                 request,
-                runs_in_thread=not completer.signature.is_async,
+                runs_in_thread=not completer.is_async,
             )
         elif name in found.suggestions:
             suggest = functools.partial(found.suggestions[name], typed)
@@ -126,10 +108,10 @@ class Completions:
     ) -> Prompt | Template:
         kind = reference.get("type")
         if kind == "ref/prompt":
-            return self._prompts.find(reference.get("name"), request, "params.ref.name")
+            return self._prompts.find(reference, request, "params.ref")
         if kind != "ref/resource":
             raise InvalidParams("params.ref.type must be ref/prompt or ref/resource")
-        uri = _text(reference, "uri", "params.ref.uri")
+        uri = member_of(reference, "uri", str, "params.ref")
         return self._resources.find_template(uri, request)
 
 
@@ -169,27 +151,12 @@ def _cut(values: list[str]) -> dict[str, Any]:
     return {"values": values[:MAX_VALUES], "hasMore": True}
 
 
-def _member(params: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
-    value = params.get(name)
-    if type(value) is not dict:
-        raise InvalidParams(f"{where} must be an object")
-    return value
-
-
-def _text(members: Mapping[str, Any], name: str, where: str) -> str:
-    value = members.get(name)
-    if type(value) is not str:
-        raise InvalidParams(f"{where} must be a string")
-    return value
-
-
 def _others(context: object) -> dict[str, str]:
     """Return the arguments that are known already (since 2025-06-18)."""
-    if context is None:
-        return {}
-    if type(context) is dict and context.get("arguments") is None:
-        return {}
-    arguments = context.get("arguments") if type(context) is dict else None
+    arguments: Any = {} if context is None else None
+    if type(context) is dict:
+        arguments = context.get("arguments", {})
+        arguments = {} if arguments is None else arguments
     if type(arguments) is not dict or any(
         type(value) is not str for value in arguments.values()
     ):

@@ -21,11 +21,11 @@ from typing import (
     TypedDict,
     TypeVar,
 )
-from weakref import WeakKeyDictionary
 
 import attrs
 
 from mcpwire.errors import InvalidParams
+from mcpwire.limits import check_count
 from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.types import encode
 from mcpwire.types._base import WireType
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from mcpwire.server.authoring.signature import Signature
     from mcpwire.server.calling import Calling
-    from mcpwire.server.completions import Completer
     from mcpwire.server.context import Context
     from mcpwire.server.request import RequestContext
     from mcpwire.types import Annotations, Icon, PromptArgument
@@ -76,9 +75,6 @@ __all__ = [
     "page_of",
     "trim",
 ]
-
-EXCERPT: Final = 100
-"""How much of a name that the client chose an error message repeats."""
 
 _TYPES: Final = {
     "prompt": "Prompt",
@@ -321,7 +317,7 @@ class Component:
     calling: Any = attrs.field(default=None, repr=False)
     """The `Calling` of the server that it was registered with."""
 
-    completers: dict[str, Completer] = attrs.field(factory=dict, repr=False)
+    completers: dict[str, Signature] = attrs.field(factory=dict, repr=False)
     """The functions that complete its arguments; see `completions`."""
 
     suggestions: Mapping[str, Callable[[str], Sequence[str]]] = attrs.field(
@@ -330,6 +326,7 @@ class Component:
     """For arguments that it completes itself: take what was typed, in a thread."""
 
     _shown: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
+    _renamed: dict[str, Any] = attrs.field(factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
@@ -363,7 +360,6 @@ class Component:
             return await self.calling.in_thread(call, request.info.owner)
         return await self.calling.invoke(
             self.signature,
-            self.function,
             arguments,
             request,
             runs_in_thread=self.runs_in_thread,
@@ -378,9 +374,13 @@ class Component:
             )
         return shown
 
-    def renamed(self, key: str) -> Self:
-        """Return one like it that has another name."""
-        return attrs.evolve(self, key=key, definition={**self.definition, "name": key})
+    def renamed(self, prefix: str) -> Self:
+        """Return one like it whose name begins so."""
+        key = prefix + self.key
+        if prefix and key not in self._renamed:
+            shown = {**self.definition, "name": key}
+            self._renamed[key] = attrs.evolve(self, key=key, definition=shown)
+        return self._renamed[key] if prefix else self
 
     def check_scopes(self, request: RequestContext) -> None:
         """Raise `ScopeRequired` where the principal of a request lacks a scope."""
@@ -450,33 +450,6 @@ class Handle(Generic[C]):
             self._table.changed()
 
 
-class _Mount(Generic[C]):
-    """Another table's components, under other names."""
-
-    def __init__(self, table: Table[C], prefix: str) -> None:
-        self.table = table
-        self.prefix = prefix
-        self._renamed: WeakKeyDictionary[C, C] = WeakKeyDictionary()
-
-    def get(self, key: str, request: RequestContext) -> C | None:
-        if not key.startswith(self.prefix):
-            return None
-        component = self.table.get(key[len(self.prefix) :], request)
-        return None if component is None else self._rename(component)
-
-    def all(self, request: RequestContext) -> list[C]:
-        return [self._rename(component) for component in self.table.all(request)]
-
-    def _rename(self, component: C) -> C:
-        if not self.prefix:
-            return component
-        renamed = self._renamed.get(component)
-        if renamed is None:
-            renamed = component.renamed(self.prefix + component.key)
-            self._renamed[component] = renamed
-        return renamed
-
-
 class Table(Generic[C]):
     """The components of one kind, in the order in which they came.
 
@@ -517,10 +490,10 @@ class Table(Generic[C]):
         self._on_changed = on_changed
         self._make = make
         self._components: dict[str, C] = {}
-        self._mounts: list[_Mount[C]] = []
+        self._mounts: list[tuple[Table[C], str]] = []  # with a prefix
         self._mounted_in: list[Table[C]] = []
         self.public: dict[str, C] = {}
-        self.completers: dict[str, dict[str, Completer]] = {}
+        self.completers: dict[str, dict[str, Signature]] = {}
 
     # Registration...
 
@@ -620,13 +593,13 @@ class Table(Generic[C]):
         """
         if other is self or other.shows(self):
             raise ValueError("a server cannot be mounted on itself")
-        self._mounts.append(_Mount(other, prefix))
+        self._mounts.append((other, prefix))
         other._mounted_in.append(self)
         self.changed()
 
     def shows(self, other: Table[C]) -> bool:
         """Tell whether another table is mounted here, or somewhere below."""
-        return any(m.table is other or m.table.shows(other) for m in self._mounts)
+        return any(each is other or each.shows(other) for each, _ in self._mounts)
 
     # Requests...
 
@@ -637,10 +610,12 @@ class Table(Generic[C]):
         component = self._components.get(key)
         if component is not None:
             return component if self._is_there(component, request) else None
-        for mount in self._mounts:
-            found = mount.get(key, request)
-            if found is not None:
-                return found if self._sees(found, request) else None
+        for table, prefix in self._mounts:
+            if key.startswith(prefix):
+                inner = table.get(key[len(prefix) :], request)
+                if inner is not None:
+                    found = inner.renamed(prefix)
+                    return found if self._sees(found, request) else None
         return None
 
     def all(self, request: RequestContext) -> list[C]:
@@ -649,8 +624,9 @@ class Table(Generic[C]):
         if not self._mounts:
             return there
         known = set(self._components)
-        for mount in self._mounts:
-            for component in mount.all(request):
+        for table, prefix in self._mounts:
+            for inner in table.all(request):
+                component = inner.renamed(prefix)
                 if component.key not in known and self._sees(component, request):
                     known.add(component.key)
                     there.append(component)
@@ -661,7 +637,7 @@ class Table(Generic[C]):
         return (
             self._visible is not None
             or any(c.visible is not None for c in self._components.values())
-            or any(m.table.depends_on_client() for m in self._mounts)
+            or any(table.depends_on_client() for table, _ in self._mounts)
         )
 
     def _sees(self, component: C, request: RequestContext) -> bool:
@@ -687,9 +663,7 @@ _MAX_CURSOR: Final = 256 * 1024
 
 def check_page_size(size: int | None) -> int | None:
     """Return a page size; ``None``: everything is one page."""
-    if size is not None and (type(size) is not int or size < 1):
-        raise ValueError(f"page_size must be an integer above 0, got {size!r}")
-    return size
+    return None if size is None else check_count(size, "page_size")
 
 
 def page_of(

@@ -346,7 +346,7 @@ def _session_of(request: RequestContext | None) -> Session | None:
 
 
 ANSWER_GRACE_S: Final = 0.2
-"""How long handlers may go on after the end of what comes."""
+"""How long handlers may go on after the end of input: ``echo ... | server`` works."""
 
 CANCEL_GRACE_S: Final = 0.2
 """How long they may take to end once they are cancelled."""

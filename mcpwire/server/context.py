@@ -685,8 +685,6 @@ class SyncContext:
     withdrawn while its thread waits, `asyncio.CancelledError` is raised there.
     """
 
-    __slots__ = ("_context", "_loop", "_waiting")
-
     def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
         self._context = context
         self._loop = loop

@@ -47,15 +47,22 @@ from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.log_limit import LimitedLogger, place_of
 from mcpwire.server.notifications import Hub
 from mcpwire.server.request import (
+    EXCERPT,
     IN_MEMORY,
     RequestContext,
     RequestInfo,
     Session,
     check_level,
     check_retained,
+    member_of,
 )
 from mcpwire.types import encode
-from mcpwire.types._base import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
+from mcpwire.types._base import (
+    CLIENT_CAPABILITIES,
+    LOG_LEVEL,
+    PROTOCOL_VERSION,
+    SERVER_INFO,
+)
 from mcpwire.versions import REVISIONS, Era, find_revision
 from mcpwire.wire.json import Fragment
 from mcpwire.wire.json import encode as encode_json
@@ -111,9 +118,6 @@ ASK_TIMEOUT_S: Final = 600.0
 """How long a client may take to answer: a person may have to think."""
 
 RESOURCE_NOT_FOUND: Final = -32002
-
-EXCERPT: Final = 100
-"""How much of a name that the client chose the log and errors repeat."""
 
 logger = LimitedLogger("mcpwire")
 
@@ -517,6 +521,9 @@ class Dispatcher:
             revision = self._alone.get(version) if type(version) is str else None
             if revision is None or type(capabilities) is not dict:
                 raise self._envelope_fault(version, capabilities)
+            if LOG_LEVEL in meta:
+                # 2026-07-28 server/utilities/logging: an unknown one is invalid params.
+                check_level(meta[LOG_LEVEL])
             # 2026-07-28 streamable-http: a server sends no requests of its own.
             session = ask = None
         else:
@@ -534,7 +541,7 @@ class Dispatcher:
             notify,
             name in self._logging,
             ask,
-            params,
+            params or {},
             info,
             route,
         )
@@ -675,9 +682,9 @@ class Dispatcher:
         if session is not None:
             raise InvalidRequest("the session is open already")
         fields = params or {}
-        requested = _member(fields, "protocolVersion", str)
-        capabilities = _member(fields, "capabilities", dict)
-        client_info = _member(fields, "clientInfo", dict)
+        requested = member_of(fields, "protocolVersion", str)
+        capabilities: dict[str, Any] = member_of(fields, "capabilities", dict)
+        client_info: dict[str, Any] = member_of(fields, "clientInfo", dict)
         if not self._sessions:
             # 2026-07-28 basic/versioning: name the versions in the error.
             raise self._unsupported(requested)
@@ -809,11 +816,3 @@ def _set_level(params: dict[str, Any], request: RequestContext) -> dict[str, Any
     assert request.session is not None  # the method table: sessions only
     request.session.log_level = check_level(params.get("level"))
     return {}
-
-
-def _member(fields: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = fields.get(name)
-    if type(value) is not kind:
-        expected = "a string" if kind is str else "an object"
-        raise InvalidParams(f"params.{name} must be {expected}")
-    return value

@@ -25,8 +25,6 @@ SCAN_LIMIT: Final = 64
 class FairPool(Generic[Item]):
     """The items of one pool by owner, least recently used first; in constant time."""
 
-    __slots__ = ("_items", "_most", "_owners", "_rank_of", "_ranks")
-
     def __init__(self) -> None:
         self._owners: dict[Item, Hashable] = {}
         self._items: dict[Hashable, dict[Item, None]] = {}

@@ -26,8 +26,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import attrs
-
 from mcpwire.errors import InternalError, InvalidParams, LocalProtocolError
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.protocol.methods import available
@@ -208,13 +206,6 @@ class InputNeeded(BaseException):
     """
 
 
-@attrs.frozen
-class _Asked:
-    method: str
-    params: dict[str, Json]
-    mark: str
-
-
 class InputRounds:
     """The questions of one call; see the module's text."""
 
@@ -229,11 +220,13 @@ class InputRounds:
         self._making: dict[str, asyncio.Event] = {}
         self._names: set[str] = set()
         self._counts: dict[str, int] = {}
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, tuple[dict[str, Json], str]] = {}  # with its mark
+        if may_ask(request):
+            self._read(request.params)
 
     # What the request brought...
 
-    def read(self, params: Mapping[str, Json]) -> None:
+    def _read(self, params: Mapping[str, Json]) -> None:
         """Take in what the client answered, and what it kept for us."""
         if "requestState" in params:
             state = self._sealer.open(params["requestState"], self._request)
@@ -290,7 +283,7 @@ class InputRounds:
         answer = self._answer(key, mark, is_named=is_named)
         if answer is not None:
             return answer
-        self._asked[key] = _Asked(method, params, mark)
+        self._asked[key] = {"method": method, "params": params}, mark
         for _ in range(_TURNS):
             await asyncio.sleep(0)  # so that questions asked together go out together
         raise InputNeeded(key)
@@ -362,15 +355,14 @@ class InputRounds:
         state = self._sealer.close(
             request,
             round=number,
-            asked={key: one.mark for key, one in self._asked.items()},
+            asked={key: mark for key, (_, mark) in self._asked.items()},
             answers=self._answers,
             kept=self._kept,
         )
         return {
             "resultType": INPUT_REQUIRED,
             "inputRequests": {
-                key: {"method": one.method, "params": one.params}
-                for key, one in self._asked.items()
+                key: question for key, (question, _) in self._asked.items()
             },
             "requestState": state,
         }
@@ -395,10 +387,7 @@ def begin(request: RequestContext, sealer: StateSealer) -> InputRounds:
     `inputResponses` or `requestState`; else the first question calls it.
     """
     if request.rounds is None:
-        rounds = InputRounds(sealer, request)
-        if may_ask(request):
-            rounds.read(request.params)
-        request.rounds = rounds
+        request.rounds = InputRounds(sealer, request)
     return request.rounds
 
 

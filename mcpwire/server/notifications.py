@@ -335,8 +335,6 @@ _MOST_WAITING: Final = 512
 class RateLimit:
     """Lets so many pass at once, and later so many a second."""
 
-    __slots__ = ("_at_once", "_left", "_per_second", "_then")
-
     def __init__(self, at_once: int, per_second: float) -> None:
         self._at_once = self._left = float(at_once)
         self._per_second = per_second
@@ -361,18 +359,6 @@ class RateLimit:
 
 class Throttle:
     """Sends on the loop; see the module's text."""
-
-    __slots__ = (
-        "_dropped",
-        "_is_scheduled",
-        "_late",
-        "_logs",
-        "_loop",
-        "_progress",
-        "_request",
-        "_timer",
-        "_waiting",
-    )
 
     def __init__(
         self, request: RequestContext, loop: asyncio.AbstractEventLoop

@@ -14,7 +14,6 @@ from mcpwire.errors import InvalidParams
 from mcpwire.server.authoring.results import prompt_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.components import (
-    EXCERPT,
     Component,
     check_options,
     compose,
@@ -22,6 +21,7 @@ from mcpwire.server.components import (
     name_of,
     object_of,
 )
+from mcpwire.server.request import EXCERPT, member_of
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -193,16 +193,17 @@ class Prompts:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Answer ``prompts/get``."""
-        prompt = self.find(params.get("name"), request, "params.name")
+        prompt = self.find(params, request)
         arguments = prompt.convert(params.get("arguments"))
         value = await prompt.call(arguments, request)
         description = prompt.definition.get("description")
         return prompt_result(value, description, request.revision)
 
-    def find(self, name: object, request: RequestContext, where: str) -> Prompt:
-        """Return the prompt of that name."""
-        if type(name) is not str:
-            raise InvalidParams(f"{where} must be a string")
+    def find(
+        self, named: Mapping[str, Any], request: RequestContext, where: str = "params"
+    ) -> Prompt:
+        """Return the prompt that params name."""
+        name = member_of(named, "name", str, where)
         prompt = self.table.get(name, request)
         if prompt is None:
             raise InvalidParams(f"there is no prompt {name[:EXCERPT]!r}")

@@ -6,7 +6,7 @@ it before. A handler need not know which: it gets one `RequestContext`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import attrs
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     """A principal's key, or the network of an address."""
 
 __all__ = [
+    "EXCERPT",
     "IN_MEMORY",
     "LEVELS",
     "RequestContext",
@@ -46,7 +47,13 @@ __all__ = [
     "Session",
     "check_level",
     "check_retained",
+    "member_of",
 ]
+
+EXCERPT: Final = 100
+"""How much of a name that the client chose the log and errors repeat."""
+
+T = TypeVar("T")
 
 # 2024-11-05 has progress without a message.
 _MESSAGES_SINCE: Final = REVISIONS[1]
@@ -199,6 +206,17 @@ def check_retained(what: str, value: Mapping[str, Any]) -> None:
         )
 
 
+def member_of(
+    members: Mapping[str, Any], name: str, kind: type[T], where: str = "params"
+) -> T:
+    """Return a member that params must have, of that type."""
+    value = members.get(name)
+    if type(value) is not kind:
+        expected = "a string" if kind is str else "an object"
+        raise InvalidParams(f"{where}.{name} must be {expected}")
+    return value
+
+
 def check_level(level: object) -> str:
     """Return a log level."""
     if type(level) is not str or level not in LEVELS:
@@ -206,82 +224,46 @@ def check_level(level: object) -> str:
     return level
 
 
+# Its fields are positional where it is made: there is one for each call.
+@attrs.define(eq=False, repr=False)
 class RequestContext:
-    """One request while it is answered.
+    """One request while it is answered."""
 
-    Attributes:
-        id: Its id on the wire.
-        method: Its method.
-        params: Its params, empty where it had none.
-        meta: Its `_meta`, empty where it had none.
-        revision: The revision that governs it.
-        session: The session it belongs to; ``None`` where it stands alone.
-        client_capabilities: What the client declared, for this request or the session.
-        route: How it is answered, once it is admitted.
-        info: What the transport knows of it.
-        rounds: What was asked and answered in it so far, where anything was and the
-            client answers with the next request (2026-07-28 basic/patterns/mrtr).
-        is_answered: Whether the answer is there, or leaving.
-        is_cancelled: Whether the client withdrew it, or is gone.
-    """
+    id: RequestId
+    method: str
+    meta: Mapping[str, Any]
+    """Its `_meta`, empty where it had none."""
 
-    __slots__ = (
-        "_ask",
-        "_can_log",
-        "_named_ask",
-        "_notify",
-        "_progress",
-        "_state",
-        "client_capabilities",
-        "id",
-        "info",
-        "is_answered",
-        "is_cancelled",
-        "meta",
-        "method",
-        "params",
-        "revision",
-        "rounds",
-        "route",
-        "session",
-    )
+    revision: Revision
+    session: Session | None
+    """The session it belongs to; ``None`` where it stands alone."""
 
-    def __init__(  # noqa: PLR0917 - there is one for each call: names take time
-        self,
-        id: RequestId,
-        method: str,
-        meta: Mapping[str, Any],
-        revision: Revision,
-        session: Session | None,
-        client_capabilities: Mapping[str, Any],
-        notify: NotifyFn,
-        can_log: bool,  # noqa: FBT001 - as above
-        ask: AskFn | None = None,
-        params: Mapping[str, Any] | None = None,
-        info: RequestInfo = IN_MEMORY,
-        route: Route | None = None,
-    ) -> None:
-        self.id = id
-        self.method = method
-        self.params = params or {}
-        self.meta = meta
-        self.revision = revision
-        self.session = session
-        self.client_capabilities = client_capabilities
-        self.info = info
-        self.route = route
-        self.rounds: InputRounds | None = None
-        self.is_answered = False
-        self.is_cancelled = False
-        self._notify = notify
-        self._ask = ask
-        self._named_ask: NamedAskFn | None = None
-        self._can_log = can_log
-        self._state: dict[str, Any] | None = None
-        self._progress: float | None = None
-        if session is None and LOG_LEVEL in meta:
-            # 2026-07-28 server/utilities/logging: an unknown level is invalid params.
-            check_level(meta[LOG_LEVEL])
+    client_capabilities: Mapping[str, Any]
+    """What the client declared, for this request or the session."""
+
+    _notify: NotifyFn
+    _can_log: bool
+    _ask: AskFn | None = None
+    params: Mapping[str, Any] = attrs.field(factory=dict)
+    """Its params, empty where it had none."""
+
+    info: RequestInfo = IN_MEMORY
+    route: Route | None = None
+    """How it is answered, once it is admitted."""
+
+    rounds: InputRounds | None = attrs.field(default=None, init=False)
+    """What was asked and answered in it so far, where anything was and the client
+    answers with the next request (2026-07-28 basic/patterns/mrtr)."""
+
+    is_answered: bool = attrs.field(default=False, init=False)
+    """Whether the answer is there, or leaving."""
+
+    is_cancelled: bool = attrs.field(default=False, init=False)
+    """Whether the client withdrew it, or is gone."""
+
+    _named_ask: NamedAskFn | None = attrs.field(default=None, init=False)
+    _state: dict[str, Any] | None = attrs.field(default=None, init=False)
+    _progress: float | None = attrs.field(default=None, init=False)
 
     def __repr__(self) -> str:
         return f"<RequestContext {self.method} {self.id!r}, {self.revision}>"
@@ -329,19 +311,9 @@ class RequestContext:
             ask: Asks the client, by a name; ``None``: nothing can be asked.
             notify: Takes the handler's notifications.
         """
-        copy = RequestContext(
-            self.id,
-            self.method,
-            self.meta,
-            self.revision,
-            self.session,
-            self.client_capabilities,
-            notify,
-            self._can_log,
-            params=self.params,
-            # Its stream is not this request's any more.
-            info=attrs.evolve(self.info, close_stream=None),
-        )
+        # Its stream is not this request's any more.
+        info = attrs.evolve(self.info, close_stream=None)
+        copy: RequestContext = attrs.evolve(self, ask=None, notify=notify, info=info)
         copy._named_ask = ask
         copy.rounds = self.rounds
         copy._state = self._state

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 
 from mcpwire.errors import InvalidParams, ResourceNotFound, RPCError
+from mcpwire.limits import check_count
 from mcpwire.server.authoring.results import resource_contents
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.components import (
-    EXCERPT,
     Component,
     check_options,
     compose,
     list_page,
     name_of,
 )
+from mcpwire.server.request import EXCERPT, member_of
 from mcpwire.wire.uri_template import UriMatcher, UriTemplate, is_uri
 
 if TYPE_CHECKING:
@@ -216,9 +217,7 @@ def _hints(given: Mapping[str, Any]) -> dict[str, Any]:
     hints: dict[str, Any] = {}
     ttl_ms, scope = given.get("ttl_ms"), given.get("cache_scope")
     if ttl_ms is not None:
-        if type(ttl_ms) is not int or ttl_ms < 0:
-            raise ValueError(f"ttl_ms must be an integer from 0 on, got {ttl_ms!r}")
-        hints["ttlMs"] = ttl_ms
+        hints["ttlMs"] = check_count(ttl_ms, "ttl_ms", least=0)
     if scope is not None:
         if scope not in CACHE_SCOPES:
             raise ValueError(
@@ -308,7 +307,7 @@ class Resources:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Answer ``resources/read``."""
-        uri = _uri(params)
+        uri = member_of(params, "uri", str)
         resource, arguments = self.find(uri, request)
         if resource.function is None:
             contents = [dict(each) for each in resource.contents]
@@ -376,7 +375,7 @@ class Resources:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Answer ``resources/subscribe``."""
-        uri = _uri(params)
+        uri = member_of(params, "uri", str)
         self.find(uri, request)
         assert request.session is not None  # the method table: sessions only
         subscribed = request.session.subscribed
@@ -407,15 +406,8 @@ class Resources:
     ) -> dict[str, Any]:
         """Answer ``resources/unsubscribe``."""
         assert request.session is not None  # the method table: sessions only
-        request.session.subscribed -= {_uri(params)}
+        request.session.subscribed -= {member_of(params, "uri", str)}
         return {}
-
-
-def _uri(params: Mapping[str, Any]) -> str:
-    uri = params.get("uri")
-    if type(uri) is not str:
-        raise InvalidParams("params.uri must be a string")
-    return uri
 
 
 def check_watched(count: int, uri: str) -> None:

@@ -18,7 +18,11 @@ import threading
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.server.connection import ServerConnection
+from mcpwire.server.connection import (
+    ANSWER_GRACE_S,
+    CANCEL_GRACE_S,
+    ServerConnection,
+)
 from mcpwire.server.lifespan import end_soon, leave_threads
 from mcpwire.transports.duplex import PipeDuplex
 
@@ -35,13 +39,7 @@ __all__ = ["run_stdio", "serve_stdio"]
 logger = logging.getLogger("mcpwire")
 
 # 2026-07-28 basic/transports/stdio, "Shutdown": a server should exit promptly when its
-# input ends. Together these stay under a second.
-ANSWER_GRACE_S: Final = 0.2
-"""How long handlers may go on after the end of input: ``echo ... | server`` works."""
-
-CANCEL_GRACE_S: Final = 0.2
-"""How long they may take to end once they are cancelled."""
-
+# input ends. Together with those of a connection these stay under a second.
 FLUSH_GRACE_S: Final = 0.2
 """How long the client may take to read the last answers."""
 

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
-from mcpwire.limits import check_timeout
+from mcpwire.limits import check_count, check_timeout
 from mcpwire.protocol.http_headers import find_param_headers
 from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.calling import Prepared, Slots
 from mcpwire.server.components import (
-    EXCERPT,
     Component,
     check_options,
     compose,
@@ -26,6 +25,7 @@ from mcpwire.server.components import (
     name_of,
 )
 from mcpwire.server.dispatcher import tool_failure
+from mcpwire.server.request import EXCERPT, member_of
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
@@ -87,12 +87,7 @@ def make_tool(
     """
     check_options("tool", options)
     given = dict(options)
-    name = given.get("name") or name_of(function)
-    if _NAME.fullmatch(name) is None:
-        raise ValueError(
-            f"a tool's name must be 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.', "
-            f"got {name[:EXCERPT]!r}"
-        )
+    name = _checked_name(given.get("name") or name_of(function))
     given_coerce = given.get("coerce")
     signature = read_signature(
         function,
@@ -112,7 +107,10 @@ def make_tool(
         raise ValueError(f"tool {name!r}: {error}") from error
     if given.get("timeout") is not None:
         timeout = check_timeout(given["timeout"])
-    slots = _slots(given.get("concurrency"))
+    concurrency = given.get("concurrency")
+    slots = (
+        None if concurrency is None else Slots(check_count(concurrency, "concurrency"))
+    )
     definition = compose(
         {"name": name, "inputSchema": schema},
         given,
@@ -137,12 +135,13 @@ def make_tool(
     )
 
 
-def _slots(concurrency: int | None) -> Slots | None:
-    if concurrency is None:
-        return None
-    if type(concurrency) is not int or concurrency < 1:
-        raise ValueError(f"concurrency must be an integer above 0, got {concurrency!r}")
-    return Slots(concurrency)
+def _checked_name(name: str) -> str:
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(
+            f"a tool's name must be 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.', "
+            f"got {name[:EXCERPT]!r}"
+        )
+    return name
 
 
 class Tools:
@@ -209,7 +208,7 @@ class Tools:
             with calling.context_of(request):
                 value = await tool.function(**arguments)
             return tool_result(value, signature.returns, request.revision)
-        prepared = Prepared(calling, signature, tool.function, arguments)
+        prepared = Prepared(calling, signature, arguments)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(prepared)
             await prepared.make(request)
@@ -246,9 +245,7 @@ class Tools:
         return tool_result(value, tool.signature.returns, request.revision)
 
     def _find(self, params: Mapping[str, Any], request: RequestContext) -> Tool:
-        name = params.get("name")
-        if type(name) is not str:
-            raise InvalidParams("params.name must be a string")
+        name = member_of(params, "name", str)
         tool = self.table.get(name, request)
         if tool is None:
             raise InvalidParams(f"there is no tool {name[:EXCERPT]!r}")

@@ -470,11 +470,7 @@ class Group(Owner, Reader, GroupBase[Any, Client]):
         self._run(self._inner.set_log_level(server, level, **options))
 
     def client_of(self, name: str) -> Client:
-        """Return a server's client, for a moment: it may be closed when it is idle.
-
-        Raises:
-            UnknownServer: There is none of that name.
-        """
+        """Return a server's client, for a moment: it may be closed when it is idle."""
         return self._wrap(Client, self._inner.client_of(name))
 
     def set_handlers(

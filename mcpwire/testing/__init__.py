@@ -22,98 +22,53 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from mcpwire.testing.asgi import AsgiTransport
-    from mcpwire.testing.clock import VirtualClockLoop, run
-    from mcpwire.testing.faults import (
-        ByteOrderMark,
-        Corrupt,
-        Delay,
-        Drop,
-        Duplicate,
-        FaultyStdio,
-        HangUp,
-        Lose,
-        Noise,
-        Split,
-        Stall,
-        Swap,
-    )
-    from mcpwire.testing.issuer import Issuer
-    from mcpwire.testing.leaks import leak_check
-    from mcpwire.testing.messages import SILENCE, Message, in_turn, later, repeated
-    from mcpwire.testing.scripted import (
-        MemoryPeer,
-        ScriptedClient,
-        ScriptedServer,
-        scripted_command,
-        text,
-    )
-    from mcpwire.testing.wire import at_random
+    from mcpwire.testing.asgi import AsgiTransport as AsgiTransport
+    from mcpwire.testing.clock import VirtualClockLoop as VirtualClockLoop
+    from mcpwire.testing.clock import run as run
+    from mcpwire.testing.faults import ByteOrderMark as ByteOrderMark
+    from mcpwire.testing.faults import Corrupt as Corrupt
+    from mcpwire.testing.faults import Delay as Delay
+    from mcpwire.testing.faults import Drop as Drop
+    from mcpwire.testing.faults import Duplicate as Duplicate
+    from mcpwire.testing.faults import HangUp as HangUp
+    from mcpwire.testing.faults import Lose as Lose
+    from mcpwire.testing.faults import Noise as Noise
+    from mcpwire.testing.faults import Split as Split
+    from mcpwire.testing.faults import Stall as Stall
+    from mcpwire.testing.faults import Swap as Swap
+    from mcpwire.testing.issuer import Issuer as Issuer
+    from mcpwire.testing.leaks import leak_check as leak_check
+    from mcpwire.testing.peer import SILENCE as SILENCE
+    from mcpwire.testing.peer import Message as Message
+    from mcpwire.testing.peer import in_turn as in_turn
+    from mcpwire.testing.peer import later as later
+    from mcpwire.testing.peer import repeated as repeated
+    from mcpwire.testing.relay import FaultyStdio as FaultyStdio
+    from mcpwire.testing.scripted import MemoryPeer as MemoryPeer
+    from mcpwire.testing.scripted import ScriptedClient as ScriptedClient
+    from mcpwire.testing.scripted import ScriptedServer as ScriptedServer
+    from mcpwire.testing.scripted import scripted_command as scripted_command
+    from mcpwire.testing.scripted import text as text
+    from mcpwire.testing.wire import at_random as at_random
 
-_EXPORTS: Final = {
-    "mcpwire.testing.asgi": ("AsgiTransport",),
-    "mcpwire.testing.clock": ("VirtualClockLoop", "run"),
-    "mcpwire.testing.faults": (
-        "ByteOrderMark",
-        "Corrupt",
-        "Delay",
-        "Drop",
-        "Duplicate",
-        "FaultyStdio",
-        "HangUp",
-        "Lose",
-        "Noise",
-        "Split",
-        "Stall",
-        "Swap",
-    ),
-    "mcpwire.testing.issuer": ("Issuer",),
-    "mcpwire.testing.leaks": ("leak_check",),
-    "mcpwire.testing.messages": ("SILENCE", "Message", "in_turn", "later", "repeated"),
-    "mcpwire.testing.scripted": (
-        "MemoryPeer",
-        "ScriptedClient",
-        "ScriptedServer",
-        "scripted_command",
-        "text",
-    ),
-    "mcpwire.testing.wire": ("at_random",),
+_MODULES: Final = {
+    "asgi": "AsgiTransport",
+    "clock": "VirtualClockLoop run",
+    "faults": """
+        ByteOrderMark Corrupt Delay Drop Duplicate HangUp Lose Noise Split Stall Swap
+    """,
+    "issuer": "Issuer",
+    "leaks": "leak_check",
+    "peer": "SILENCE Message in_turn later repeated",
+    "relay": "FaultyStdio",
+    "scripted": "MemoryPeer ScriptedClient ScriptedServer scripted_command text",
+    "wire": "at_random",
 }
-
 _MODULE_OF: Final = {
-    name: module for module, names in _EXPORTS.items() for name in names
+    name: module for module, names in _MODULES.items() for name in names.split()
 }
 
-__all__ = [
-    "SILENCE",
-    "AsgiTransport",
-    "ByteOrderMark",
-    "Corrupt",
-    "Delay",
-    "Drop",
-    "Duplicate",
-    "FaultyStdio",
-    "HangUp",
-    "Issuer",
-    "Lose",
-    "MemoryPeer",
-    "Message",
-    "Noise",
-    "ScriptedClient",
-    "ScriptedServer",
-    "Split",
-    "Stall",
-    "Swap",
-    "VirtualClockLoop",
-    "at_random",
-    "in_turn",
-    "later",
-    "leak_check",
-    "repeated",
-    "run",
-    "scripted_command",
-    "text",
-]
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605 - as in `mcpwire`
 
 
 def __getattr__(name: str) -> Any:
@@ -121,7 +76,7 @@ def __getattr__(name: str) -> Any:
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module 'mcpwire.testing' has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
+    value = getattr(importlib.import_module(f"mcpwire.testing.{module}"), name)
     globals()[name] = value
     return value
 

@@ -135,13 +135,11 @@ class AsgiTransport(Base):
             await self._lifespan.stop()
 
     async def __aenter__(self) -> Self:
-        """Start the application now, so that what it raises is raised here."""
         if self._lifespan is not None:
             await self._lifespan.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End it."""
         await self.aclose()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -203,7 +201,7 @@ class _Exchange:
     # The application's side...
 
     async def receive(self) -> Event:
-        """Give the application the next part of the body, or the end of the client."""
+        """Return the next part of the body, or the client's disconnect."""
         while not self._requested:
             if self.is_gone or self._is_complete:
                 return {"type": "http.disconnect"}
@@ -211,7 +209,7 @@ class _Exchange:
         return self._requested.popleft()
 
     async def send(self, event: Event) -> None:
-        """Take what the application answers, as fast as the client reads.
+        """Accept an event of the answer; wait while the client does not read.
 
         Raises:
             OSError: The client is gone (ASGI, "Disconnected Client").
@@ -246,7 +244,7 @@ class _Exchange:
         return self._head is not None
 
     def end(self, *, is_cut: bool) -> None:
-        """The application has returned or raised something, or was cut off."""
+        """Handle the end of the application's call."""
         if self._head is None and not is_cut:
             self._head = (500, [(b"content-type", b"text/plain")])
             self._chunks.append(b"Internal Server Error")
@@ -298,7 +296,7 @@ class _Exchange:
             raise self._library.ReadTimeout("nothing came in time") from error
 
     def leave(self) -> None:
-        """Go away; the application is told unless it has said everything."""
+        """Disconnect; the application sees it unless its answer is complete."""
         if not self._is_complete:
             self.is_gone = True
             self._tell()
@@ -407,7 +405,7 @@ class Lifespan:
             self._stopped.set()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Go on where the application knows no lifespan, as servers do."""
+        """Continue if the application does not support lifespan, as servers do."""
         assert self._started is not None
         if not task.cancelled():
             task.exception()

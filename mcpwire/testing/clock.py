@@ -176,7 +176,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         return events
 
     def _go_on(self, *, is_real: bool) -> None:
-        """Let the real time since the last look pass here too, if it counts."""
+        """Advance by the real time since the last call, if the clock runs real."""
         now = monotonic()
         if is_real:
             self._now += now - self._looked_at
@@ -195,7 +195,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         return []
 
     def _wait_for_io(self, look: Callable[[float], _Events], why: str) -> _Events:
-        """Wait for what only the outside can bring, but not for ever."""
+        """Wait for I/O, but no longer than the patience."""
         is_watching = len(self._watched) > self._own_descriptors
         is_alone = not is_watching and self._threads.issuperset(threading.enumerate())
         # A thread that has ended since the last look has woken us before it did.
@@ -210,42 +210,18 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         return events
 
 
-class _ClockSelector(selectors.BaseSelector):
+class _ClockSelector(selectors.DefaultSelector):
     """The system's selector, with the clock deciding how long it may wait."""
 
     def __init__(
         self, select: Callable[[Callable[[float], _Events], float | None], _Events]
     ) -> None:
-        self._real = selectors.DefaultSelector()
+        super().__init__()
         self._decide = select
 
     def select(self, timeout: float | None = None) -> _Events:
         """Return what is ready."""
-        return self._decide(self._real.select, timeout)
-
-    def register(
-        self, fileobj: Any, events: int, data: Any = None
-    ) -> selectors.SelectorKey:
-        """Watch a descriptor."""
-        return self._real.register(fileobj, events, data)
-
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        """Watch a descriptor no more."""
-        return self._real.unregister(fileobj)
-
-    def modify(
-        self, fileobj: Any, events: int, data: Any = None
-    ) -> selectors.SelectorKey:
-        """Watch a descriptor for something else."""
-        return self._real.modify(fileobj, events, data)
-
-    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        """Return what is watched."""
-        return self._real.get_map()
-
-    def close(self) -> None:
-        """Watch nothing more."""
-        self._real.close()
+        return self._decide(super().select, timeout)
 
 
 def _check_seconds(seconds: float) -> None:

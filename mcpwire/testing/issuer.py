@@ -119,7 +119,6 @@ class Issuer:
         self._live: dict[str, Principal] = {}
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<Issuer {self.url!r}>"
 
     # What a test does with it...

@@ -192,7 +192,6 @@ class LeakCheck:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def __enter__(self) -> None:
-        """Remember what is open."""
         self._watch = Watch(ignore=self._ignore)
 
     def __exit__(
@@ -201,13 +200,11 @@ class LeakCheck:
         error: BaseException | None,
         __: TracebackType | None,
     ) -> None:
-        """Look again."""
         assert self._watch is not None
         if error is None:
             _report(self._watch.settle(self._grace))
 
     async def __aenter__(self) -> None:
-        """Remember what is open and what runs on this loop."""
         self._tasks = asyncio.all_tasks()
         self.__enter__()
 
@@ -217,7 +214,6 @@ class LeakCheck:
         error: BaseException | None,
         __: TracebackType | None,
     ) -> None:
-        """Look again, while the loop goes on."""
         assert self._watch is not None
         if error is None:
             left = await tasks_left(self._tasks)

@@ -1,7 +1,12 @@
 """One side of a connection that does what a test says, right or wrong.
 
 `ScriptedPeer` is what `ScriptedServer` and `ScriptedClient` share: messages and bytes
-out, messages in, and a table of outcomes by method. What it sends passes no check.
+out, messages in (`Message`), and a table of outcomes by method. What it sends passes no
+check.
+
+An outcome is a result (a dict, or a value of `mcpwire.types`), an `RPCError`, bytes to
+send as they are, `SILENCE`, one of the marks below, or a function of the `Message` that
+returns any of them.
 """
 
 from __future__ import annotations
@@ -13,17 +18,9 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from mcpwire.errors import RPCError
-from mcpwire.testing.messages import (
-    SILENCE,
-    Later,
-    Message,
-    Repeated,
-    answer_to,
-    notification,
-    plain,
-    refusal_of,
-)
 from mcpwire.testing.wire import cut
 
 if TYPE_CHECKING:
@@ -31,10 +28,169 @@ if TYPE_CHECKING:
 
     from mcpwire.testing.wire import Split, Wire
 
-__all__ = ["PATIENCE_S", "ScriptedPeer"]
+__all__ = [
+    "PATIENCE_S",
+    "SILENCE",
+    "Message",
+    "ScriptedPeer",
+    "in_turn",
+    "later",
+    "plain",
+    "repeated",
+]
 
 PATIENCE_S: Final = 10.0
 """How long a peer waits for what a test expects, unless told otherwise."""
+
+
+def plain(value: Any) -> Any:
+    """Return a value of `mcpwire.types` as JSON, and anything else as it is."""
+    if isinstance(value, (dict, list, str, int, float, type(None))):
+        return value
+    from mcpwire.types import encode
+
+    return encode(value)
+
+
+def _answer(id: Any, result: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "result": plain(result)}
+
+
+def _error(id: Any, code: int, message: str, data: Any = None) -> dict[str, Any]:
+    error = {"code": code, "message": message}
+    error |= {} if data is None else {"data": plain(data)}
+    return {"jsonrpc": "2.0", "id": id, "error": error}
+
+
+def _notification(method: str, params: Any = None) -> dict[str, Any]:
+    members = {} if params is None else {"params": plain(params)}
+    return {"jsonrpc": "2.0", "method": method, **members}
+
+
+class _Silence:
+    def __repr__(self) -> str:
+        return "SILENCE"
+
+
+SILENCE: Final = _Silence()
+"""The outcome that answers nothing: the request waits for `ScriptedPeer.receive`."""
+
+
+@attrs.frozen(eq=False)
+class Message:
+    """One message as it came.
+
+    Attributes:
+        raw: The decoded JSON, untouched; the line itself, as bytes, where it is none.
+    """
+
+    raw: Any
+    _send: Callable[[Any], None] = attrs.field(repr=False)
+
+    @property
+    def id(self) -> Any:
+        """The id; ``None`` where there is none."""
+        return self._member("id")
+
+    @property
+    def method(self) -> str | None:
+        """The method; ``None`` of an answer."""
+        method = self._member("method")
+        return method if isinstance(method, str) else None
+
+    @property
+    def params(self) -> Any:
+        """The params; an empty dict where there are none."""
+        return self._member("params", {})
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of a tool call; an empty dict where there are none."""
+        params = self.params
+        found = params.get("arguments") if isinstance(params, dict) else None
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def result(self) -> Any:
+        """The result of an answer; ``None`` where there is none."""
+        return self._member("result")
+
+    @property
+    def error(self) -> Any:
+        """The error object of an answer; ``None`` where there is none."""
+        return self._member("error")
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it waits for an answer."""
+        return self.method is not None and "id" in self.raw
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it answers a request."""
+        return self.method is None and isinstance(self.raw, dict) and "id" in self.raw
+
+    def answer(self, result: Any) -> None:
+        """Answer it: with a result as a dict, or with a value of `mcpwire.types`."""
+        self._send(_answer(self.id, result))
+
+    def fail(self, code: int, message: str, data: Any = None) -> None:
+        """Answer it with an error."""
+        self._send(_error(self.id, code, message, data))
+
+    def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Tell how far it has come, if it asked for that."""
+        params = self.params
+        meta = params.get("_meta") if isinstance(params, dict) else None
+        if not isinstance(meta, dict) or "progressToken" not in meta:
+            return
+        told = {"progressToken": meta["progressToken"], "progress": progress}
+        told |= {} if total is None else {"total": total}
+        told |= {} if message is None else {"message": message}
+        self._send(_notification("notifications/progress", told))
+
+    def _member(self, name: str, default: Any = None) -> Any:
+        return self.raw.get(name, default) if isinstance(self.raw, dict) else default
+
+
+@attrs.frozen
+class _Later:
+    outcome: Any
+    seconds: float
+    turns: int
+
+
+@attrs.frozen
+class _Repeated:
+    outcome: Any
+    times: int
+
+
+def later(outcome: Any, *, seconds: float = 0.0, turns: int = 0) -> Any:
+    """Return an outcome that comes after so many seconds or turns of the loop.
+
+    Seconds are those of the loop's clock: with a `VirtualClockLoop` they take no time.
+    """
+    return _Later(outcome, seconds, turns)
+
+
+def repeated(outcome: Any, times: int = 2) -> Any:
+    """Return an outcome that answers the same id so many times."""
+    return _Repeated(outcome, times)
+
+
+def in_turn(*outcomes: Any) -> Callable[[Message], Any]:
+    """Return an outcome that is the first at first, then the second; the last stays.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if not outcomes:
+        raise ValueError("in_turn takes at least one outcome")
+    left = iter(outcomes[:-1])
+    return lambda _: next(left, outcomes[-1])
 
 
 class ScriptedPeer:
@@ -44,7 +200,7 @@ class ScriptedPeer:
     own requests, and requests with the outcome `SILENCE`.
 
     Args:
-        answers: Outcomes by method (see `mcpwire.testing.scripted`).
+        answers: Outcomes by method (see the module's text).
         split: How every message is cut, unless `send` or `send_bytes` say otherwise.
         turns: Turns of the loop before each part, at least one.
 
@@ -73,7 +229,6 @@ class ScriptedPeer:
         self._last_id = 0
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         state = "connected" if self.is_open else "not connected"
         return f"<{type(self).__name__} {state}, {len(self.received)} received>"
 
@@ -107,22 +262,22 @@ class ScriptedPeer:
 
     def answer(self, id: Any, result: Any) -> None:
         """Answer a request: with a dict, or with a value of `mcpwire.types`."""
-        self.send(answer_to(id, result))
+        self.send(_answer(id, result))
 
     def fail(self, id: Any, code: int, message: str, data: Any = None) -> None:
         """Answer a request with an error."""
-        self.send(refusal_of(id, code, message, data))
+        self.send(_error(id, code, message, data))
 
     def notify(self, method: str, params: Any = None) -> None:
         """Send a notification."""
-        self.send(notification(method, params))
+        self.send(_notification(method, params))
 
     def ask(self, method: str, params: Any = None, *, id: Any = None) -> Any:
         """Send a request and return its id; `request` also waits for the answer."""
         if id is None:
             self._last_id += 1
             id = self._last_id
-        self.send({**notification(method, params), "id": id})
+        self.send({**_notification(method, params), "id": id})
         return id
 
     def hang_up(self) -> None:
@@ -246,11 +401,11 @@ class ScriptedPeer:
             ) from None
 
     def _is_over(self) -> bool:
-        """Tell whether nothing can come any more."""
+        """Tell whether no further message can arrive."""
         return not self.is_open
 
     def _account(self) -> str:
-        """Say what came so far."""
+        """Describe the messages received so far."""
         names = [
             each.method or ("answer" if each.is_answer else "noise")
             for each in self.received
@@ -279,11 +434,11 @@ class ScriptedPeer:
         self._wake()
 
     def wire_ended(self, wire: Wire) -> None:
-        """Take note of the end of the connection, from either side."""
+        """Handle the end of the connection, from either side."""
         self._wake()
 
     def _use(self, wire: Wire) -> None:
-        """Go on with a new connection; an earlier one may go on beside it."""
+        """Make a connection the current one; earlier ones stay usable."""
         self._wire = wire
         # What nobody took of connections that are over concerns nobody any more.
         self._inbox = [each for each in self._inbox if each[0].is_open]
@@ -318,10 +473,8 @@ class ScriptedPeer:
 
     def _answer_by_table(self, wire: Wire, request: Message) -> bool:
         """Answer a request if it has an outcome; return whether it had."""
-        method = request.method
-        assert method is not None
-        if method in self.answers:
-            return self._act(wire, request, self.answers[method])
+        if request.method in self.answers:
+            return self._act(wire, request, self.answers[request.method])
         return self._act(wire, request, self._default(request))
 
     def _default(self, request: Message) -> Any:
@@ -329,22 +482,20 @@ class ScriptedPeer:
         return SILENCE
 
     def _act(self, wire: Wire, request: Message, outcome: Any) -> bool:
-        """Do what an outcome says; return whether it says anything."""
+        """Perform an outcome; return False for `SILENCE`."""
         if not wire.is_open:
-            return (
-                True  # a function may have closed it, and then nothing is left to say
-            )
+            return True  # a function may have closed it
         if callable(outcome):
             return self._act(wire, request, _call(outcome, request))
         if outcome is SILENCE:
             return False
-        if isinstance(outcome, Later):
+        if isinstance(outcome, _Later):
             act = partial(self._act, wire, request, outcome.outcome)
             if outcome.seconds > 0:
                 wire.later(outcome.seconds, act)
             else:
                 wire.after_turns(outcome.turns, act)
-        elif isinstance(outcome, Repeated):
+        elif isinstance(outcome, _Repeated):
             for _ in range(outcome.times):
                 self._act(wire, request, outcome.outcome)
         elif isinstance(outcome, RPCError):
@@ -361,7 +512,7 @@ def _line(message: Any) -> bytes:
 
 
 def _call(script: Callable[[Message], Any], request: Message) -> Any:
-    """Return what a function of the test's says; its mistakes are answers too."""
+    """Call a function of the test; its errors become error answers."""
     try:
         outcome = script(request)
     except RPCError as error:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import RPCError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.testing.messages import plain
-from mcpwire.testing.peer import PATIENCE_S, ScriptedPeer
+from mcpwire.testing.peer import PATIENCE_S, ScriptedPeer, plain
 from mcpwire.testing.wire import ChannelWire, HttpWire, MemoryWire
 from mcpwire.transports.targets import Stdio
 from mcpwire.versions import REVISIONS, Era, find_revision
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from mcpwire.testing.messages import Message
+    from mcpwire.testing.peer import Message
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.transports.targets import Target
@@ -147,7 +146,7 @@ class ScriptedServer(MemoryPeer):
     in its table. Methods of `ScriptedPeer` send anything at any time.
 
     Args:
-        answers: Outcomes by method (see `mcpwire.testing.messages`); they come before
+        answers: Outcomes by method (see `mcpwire.testing.peer`); they come before
             the handshake's own.
         versions: What it speaks, one or several; all revisions by default. A client
             that opens a session with another one is offered the last.
@@ -264,7 +263,6 @@ class ScriptedClient(ScriptedPeer):
             await self._channel_wire.aclose()
 
     async def __aenter__(self) -> Self:
-        """Connect."""
         await self.connect()
         return self
 
@@ -274,7 +272,6 @@ class ScriptedClient(ScriptedPeer):
         __: BaseException | None,
         ___: TracebackType | None,
     ) -> None:
-        """Close."""
         await self.aclose()
 
     @property

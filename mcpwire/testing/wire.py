@@ -52,7 +52,7 @@ class WireOwner(Protocol):
         """Bytes came."""
 
     def wire_ended(self, wire: Wire) -> None:
-        """Take note of the end of the connection, from either side."""
+        """Handle the end of the connection, from either side."""
 
 
 class Wire:
@@ -75,7 +75,7 @@ class Wire:
         self.partial = bytearray()
 
     def put(self, parts: Iterable[bytes], turns: int) -> None:
-        """Let parts leave in order, with so many turns of the loop before each."""
+        """Queue parts to be sent in order, `turns` turns of the loop before each."""
         for part in parts:
             self._enqueue(turns, partial(self._send, part))
 
@@ -84,7 +84,7 @@ class Wire:
         self._enqueue(1, self._finish)
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Do something after so many seconds of the loop's clock, if still open."""
+        """Call `action` after so many seconds of the loop's clock, if still open."""
 
         def act() -> None:
             self._timers.discard(timer)
@@ -94,7 +94,7 @@ class Wire:
         self._timers.add(timer)
 
     def after_turns(self, turns: int, action: Callable[[], object]) -> None:
-        """Do something after so many turns of the loop, if still open."""
+        """Call `action` after so many turns of the loop, if still open."""
         if not self.is_open:
             return
         if turns <= 0:
@@ -103,14 +103,14 @@ class Wire:
             self._loop.call_soon(self.after_turns, turns - 1, action)
 
     def close(self) -> None:
-        """Hang up now; what has not left is dropped."""
+        """Close now; queued parts are dropped."""
         if self.is_open:
             self._end()
             self._hang_up()
             self._owner.wire_ended(self)
 
     def ended(self) -> None:
-        """The other side is gone: nothing can leave any more."""
+        """Handle the end of the connection from the other side."""
         if self.is_open:
             self._end()
             self._owner.wire_ended(self)
@@ -166,11 +166,11 @@ class Wire:
         self._timers.clear()
 
     def _deliver(self, data: bytes) -> None:
-        """Let the other side have these bytes in one piece."""
+        """Deliver these bytes to the other side in one piece."""
         raise NotImplementedError
 
     def _hang_up(self) -> None:
-        """Let the other side see the end of the stream."""
+        """Close our direction of the stream."""
         raise NotImplementedError
 
 
@@ -187,12 +187,12 @@ class _NearEnd(MemoryChannel):
             self._loop.call_soon(self._wire.received, data)
 
     def hang_up(self) -> None:
-        """See the end of the stream."""
+        """Report the end of the stream to the client."""
         self._wire = None
         self._hang_up()
 
     def abandon(self) -> None:
-        """Let go without waiting."""
+        """Close without waiting."""
         super().abandon()
         self._tell_end()
 
@@ -399,7 +399,7 @@ class HttpWire(ChannelWire):
 
 
 def _message(data: bytes) -> dict[str, Any]:
-    """Return the object that this is; nothing in it, where it is none."""
+    """Parse a JSON object; return an empty one for anything else."""
     try:
         value = loads(data)
     except JSONDecodeError:
@@ -425,9 +425,6 @@ def cut(data: bytes, split: Split) -> list[bytes]:
     """Return the bytes in the parts that a split asks for; none of them is empty.
 
     Offsets beyond the bytes are left out.
-
-    Raises:
-        ValueError: The size is below one, or a function's parts are not the bytes.
     """
     if split is None:
         parts = [data]

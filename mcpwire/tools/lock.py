@@ -120,7 +120,6 @@ class ToolLock:
         return None if accepted == fingerprint else "lock: changed since accepted"
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<ToolLock of {len(self.fingerprints)} tools>"
 
 
@@ -145,11 +144,9 @@ class Differences:
     removed: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Tell whether there is any difference."""
         return bool(self.changed or self.added or self.removed)
 
     def __str__(self) -> str:
-        """Return one line for each tool."""
         return "\n".join(
             f"{word} {key}"
             for word, keys in (

@@ -54,7 +54,6 @@ class Collision:
     """Each got a suffix of its own, or only the first has a name."""
 
     def __str__(self) -> str:
-        """Return one readable line."""
         whose = ", ".join(f"{tool!r} of {server!r}" for server, tool in self.owners)
         return f"{self.name!r} would be {whose}: {self.resolution}"
 
@@ -156,7 +155,6 @@ class NamePolicy:
     )
 
     def __attrs_post_init__(self) -> None:
-        """Check the template, for which the rest has to be right."""
         fields = []
         for literal, field, form, conversion in _parts(self.template):
             if self._clean(literal) != literal:
@@ -214,17 +212,42 @@ class NamePolicy:
         Raises:
             NameCollision: Two would have one name, and `on_collision` is ``"raise"``.
         """
-        distinct = tuple(dict.fromkeys(owners))
         tools, shown = labels or {}, servers or {}
         full = {
             (server, tool): self._full(
                 shown.get(server, server), tools.get((server, tool), tool)
             )
-            for server, tool in distinct
+            for server, tool in owners
         }
-        making = _Making(self, full, frozenset(reserved))
-        making.run()
-        return making.table()
+        taken = frozenset(reserved)
+        level = dict.fromkeys(full, 0)
+        names = {owner: self._fitting(full[owner], owner, 0) for owner in full}
+        collisions: list[Collision] = []
+        while shared := _shared(names, taken):
+            for name, found in shared.items():
+                kept = [(RESERVED, name)] if name in taken else []
+                owners = (*kept, *found)
+                # One that has its whole hash stays: another tool of that name makes
+                # way, as no server may keep all others from having names.
+                whole = [each for each in found if level[each] == len(DIGITS)]
+                if self.on_collision == "raise" or len(whole) > 1 or (whole and kept):
+                    raise NameCollision(name, owners=owners)
+                collisions.append(Collision(name, owners, self.on_collision))
+                if self.on_collision == "first":
+                    for owner in found if kept else found[1:]:
+                        del names[owner]
+                    continue
+                for owner in found:
+                    if owner not in whole:
+                        level[owner] += 1
+                        names[owner] = self._fitting(full[owner], owner, level[owner])
+        most = self.max_length
+        return NameTable(
+            {name: owner for owner, name in names.items()},
+            names,
+            tuple(collisions),
+            tuple(n for o, n in names.items() if most and len(full[o]) > most),
+        )
 
     def _full(self, server: str, tool: str) -> str:
         """Return a tool's name, whatever its length."""
@@ -258,86 +281,25 @@ class NamePolicy:
         return f"{full[:head]}_{digits}_{full[head - room :]}"
 
 
-class _Making:
-    """The making of one table: a shared name gets more of its hash."""
-
-    def __init__(
-        self, policy: NamePolicy, full: Mapping[Owner, str], reserved: frozenset[str]
-    ) -> None:
-        self.policy = policy
-        self.full = full
-        self.reserved = reserved
-        self.collisions: list[Collision] = []
-        self.level = dict.fromkeys(full, 0)
-        self.names = {owner: self._name(owner) for owner in full}
-
-    def run(self) -> None:
-        """Go on until no two have one name.
-
-        Raises:
-            NameCollision: That is what was asked for, or no hash is long enough.
-        """
-        while shared := self._shared():
-            for name, owners in shared.items():
-                self._resolve(name, owners)
-
-    def table(self) -> NameTable:
-        """Return what was made."""
-        shortened = tuple(
-            name
-            for owner, name in self.names.items()
-            if self.policy.max_length is not None
-            and len(self.full[owner]) > self.policy.max_length
-        )
-        return NameTable(
-            {name: owner for owner, name in self.names.items()},
-            self.names,
-            tuple(self.collisions),
-            shortened,
-        )
-
-    def _name(self, owner: Owner) -> str:
-        return self.policy._fitting(self.full[owner], owner, self.level[owner])  # noqa: SLF001 - one module
-
-    def _shared(self) -> dict[str, list[Owner]]:
-        """Return the owners of each name that has several, or is taken."""
-        owners: dict[str, list[Owner]] = {}
-        for owner, name in self.names.items():
-            owners.setdefault(name, []).append(owner)
-        return {
-            name: found
-            for name, found in owners.items()
-            if len(found) > 1 or name in self.reserved
-        }
-
-    def _resolve(self, name: str, found: list[Owner]) -> None:
-        rule = self.policy.on_collision
-        taken = [(RESERVED, name)] if name in self.reserved else []
-        owners = (*taken, *found)
-        # One that has its whole hash stays: another tool of that name makes way, as no
-        # server may keep all others from having names.
-        whole = [each for each in found if self.level[each] == len(DIGITS)]
-        if rule == "raise" or len(whole) > 1 or (whole and taken):
-            raise NameCollision(name, owners=owners)
-        self.collisions.append(Collision(name, owners, rule))
-        for owner in found if taken or rule == "suffix" else found[1:]:
-            if rule == "first":
-                del self.names[owner]
-                continue
-            if owner in whole:
-                continue
-            self.level[owner] += 1
-            self.names[owner] = self._name(owner)
+def _shared(
+    names: Mapping[Owner, str], reserved: frozenset[str]
+) -> dict[str, list[Owner]]:
+    """Return the owners of each name that has several, or is taken."""
+    owners: dict[str, list[Owner]] = {}
+    for owner, name in names.items():
+        owners.setdefault(name, []).append(owner)
+    return {
+        name: found
+        for name, found in owners.items()
+        if len(found) > 1 or name in reserved
+    }
 
 
 def names_of_servers(said: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Return names for servers after what they say of themselves.
+    """Return names for servers by their `serverInfo`: name and version of each.
 
     ``_`` and ``.`` become ``-``. Servers of one name get ``-VERSION`` as well, and
     those of one name and version a number, in their order.
-
-    Args:
-        said: Name and version of each server (`serverInfo`), by our name for it.
     """
     names = {key: re.sub("[_.]", "-", name) for key, (name, _) in said.items()}
     count = Counter(names.values())

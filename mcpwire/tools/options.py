@@ -9,15 +9,16 @@ import attrs
 
 from mcpwire.tools.catalog import Costs
 from mcpwire.tools.names import NamePolicy
+from mcpwire.tools.results import kinds_as_tools
 from mcpwire.tools.rules import Rules, as_patterns
-from mcpwire.tools.transforms import ToolTransform
+from mcpwire.tools.transforms import check_transforms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from mcpwire.tools.lock import ToolLock
     from mcpwire.tools.rules import Confirm, Patterns, TraceContext
-    from mcpwire.tools.transforms import ToolCall
+    from mcpwire.tools.transforms import ToolCall, ToolTransform
 
     Approve: TypeAlias = Callable[[ToolCall], Any]
 
@@ -91,10 +92,6 @@ class ToolOptions(TypedDict, total=False):
     """What calls took, learnt by this set, or by several together."""
 
 
-def _own(value: Mapping[str, ToolTransform]) -> dict[str, ToolTransform]:
-    return dict(value)
-
-
 def _names(value: Iterable[str] | None) -> frozenset[str] | None:
     return None if value is None else frozenset(as_patterns(value))
 
@@ -105,18 +102,16 @@ def _trusted(value: bool | Patterns) -> tuple[str, ...]:  # noqa: FBT001 - an op
     return as_patterns(value)
 
 
-def check_errors(value: Any) -> None:
-    """Refuse what is no way to tell of errors.
+def check_errors(value: Any) -> Errors:
+    """Return how errors are told.
 
     Raises:
-        ValueError: It is none.
+        ValueError: There is no such way.
     """
     if value not in ("raise", "result"):
         raise ValueError(f"errors must be 'raise' or 'result', got {value!r}")
-
-
-def _check_errors(_: Options, __: object, value: object) -> None:
-    check_errors(value)
+    found: Errors = value
+    return found
 
 
 def _check_bytes(_: Options, __: object, value: int | None) -> None:
@@ -124,22 +119,9 @@ def _check_bytes(_: Options, __: object, value: int | None) -> None:
         raise ValueError(f"max_result_bytes must be above zero, got {value!r}")
 
 
-def _check_transforms(_: Options, __: object, value: Mapping[str, Any]) -> None:
-    for pattern, transform in value.items():
-        if not isinstance(transform, ToolTransform):
-            raise TypeError(
-                f"transforms[{pattern!r}] must be a ToolTransform, got {transform!r}"
-            )
-
-
 @attrs.frozen(kw_only=True, eq=False)
 class Options:
-    """`ToolOptions`, checked and complete.
-
-    Raises:
-        ValueError: An option is out of its range; names it.
-        TypeError: An option is unknown, or of the wrong kind.
-    """
+    """`ToolOptions`, checked and complete."""
 
     names: NamePolicy = attrs.field(
         factory=NamePolicy, validator=attrs.validators.instance_of(NamePolicy)
@@ -158,11 +140,11 @@ class Options:
     trace_context: TraceContext = None
     trace_argument: str | None = None
     transforms: Mapping[str, ToolTransform] = attrs.field(
-        factory=dict, converter=_own, validator=_check_transforms
+        factory=dict, converter=check_transforms
     )
     resources_as_tools: bool = False
     prompts_as_tools: bool = False
-    errors: Errors = attrs.field(default="raise", validator=_check_errors)
+    errors: Errors = attrs.field(default="raise", converter=check_errors)
     max_result_bytes: int | None = attrs.field(default=None, validator=_check_bytes)
     lock: ToolLock | None = None
     costs: Costs = attrs.field(factory=Costs)
@@ -177,11 +159,9 @@ class Options:
     @property
     def extras(self) -> frozenset[str]:
         """Which capabilities become tools."""
-        wanted = {
-            "resources": self.resources_as_tools,
-            "prompts": self.prompts_as_tools,
-        }
-        return frozenset(name for name, is_wanted in wanted.items() if is_wanted)
+        return kinds_as_tools(
+            resources=self.resources_as_tools, prompts=self.prompts_as_tools
+        )
 
     def trusts(self, server: str) -> bool:
         """Tell whether a server's word on side effects is believed."""

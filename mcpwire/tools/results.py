@@ -58,6 +58,7 @@ __all__ = [
     "extra_tools",
     "flatten",
     "json_text",
+    "kinds_as_tools",
     "mark_of",
     "trim_result",
 ]
@@ -188,10 +189,7 @@ def trim_result(result: CallToolResult, max_bytes: int) -> CallToolResult:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON; what is nested too deeply to be written, as ``null``.
-
-    What comes in may be nested deeper than what can go out (see `mcpwire.wire.json`).
-    """
+    """Return a value as JSON; what is nested too deeply to be written, as ``null``."""
     try:
         return to_json(value).decode()
     except LocalProtocolError:
@@ -399,6 +397,12 @@ EXTRAS: Final[Mapping[str, Extra]] = {
     )
 }
 """By the name that stands for a tool's own."""
+
+
+def kinds_as_tools(*, resources: bool, prompts: bool) -> frozenset[str]:
+    """Return which capabilities become tools."""
+    wanted = {"resources": resources, "prompts": prompts}
+    return frozenset(name for name, is_wanted in wanted.items() if is_wanted)
 
 
 def extra_tools(capabilities: Any, wanted: frozenset[str]) -> list[Tool]:

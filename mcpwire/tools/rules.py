@@ -45,11 +45,7 @@ TraceContext: TypeAlias = "bool | Callable[[], Mapping[str, Any] | None] | None"
 
 
 def as_patterns(value: Patterns) -> tuple[str, ...]:
-    """Return one glob or several as several.
-
-    Raises:
-        TypeError: One of them is no string.
-    """
+    """Return one glob or several as several."""
     found = (value,) if isinstance(value, str) else tuple(value)
     for each in found:
         if not isinstance(each, str):

@@ -16,7 +16,7 @@ import logging
 import os
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
@@ -48,14 +48,15 @@ from mcpwire.types import CallToolResult, TextContent
 from mcpwire.types._base import TRACE_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Unpack
 
     from mcpwire.client import CallOptions
     from mcpwire.exporters import Export, ExportForm
+    from mcpwire.group.group import GroupSource
     from mcpwire.tools.catalog import CatalogEntry, Costs
     from mcpwire.tools.names import Collision
-    from mcpwire.tools.options import Errors, ToolOptions
+    from mcpwire.tools.options import Approve, Errors, ToolOptions
     from mcpwire.tools.transforms import ToolView
     from mcpwire.types import Tool
 
@@ -64,7 +65,6 @@ __all__ = [
     "OnChange",
     "Reading",
     "ToolSet",
-    "ToolSource",
 ]
 
 logger: Final = logging.getLogger("mcpwire.tools")
@@ -83,63 +83,6 @@ OnChange: TypeAlias = "Callable[[str | None], None]"
 joined or left. ``None``: there will be no more of anything. It returns at once."""
 
 
-class ToolSource(Protocol):
-    """A source of tools."""
-
-    def servers(self) -> Iterable[str]:
-        """Return the servers that there are, in an order that stays.
-
-        Those with a lost connection that is to come back are among them.
-        """
-        ...
-
-    def has(self, server: str) -> bool:
-        """Tell whether that is one of them, however many there are."""
-        ...
-
-    def rules(self, server: str) -> ServerRules | None:
-        """Return what holds for a server's tools alone."""
-        ...
-
-    def client(self, server: str) -> Any:
-        """Return a server's client.
-
-        Raises:
-            UnknownServer: There is no such server.
-        """
-        ...
-
-    def on_change(self, callback: OnChange) -> Callable[[], None]:
-        """Have the callback called with each change; return what ends that."""
-        ...
-
-    async def list(self, server: str) -> list[Tool]:
-        """Return all tools of a server, none where it is not one that has tools.
-
-        Raises what `Client.list_tools` does.
-        """
-        ...
-
-    async def call(
-        self,
-        server: str,
-        tool: str,
-        arguments: Mapping[str, Any] | None,
-        **options: Any,
-    ) -> CallToolResult:
-        """Call a tool by the name that its server gave it; options as a request's.
-
-        Raises what `Client.call_tool` does.
-        """
-        ...
-
-    async def request(
-        self, server: str, verb: str, *arguments: Any, **options: Any
-    ) -> Any:
-        """Call another method of a server's client, such as ``"read_resource"``."""
-        ...
-
-
 COMPARED: Final = 2_000
 """How many names an unknown one is compared with."""
 
@@ -150,7 +93,7 @@ NAME_LENGTH: Final = 200
 class Reading:
     """The tools of all servers of a source, to be looked at."""
 
-    def __init__(self, source: ToolSource, **options: Unpack[ToolOptions]) -> None:
+    def __init__(self, source: GroupSource, **options: Unpack[ToolOptions]) -> None:
         self._source = source
         self._options = Options(**options)
         self._listed: dict[str, Listed] = {}
@@ -253,7 +196,6 @@ class Reading:
         return self._options.costs
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         problems = f", {len(self._problems)} problems" if self._problems else ""
         return (
             f"<{type(self).__name__} of {len(self)} tools of "
@@ -263,10 +205,10 @@ class Reading:
     # For models and people...
 
     def export(self, form: ExportForm = "neutral", **options: Any) -> Export:
-        """Return the tools as an API of models wants them; see `export_tools`."""
-        from mcpwire.exporters import export_tools
+        """Return the tools as an API of models wants them; see `Export`."""
+        from mcpwire.exporters import Export
 
-        return export_tools(self, form, **options)
+        return Export(self, form, **options)
 
     def to_anthropic(self, **options: Any) -> Export:
         """Return the tools for Anthropic's messages."""
@@ -324,17 +266,6 @@ KINDS: Final = {"string": str, "object": dict}
 """What the arguments of resources and prompts as tools are in Python."""
 
 
-@attrs.define
-class Outgoing:
-    """A call that is ready to be sent, and when it was."""
-
-    view: ToolView
-    arguments: dict[str, Any] | None
-    options: dict[str, Any]
-    errors: Errors
-    started: float
-
-
 class ToolSet(Reading):
     """The tools of many servers: named, filtered, kept up to date, callable.
 
@@ -356,9 +287,7 @@ class ToolSet(Reading):
         ValueError: An option is out of its range; names it.
     """
 
-    _source: ToolSource
-
-    def __init__(self, source: ToolSource, **options: Unpack[ToolOptions]) -> None:
+    def __init__(self, source: GroupSource, **options: Unpack[ToolOptions]) -> None:
         super().__init__(source, **options)
         self._fetches: dict[str, _Fetch] = {}
         self._refreshing = 0
@@ -430,10 +359,7 @@ class ToolSet(Reading):
         return future
 
     def _fetch(self, server: str, waiting: asyncio.Future[None] | None = None) -> None:
-        """Have the tools of a server listed, once more where that is under way.
-
-        `waiting` is told of its end; ``None``: the server asked for it.
-        """
+        """Have the tools of a server listed, once more where that is under way."""
         known = self._fetches.get(server)
         fetch = self._fetches[server] = known or _Fetch()
         fetch.again = True
@@ -510,11 +436,7 @@ class ToolSet(Reading):
         )
 
     def _rebuild(self) -> None:
-        """Make everything again of what was listed; at once, or not at all.
-
-        Raises:
-            NameCollision: Two tools would have one name, where that is to be raised.
-        """
+        """Make everything again of what was listed; at once, or not at all."""
         order = dict.fromkeys(self._source.servers())
         kept = {each: self._listed[each] for each in order if each in self._listed}
         try:
@@ -546,11 +468,7 @@ class ToolSet(Reading):
             logger.warning("the tools stay as they were: %s", error)
 
     def _show_now(self) -> None:
-        """Make views of what was listed.
-
-        Raises:
-            NameCollision: Two tools would have one name, where that is to be raised.
-        """
+        """Make views of what was listed."""
         if self._showing is not None:
             self._showing.cancel()
             self._showing = None
@@ -636,104 +554,77 @@ class ToolSet(Reading):
 
         Cancelling the task tells the server and returns at once.
         """
-        call = self._prepare(name, arguments, confirmed=confirmed, errors=errors)
-        if self._options.approve is not None:
-            call = self._decided(call, await self._ask(call))
-        outgoing = self._outgoing(call, errors, dict(options))
-        try:
-            result = await self._send(outgoing)
-        except MCPError as error:
-            return self._failed(outgoing, error)
-        return self._finished(outgoing, result)
-
-    # Before a call...
-
-    def _prepare(
-        self,
-        name: str,
-        arguments: Any,
-        *,
-        confirmed: bool = False,
-        errors: Errors | None = None,
-    ) -> ToolCall:
-        """Return the call that would be made; `approve` has not been asked.
-
-        Raises:
-            UnknownTool: There is no such tool.
-            NotAllowed: A rule hides it.
-            LocalProtocolError: The arguments are none.
-            NeedsConfirmation: That, and there is nobody to be asked.
-            ValueError: `errors` is no way to tell of them.
-        """
-        if errors is not None:
-            check_errors(errors)
+        own = self._options
+        errors = own.errors if errors is None else check_errors(errors)
         view = self[name]
-        given = without(check_arguments(arguments), self._options.strip_arguments)
+        given = without(check_arguments(arguments), own.strip_arguments)
         given = without(given, view.rules.strip_arguments)
         if view.transform is not None:
             given = view.transform.inside(given)
         call = ToolCall(view, given, confirmed)
-        if call.needs_confirmation and self._options.approve is None:
+        if own.approve is not None:
+            call = await self._approved(call, own.approve)
+        elif call.needs_confirmation:
             raise NeedsConfirmation(name, arguments=given)
-        return call
-
-    async def _ask(self, call: ToolCall) -> Any:
-        """Ask `approve`.
-
-        Raises:
-            NotAllowed: That raised something.
-        """
-        approve = self._options.approve
-        assert approve is not None
+        sent: dict[str, Any] = dict(options)
+        arguments = self._traced(call, sent)
+        meta = sent.get("meta")
+        _log("mcp_call", view, meta)
+        started = time.monotonic()
         try:
-            answer = invoke(approve, self._question(call))
-            return await answer if inspect.isawaitable(answer) else answer
-        except NotAllowed:
-            raise
-        except Exception as error:
-            raise NotAllowed(call.view.name, rule=f"approve: {error}") from error
+            result = await self._send(view, arguments, sent)
+        except MCPError as error:
+            seconds = time.monotonic() - started
+            _log("mcp_result", view, meta, ok=False, seconds=seconds, error=error)
+            if errors == "raise" or not isinstance(error, RPCError):
+                raise
+            return CallToolResult(content=[TextContent(error.message)], is_error=True)
+        seconds = time.monotonic() - started
+        own.costs.note(view.server, view.tool, seconds, size_of(result))
+        ok = not result.is_error
+        _log("mcp_result", view, meta, ok=ok, seconds=seconds, error=None)
+        limit = own.max_result_bytes
+        return result if limit is None else trim_result(result, limit)
 
-    def _question(self, call: ToolCall) -> ToolCall:
-        """Return the call to ask about: what is shown is not what can be changed."""
-        return attrs.evolve(call, arguments=copy.deepcopy(call.arguments))
-
-    def _decided(self, call: ToolCall, answer: Any) -> ToolCall:
+    async def _approved(self, call: ToolCall, approve: Approve) -> ToolCall:
         """Return the call that was approved.
 
         Raises:
             NotAllowed: It was not, or is not the one that was asked about any more.
             LocalProtocolError: The changed arguments are none.
         """
-        name = call.view.name
-        if answer is True:
-            decided = call
-        elif isinstance(answer, dict):
-            decided = attrs.evolve(call, arguments=check_arguments(answer))
-        else:
-            raise NotAllowed(name, rule="approve")
+        view = call.view
+        # What is shown is not what can be changed.
+        shown = attrs.evolve(call, arguments=copy.deepcopy(call.arguments))
+        try:
+            answer = invoke(approve, shown)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except NotAllowed:
+            raise
+        except Exception as error:
+            raise NotAllowed(view.name, rule=f"approve: {error}") from error
+        if isinstance(answer, dict):
+            call = attrs.evolve(call, arguments=check_arguments(answer))
+        elif answer is not True:
+            raise NotAllowed(view.name, rule="approve")
         # The answer may have taken a while.
-        now = self[name]
-        is_same = (now.server, now.tool) == (call.view.server, call.view.tool)
-        if not is_same or now.definition != call.view.definition:
-            raise NotAllowed(name, rule="approve: the tool changed meanwhile")
-        return decided
+        now = self[view.name]
+        is_same = (now.server, now.tool) == (view.server, view.tool)
+        if not is_same or now.definition != view.definition:
+            raise NotAllowed(view.name, rule="approve: the tool changed meanwhile")
+        return call
 
-    def _outgoing(
-        self, call: ToolCall, errors: Errors | None, options: dict[str, Any]
-    ) -> Outgoing:
-        """Return what is sent, trace context added."""
-        view, arguments = call.view, call.arguments
-        carrier = self._carrier(view)
-        if carrier:
-            options["meta"] = with_trace_meta(options.get("meta"), carrier)
-            key = view.rules.trace_argument or self._options.trace_argument
-            if key is not None:
-                arguments = with_trace_argument(arguments, key, carrier)
-        if logger.isEnabledFor(logging.INFO):
-            _log("mcp_call", view, options.get("meta"))
-        return Outgoing(
-            view, arguments, options, errors or self._options.errors, time.monotonic()
-        )
+    def _traced(self, call: ToolCall, options: dict[str, Any]) -> dict[str, Any] | None:
+        """Add trace context to the options; return the arguments, with it if wanted."""
+        carrier = self._carrier(call.view)
+        if not carrier:
+            return call.arguments
+        options["meta"] = with_trace_meta(options.get("meta"), carrier)
+        key = call.view.rules.trace_argument or self._options.trace_argument
+        if key is None:
+            return call.arguments
+        return with_trace_argument(call.arguments, key, carrier)
 
     def _carrier(self, view: ToolView) -> Mapping[str, Any]:
         """Return what is known of the trace, where this server is to know it."""
@@ -755,29 +646,13 @@ class ToolSet(Reading):
             logger.exception("trace_context failed; the call goes without")
             return {}
 
-    async def _send(self, outgoing: Outgoing) -> CallToolResult:
-        view = outgoing.view
-        if view.extra is None:
-            return await self._source.call(
-                view.server, view.tool, outgoing.arguments, **outgoing.options
-            )
-        arguments = self._extra_arguments(outgoing)
-        return view.extra.result(
-            await self._source.request(
-                view.server, view.extra.verb, *arguments, **outgoing.options
-            )
-        )
-
-    @staticmethod
-    def _extra_arguments(outgoing: Outgoing) -> list[Any]:
-        """Return what the client's method takes, of a tool that is one.
-
-        Raises:
-            LocalProtocolError: An argument is missing, or is not what it should be.
-        """
-        extra = outgoing.view.extra
-        assert extra is not None
-        given = outgoing.arguments or {}
+    async def _send(
+        self, view: ToolView, arguments: dict[str, Any] | None, options: dict[str, Any]
+    ) -> CallToolResult:
+        extra = view.extra
+        if extra is None:
+            return await self._source.call(view.server, view.tool, arguments, **options)
+        given = arguments or {}
         schema = extra.tool.input_schema
         for name in (*schema["required"], *given):
             if name not in schema["properties"]:
@@ -785,46 +660,10 @@ class ToolSet(Reading):
             kind = schema["properties"][name]["type"]
             if not isinstance(given.get(name), KINDS[kind]):
                 raise LocalProtocolError(f"the tool needs {name!r}, which is: {kind}")
-        return [given.get(name) for name in extra.parameters]
-
-    # After a call...
-
-    def _finished(self, outgoing: Outgoing, result: CallToolResult) -> CallToolResult:
-        """Return the result, cut where it is too long; learn from it."""
-        seconds = time.monotonic() - outgoing.started
-        view = outgoing.view
-        self._options.costs.note(view.server, view.tool, seconds, size_of(result))
-        self._log_end(outgoing, seconds, ok=not result.is_error)
-        limit = self._options.max_result_bytes
-        if limit is None:
-            return result
-        return trim_result(result, limit)
-
-    def _failed(self, outgoing: Outgoing, error: MCPError) -> CallToolResult:
-        """Return the result that stands for an error, where that is wanted.
-
-        Raises:
-            MCPError: It is not, or the server said nothing of the kind.
-        """
-        seconds = time.monotonic() - outgoing.started
-        self._log_end(outgoing, seconds, ok=False, error=error)
-        if outgoing.errors == "raise" or not isinstance(error, RPCError):
-            raise error
-        return CallToolResult(content=[TextContent(error.message)], is_error=True)
-
-    @staticmethod
-    def _log_end(
-        outgoing: Outgoing, seconds: float, *, ok: bool, error: MCPError | None = None
-    ) -> None:
-        if logger.isEnabledFor(logging.INFO):
-            _log(
-                "mcp_result",
-                outgoing.view,
-                outgoing.options.get("meta"),
-                ok=ok,
-                seconds=seconds,
-                error=error,
-            )
+        values = [given.get(name) for name in extra.parameters]
+        return extra.result(
+            await self._source.request(view.server, extra.verb, *values, **options)
+        )
 
 
 def _settle(
@@ -844,6 +683,8 @@ def _log(
     event: str, view: ToolView, meta: Mapping[str, Any] | None, **more: Any
 ) -> None:
     """Log a call and how it ended, without its arguments."""
+    if not logger.isEnabledFor(logging.INFO):
+        return
     facts = {"event": event, "server": view.server, "tool": view.tool, **more}
     trace = (meta or {}).get("traceparent")
     if isinstance(trace, str):

@@ -18,7 +18,7 @@ from mcpwire.tools.results import EXTRAS
 from mcpwire.tools.rules import ServerRules, as_patterns, first_match
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from mcpwire.tools.names import NameTable, Owner
     from mcpwire.tools.options import Options
@@ -35,6 +35,7 @@ __all__ = [
     "ToolView",
     "build",
     "check_arguments",
+    "check_transforms",
     "key_of",
     "object_schema",
     "preview",
@@ -54,17 +55,23 @@ KINDS: Final = {
 """What JSON calls a value that is no object."""
 
 
+def check_transforms(given: Mapping[str, Any]) -> dict[str, ToolTransform]:
+    """Return the transforms by pattern."""
+    for pattern, transform in given.items():
+        if not isinstance(transform, ToolTransform):
+            raise TypeError(
+                f"transforms[{pattern!r}] must be a ToolTransform, got {transform!r}"
+            )
+    return dict(given)
+
+
 def object_schema(schema: Any) -> dict[str, Any]:
     """Return a tool's input schema; an empty one where it has none."""
     return schema if isinstance(schema, dict) and schema else dict(EMPTY_SCHEMA)
 
 
 def check_arguments(arguments: Any) -> dict[str, Any] | None:
-    """Return a tool's arguments as a dict of one's own; ``None``: there are none.
-
-    Raises:
-        LocalProtocolError: They are no object; names what they are.
-    """
+    """Return a tool's arguments as a dict of one's own; ``None``: there are none."""
     from collections.abc import Mapping
 
     if arguments is None:
@@ -117,7 +124,6 @@ class ToolTransform:
     """What is sent for arguments that a caller leaves out."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what can have no meaning."""
         inside = list(self.rename.values())
         never = {*self.hide, *self.fixed}
         for problem, names in (
@@ -261,7 +267,6 @@ class ToolView:
         return f"[MCP] {self.server}.{self.tool}"
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<ToolView {self.name!r}: {self.tool!r} of {self.server!r}>"
 
 
@@ -293,7 +298,6 @@ class ToolCall:
         return preview(self.arguments)
 
     def __str__(self) -> str:
-        """Return one line to ask with."""
         return f"{self.view.display_name} {self.preview}".rstrip()
 
 
@@ -323,115 +327,116 @@ def key_of(owner: Owner) -> str:
 
 
 def build(options: Options, servers: Mapping[str, Listed]) -> Built:
-    """Return what there is.
+    """Return all tools of these servers, rules applied.
 
     Raises:
         NameCollision: Two tools would have one name, where that is to be raised.
     """
-    return _Building(options, servers).built()
-
-
-class _Building:
-    def __init__(self, options: Options, servers: Mapping[str, Listed]) -> None:
-        self.options = options
-        self.servers = servers
-        self.definitions: dict[Owner, Tool] = {}
-        self.extras: set[Owner] = set()
-        for server, listed in servers.items():
-            for tool in listed.tools:
-                self.definitions.setdefault((server, tool.name), tool)
-            for tool in listed.extras:
-                # A server's own tool of that name goes first.
-                if self.definitions.setdefault((server, tool.name), tool) is tool:
-                    self.extras.add((server, tool.name))
-
-    def built(self) -> Built:
-        """Return everything, rules applied."""
-        plain, transforms = self._transforms()
-        labels = {
-            owner: transform.name
-            for owner, transform in transforms.items()
-            if transform.name is not None
-        }
-        table = self.options.names.table(
-            self.definitions, labels=labels, reserved=self.options.reserved
+    definitions: dict[Owner, Tool] = {}
+    extras: set[Owner] = set()
+    for server, listed in servers.items():
+        for tool in listed.tools:
+            definitions.setdefault((server, tool.name), tool)
+        for tool in listed.extras:
+            # A server's own tool of that name goes first.
+            if definitions.setdefault((server, tool.name), tool) is tool:
+                extras.add((server, tool.name))
+    plain, transforms = _transforms(options, definitions)
+    labels = {
+        owner: transform.name
+        for owner, transform in transforms.items()
+        if transform.name is not None
+    }
+    table = options.names.table(definitions, labels=labels, reserved=options.reserved)
+    built = Built(table, {}, {})
+    for owner, definition in definitions.items():
+        name = table.name_of(*owner)
+        if name is None:
+            continue
+        keys = (name, plain.get(owner, name), key_of(owner))
+        view = _view(
+            definition,
+            owner,
+            keys,
+            options=options,
+            rules=servers[owner[0]].rules,
+            transform=transforms.get(owner),
+            extra=EXTRAS[owner[1]] if owner in extras else None,
         )
-        built = Built(table, {}, {})
-        for owner in self.definitions:
-            name = table.name_of(*owner)
-            if name is None:
-                continue
-            keys = (name, plain.get(owner, name), key_of(owner))
-            view = self._view(owner, name, keys, transforms.get(owner))
-            rule = self._refusal(view, keys)
-            if rule is None:
-                built.views[name] = view
-            else:
-                built.hidden[name] = rule
-        return built
+        rule = _refusal(view, keys, options)
+        if rule is None:
+            built.views[name] = view
+        else:
+            built.hidden[name] = rule
+    return built
 
-    def _transforms(self) -> tuple[dict[Owner, str], dict[Owner, ToolTransform]]:
-        """Return the names without any renaming, and the transforms of tools."""
-        patterns = self.options.transforms
-        if not patterns:
-            return {}, {}
-        # Here a collision is of no concern: renaming may be what ends it.
-        names = attrs.evolve(self.options.names, on_collision="suffix")
-        table = names.table(self.definitions, reserved=self.options.reserved)
-        plain = {owner: name for name in table if (owner := table.find(name))}
-        found: dict[Owner, ToolTransform] = {}
-        for owner, name in plain.items():
-            pattern = first_match(patterns, (name, key_of(owner)))
-            if pattern is not None:
-                found[owner] = patterns[pattern]
-        return plain, found
 
-    def _view(
-        self,
-        owner: Owner,
-        name: str,
-        keys: tuple[str, ...],
-        transform: ToolTransform | None,
-    ) -> ToolView:
-        server, tool = owner
-        definition = self.definitions[owner]
-        title, description = definition.display_name, definition.description
-        schema = object_schema(definition.input_schema)
-        if transform is not None:
-            title = transform.title or title
-            if transform.description is not None:
-                description = transform.description
-            schema = transform.outside(schema)
-        group = (definition.meta or {}).get("group")
-        trusted = self.options.trusts(server) or owner in self.extras
-        rules = self.servers[server].rules
-        # Hints of a server that is not trusted talk nobody out of being asked.
-        only_reads = trusted and SideEffects.of(definition).kind == "read_only"
-        return ToolView(
-            name=name,
-            server=server,
-            tool=tool,
-            definition=definition,
-            title=title,
-            description=description or "",
-            input_schema=schema,
-            group=group if isinstance(group, str) and group else server,
-            needs_confirmation=self.options.rules.asks(keys, only_reads=only_reads)
-            or rules.asks((*keys, tool), only_reads=only_reads),
-            trusted=trusted,
-            rules=rules,
-            transform=transform,
-            extra=EXTRAS[tool] if owner in self.extras else None,
-        )
+def _transforms(
+    options: Options, owners: Iterable[Owner]
+) -> tuple[dict[Owner, str], dict[Owner, ToolTransform]]:
+    """Return the names without any renaming, and the transforms of tools."""
+    patterns = options.transforms
+    if not patterns:
+        return {}, {}
+    # Here a collision is of no concern: renaming may be what ends it.
+    names = attrs.evolve(options.names, on_collision="suffix")
+    table = names.table(owners, reserved=options.reserved)
+    plain = {owner: name for name in table if (owner := table.find(name))}
+    found = {
+        owner: patterns[pattern]
+        for owner, name in plain.items()
+        if (pattern := first_match(patterns, (name, key_of(owner)))) is not None
+    }
+    return plain, found
 
-    def _refusal(self, view: ToolView, keys: tuple[str, ...]) -> str | None:
-        """Return which rule hides a tool; ``None``: none does."""
-        options = self.options
-        rule = options.rules.refusal(keys) or view.rules.refusal((*keys, view.tool))
-        if rule is not None:
-            return rule
-        if options.groups is not None and view.group not in options.groups:
-            return "its group is none of groups"
-        if options.lock is None or view.extra is not None:
-            return None
-        return options.lock.refusal(keys[-1], fingerprint(view.definition))
+
+def _view(
+    definition: Tool,
+    owner: Owner,
+    keys: tuple[str, ...],
+    *,
+    options: Options,
+    rules: ServerRules,
+    transform: ToolTransform | None,
+    extra: Extra | None,
+) -> ToolView:
+    server, tool = owner
+    title, description = definition.display_name, definition.description
+    schema = object_schema(definition.input_schema)
+    if transform is not None:
+        title = transform.title or title
+        if transform.description is not None:
+            description = transform.description
+        schema = transform.outside(schema)
+    group = (definition.meta or {}).get("group")
+    trusted = options.trusts(server) or extra is not None
+    # Hints of a server that is not trusted talk nobody out of being asked.
+    only_reads = trusted and SideEffects.of(definition).kind == "read_only"
+    return ToolView(
+        name=keys[0],
+        server=server,
+        tool=tool,
+        definition=definition,
+        title=title,
+        description=description or "",
+        input_schema=schema,
+        group=group if isinstance(group, str) and group else server,
+        needs_confirmation=options.rules.asks(keys, only_reads=only_reads)
+        or rules.asks((*keys, tool), only_reads=only_reads),
+        trusted=trusted,
+        rules=rules,
+        transform=transform,
+        extra=extra,
+    )
+
+
+def _refusal(view: ToolView, keys: tuple[str, ...], options: Options) -> str | None:
+    """Return which rule hides a tool; ``None``: none does."""
+    rule = options.rules.refusal(keys) or view.rules.refusal((*keys, view.tool))
+    if rule is not None:
+        return rule
+    if options.groups is not None and view.group not in options.groups:
+        return "its group is none of groups"
+    if options.lock is None or view.extra is not None:
+        return None
+    return options.lock.refusal(keys[-1], fingerprint(view.definition))

@@ -18,8 +18,7 @@ PACKAGE = Path(mcpwire.__file__).parent
 ALLOWED = {
     "cli/login.py: STAYING": "browsers that outlive the command, so no zombies",
     "protocol/skills.py: _bounded_loader": "a class, made with PyYAML",
-    "gateway/relay.py: _causing": "a context variable is the task's own",
-    "gateway/upstreams.py: NOTHING": "stays empty: who gets it only reads",
+    "gateway/forwarding.py: _causing": "a context variable is the task's own",
     "server/context.py: _current": "a context variable is the task's own",
     "server/auth/resource_server.py: client_address": "a context variable",
     "sync/_facade.py: _known": "one facade of an asyncio object, held weakly",

@@ -8,8 +8,10 @@ the first one must, and no other case may.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -65,7 +67,26 @@ class Mutant:
     transport: str = "stdio"
     response: Callable[[dict[str, Any]], None] | None = None
     """Over HTTP: changes a response in place, a dict of ``request`` (method, headers,
-    body), ``status``, ``headers`` (lower-case names) and ``body`` (octets)."""
+    body), ``status``, ``headers`` (lower-case names) and ``body`` (octets). Of an event
+    stream it changes the head alone."""
+    request: Callable[[dict[str, Any]], Any] | None = None
+    """Over HTTP: changes the head of a request in place: ``method``, ``path``,
+    ``query``, ``headers`` (lower-case names; of fields with one name the last),
+    ``given`` (the same, never changed), ``names`` (all that came) and ``open`` (how
+    many requests run). What it returns is awaited."""
+    message: Callable[[Any, dict[str, Any]], Any] | None = None
+    """Over HTTP: changes a JSON body; gets the message and the head of the request,
+    returns the message."""
+    is_hasty: bool = False
+    """Over HTTP: whether a body counts as whole once it is JSON."""
+    octets: Callable[[bytes], bytes | None] | None = None
+    """Over HTTP: changes what a client sends at once, before it is parsed; ``None``
+    closes the connection."""
+    chunk: Callable[[bytes, dict[str, Any]], bytes | None] | None = None
+    """Over HTTP: changes a part of an event stream; gets what `response` does; ``None``
+    ends the stream."""
+    is_guarded: bool = False
+    """Over HTTP: whether the server wants tokens; see `guarded.py`."""
     server_args: tuple[str, ...] = ()
 
 
@@ -188,57 +209,175 @@ def _written(found: Any) -> list[bytes]:
     ]
 
 
+_WHOLE: Final = 1024 * 1024  # bytes of a body that a mutant may change
+
+
 def app(inner: Any, current: Callable[[], Mutant | None]) -> Any:
-    """Wrap an ASGI application: changes each whole response that is no stream."""
+    """Wrap an ASGI application: applies the current mutant to what passes."""
+
+    running: set[object] = set()
 
     async def mutated(scope: dict[str, Any], receive: Any, send: Any) -> None:
         each = current()
-        if scope["type"] != "http" or each is None or each.response is None:
+        if scope["type"] != "http" or each is None:
             await inner(scope, receive, send)
             return
         request = {
             "method": scope["method"],
-            "headers": {k.decode(): v.decode("latin-1") for k, v in scope["headers"]},
+            "path": scope["path"],
+            "query": scope["query_string"].decode("latin-1"),
+            "headers": {
+                k.decode().lower(): v.decode("latin-1") for k, v in scope["headers"]
+            },
             "body": b"",
+            "open": len(running),
         }
-        held: dict[str, Any] = {
-            "request": request,
-            "status": 0,
-            "headers": {},
-            "body": b"",
-        }
+        request["given"] = dict(request["headers"])
+        request["names"] = [k.decode().lower() for k, _ in scope["headers"]]
+        if each.request is not None:
+            if (waiting := each.request(request)) is not None:
+                await waiting
+            headers = [
+                (k.encode(), v.encode("latin-1")) for k, v in request["headers"].items()
+            ]
+            scope = {
+                **scope,
+                "method": request["method"],
+                "path": request["path"],
+                "query_string": request["query"].encode("latin-1"),
+                "headers": headers,
+            }
+        token = object()
+        running.add(token)
+        try:
+            length = request["headers"].get("content-length", "")
+            is_changed = each.message is not None or each.is_hasty
+            if is_changed and length.isdigit() and int(length) < _WHOLE:
+                receive, scope = await _changed_body(each, scope, receive, request)
+            await inner(scope, _noting(receive, request), _sending(each, request, send))
+        finally:
+            running.discard(token)
 
-        async def receiving() -> Any:
-            event = await receive()
+    return mutated
+
+
+async def _changed_body(
+    each: Mutant, scope: dict[str, Any], receive: Any, request: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Read a whole body and change it; return what gives it, and the new scope."""
+    body, more = b"", True
+    while more:
+        event = await receive()
+        body += event.get("body", b"")
+        more = event.get("more_body", False)
+        if each.is_hasty and _as_json(body) is not None:
+            break
+    message = _as_json(body)
+    if isinstance(message, dict) and each.message is not None:
+        body = json.dumps(each.message(message, request)).encode()
+    request["headers"]["content-length"] = str(len(body))
+    headers = [(k, v) for k, v in scope["headers"] if k != b"content-length"]
+    headers.append((b"content-length", str(len(body)).encode()))
+    first = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receiving() -> Any:
+        return first.pop() if first else await receive()
+
+    return receiving, {**scope, "headers": headers}
+
+
+def _as_json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
+
+
+def _noting(receive: Any, request: dict[str, Any]) -> Any:
+    async def receiving() -> Any:
+        event = await receive()
+        if len(request["body"]) < _WHOLE:
             request["body"] += event.get("body", b"")
-            return event
+        return event
 
-        streaming = False
+    return receiving
 
-        async def sending(event: dict[str, Any]) -> None:
-            nonlocal streaming
-            if event["type"] == "http.response.start":
-                held["status"] = event["status"]
-                held["headers"] = {
-                    k.decode().lower(): v.decode("latin-1") for k, v in event["headers"]
-                }
-                kind = held["headers"].get("content-type", "")
-                if streaming := kind.startswith("text/event-stream"):
-                    each.response(held)  # the head only: the body is still to come
-                    await send(_start(held))
-                return
+
+def _sending(each: Mutant, request: dict[str, Any], send: Any) -> Any:  # noqa: C901 - streams too
+    held: dict[str, Any] = {
+        "request": request,
+        "status": 0,
+        "headers": {},
+        "body": b"",
+    }
+    is_stream = is_over = False
+
+    def change() -> None:
+        if each.response is not None:
+            _change(each, held)
+
+    async def sending(event: dict[str, Any]) -> None:
+        nonlocal is_stream, is_over
+        if event["type"] == "http.response.start":
+            held["status"] = event["status"]
+            held["headers"] = {
+                k.decode().lower(): v.decode("latin-1") for k, v in event["headers"]
+            }
+            kind = held["headers"].get("content-type", "")
+            if is_stream := kind.startswith("text/event-stream"):
+                change()  # the head only: the body is still to come
+                await send(_start(held))
+        elif is_over:
+            pass
+        elif is_stream:
+            body = event.get("body", b"")
+            if each.chunk is not None and body:
+                body = each.chunk(body, held)
+                is_over = body is None
+            more = event.get("more_body", False) and not is_over
+            await send(
+                {"type": "http.response.body", "body": body or b"", "more_body": more}
+            )
+        else:
             held["body"] += event.get("body", b"")
-            if streaming:
-                await send(event)
-            elif not event.get("more_body"):
-                each.response(held)
-                held["headers"]["content-length"] = str(len(held["body"]))
+            if not event.get("more_body"):
+                change()
+                if request["method"] != "HEAD" and held["status"] >= 200:
+                    held["headers"]["content-length"] = str(len(held["body"]))
                 await send(_start(held))
                 await send({"type": "http.response.body", "body": held["body"]})
 
-        await inner(scope, receiving, sending)
+    return sending
 
-    return mutated
+
+async def relay(port: int, current: Callable[[], Mutant | None]) -> asyncio.Server:
+    """Relay TCP connections to a port, with the octets that a mutant changes."""
+
+    async def copy(reader: Any, writer: Any, change: Any) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1024 * 1024):
+                data = data if change is None else change(data)
+                if data is None:
+                    break
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def connected(reader: Any, writer: Any) -> None:
+        each = current()
+        there = await asyncio.open_connection("127.0.0.1", port, limit=1024 * 1024)
+        await asyncio.gather(
+            copy(reader, there[1], each.octets if each else None),
+            copy(there[0], writer, None),
+        )
+
+    return await asyncio.start_server(connected, "127.0.0.1", 0, limit=1024 * 1024)
+
+
+def _change(each: Mutant, held: dict[str, Any]) -> None:
+    # A mutant that cannot read a request on purpose broken leaves its response alone.
+    with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+        each.response(held)
 
 
 def _start(held: dict[str, Any]) -> dict[str, Any]:
@@ -246,7 +385,36 @@ def _start(held: dict[str, Any]) -> dict[str, Any]:
     return {"type": "http.response.start", "status": held["status"], "headers": headers}
 
 
+async def serve(*, is_guarded: bool) -> None:
+    """Serve over HTTP; says the port, then takes names of mutants, each confirmed."""
+    import guarded
+    import server
+    import uvicorn
+
+    current: list[Mutant | None] = [None]
+    inside = socket.create_server(("127.0.0.1", 0))
+    relaying = await relay(inside.getsockname()[1], lambda: current[0])
+    port = relaying.sockets[0].getsockname()[1]
+    made = guarded.make(guarded.url_of(port)) if is_guarded else server.server
+    config = uvicorn.Config(
+        app(made.asgi(), lambda: current[0]), log_level="critical", lifespan="on"
+    )
+    serving = asyncio.create_task(uvicorn.Server(config).serve([inside]))
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        current[0] = MUTANTS[line.strip()]
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+    serving.cancel()
+
+
 if __name__ == "__main__":
     # The modules of mutants import this one by its name.
     sys.modules["mutants"] = sys.modules["__main__"]
-    sys.exit(asyncio.run(stdio(load()[sys.argv[1]])))
+    load()
+    if sys.argv[1] == "--http":
+        with contextlib.suppress(asyncio.CancelledError):
+            asyncio.run(serve(is_guarded="--guarded" in sys.argv))
+    else:
+        sys.exit(asyncio.run(stdio(MUTANTS[sys.argv[1]])))

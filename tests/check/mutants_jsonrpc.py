@@ -18,6 +18,6 @@ def unknown_method(message, _):
     return message
 
 
-@mutant("broken JSON is ignored", "B01.a")
+@mutant("broken JSON is ignored", "B01.a", "A08.c", "A08.h")
 def silent(message, _):
     return None if message.get("error", {}).get("code") == -32700 else message

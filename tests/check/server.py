@@ -63,6 +63,24 @@ async def notify(context: Context, steps: int = 3) -> str:
     return "done"
 
 
+@server.tool(**READS)
+def forecast(
+    city: Annotated[str, Arg(header="City")],
+    days: Annotated[int, Arg(header="Days")] = 1,
+    exact: Annotated[bool, Arg(header="Exact")] = False,  # noqa: FBT002 - a tool's
+) -> str:
+    """Repeat arguments that HTTP repeats in header fields."""
+    return f"{city} {days} {exact}"
+
+
+@server.tool(**READS)
+async def poll(context: Context) -> str:
+    """End the stream before the answer, so that clients come back for it."""
+    context.close_stream(retry=0.05)
+    await asyncio.sleep(0.1)
+    return "done"
+
+
 @server.resource("subject://text", mime_type="text/plain")
 async def text() -> str:
     """A text."""

@@ -1,12 +1,13 @@
 """Each seeded fault is found by its own case and by no unrelated one."""
 
 import asyncio
-import threading
+import subprocess
+import sys
 
+import attrs
+import guarded
 import mutants
 import pytest
-import server as subject
-import uvicorn
 from mutants import MUTANTS, command
 
 from mcpwire.check import Options, Verdict, run
@@ -16,7 +17,11 @@ from mcpwire.transports.targets import Stdio
 
 mutants.load()
 BAD = {Verdict.FAIL, Verdict.WARN, Verdict.CRASH, Verdict.HANG, Verdict.LENIENT}
-SHARED = [case for case in CASES if case.start in {Start.SHARED, Start.LAST}]
+SHARED = [
+    case
+    for case in CASES
+    if case.start in {Start.SHARED, Start.LAST} and not case.is_hostile
+]
 
 
 def options(mutant):
@@ -39,7 +44,9 @@ def assert_found(report, mutant):
 
 
 STDIO = [each for each in MUTANTS.values() if each.transport == "stdio"]
-HTTP = [each for each in MUTANTS.values() if each.transport == "http"]
+OVER_HTTP = [each for each in MUTANTS.values() if each.transport == "http"]
+HTTP = [each for each in OVER_HTTP if not each.is_guarded]
+GUARDED = [each for each in OVER_HTTP if each.is_guarded]
 
 
 @pytest.mark.parametrize("mutant", STDIO, ids=lambda each: each.name)
@@ -49,30 +56,56 @@ def test_a_fault_over_stdio_is_found_by_its_case(mutant):
     assert_found(report, mutant)
 
 
+class Served:
+    """A process that serves over HTTP with one mutant after another."""
+
+    def __init__(self, *words):
+        self.words = words
+
+    def __enter__(self):
+        command = [sys.executable, mutants.__file__, "--http", *self.words]
+        self.child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.url = guarded.url_of(int(self.child.stdout.readline()))
+        return self
+
+    def __exit__(self, *_):
+        self.child.kill()
+        self.child.communicate()
+
+    def check(self, mutant, **facts):
+        """Run the cases against a mutant."""
+        self.child.stdin.write(f"{mutant.name}\n")
+        self.child.stdin.flush()
+        assert self.child.stdout.readline() == "ready\n"
+        found = attrs.evolve(options(mutant), **facts)
+        return asyncio.run(run(self.url, found))
+
+
 @pytest.fixture(scope="module")
 def served():
-    """Serve our demo server over HTTP; yields its URL and a list for the mutant."""
-    current = [None]
-    inner = subject.server.asgi()
-    app = mutants.app(inner, lambda: current[0])
-    config = uvicorn.Config(app, port=0, log_level="warning", lifespan="on")
-    serving = uvicorn.Server(config)
-    thread = threading.Thread(target=serving.run)
-    thread.start()
-    while not serving.started:
-        threading.Event().wait(0.01)
-    port = serving.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}/mcp", current
-    serving.should_exit = True
-    thread.join()
+    """Serve our demo server over HTTP."""
+    with Served() as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def guarded_server():
+    """Serve one that wants tokens."""
+    with Served("--guarded") as serving:
+        yield serving
 
 
 @pytest.mark.parametrize("mutant", HTTP, ids=lambda each: each.name)
 def test_a_fault_over_http_is_found_by_its_case(mutant, served):
-    url, current = served
-    current[0] = mutant
-    report = asyncio.run(run(url, options(mutant)))
-    assert_found(report, mutant)
+    assert_found(served.check(mutant), mutant)
+
+
+@pytest.mark.parametrize("mutant", GUARDED, ids=lambda each: each.name)
+def test_a_fault_of_a_server_with_tokens_is_found_by_its_case(mutant, guarded_server):
+    tokens = guarded.tokens(guarded_server.url)
+    assert_found(guarded_server.check(mutant, tokens=tokens), mutant)
 
 
 def test_each_case_has_an_id_of_its_own_and_says_what_it_sends():

@@ -71,7 +71,7 @@ MIXED = report(
     BROKEN,
     attrs.evolve(BROKEN, cell=OLDER),
     result(Verdict.PASS, case="RPC-31.a"),
-    result(Verdict.WARN, Level.SHOULD, "RPC-33.a", expected="e", actual="a"),
+    result(Verdict.WARN, Level.SHOULD, "B01.a", expected="e", actual="a"),
     result(Verdict.ABSENT, case="SCHEMA.CallToolResult"),
     result(Verdict.HANG, Level.ROBUST, "SCHEMA.Error", expected="e", actual="a"),
 )
@@ -171,7 +171,7 @@ def test_the_badge_has_the_lowest_score():
 def test_text_and_markdown_have_the_worst_first_and_cells_together():
     for text in (to_text(MIXED), to_markdown(MIXED)):
         assert text.index("SCHEMA.Error") < text.index("RPC-07.a")
-        assert text.index("RPC-07.a") < text.index("RPC-33.a")
+        assert text.index("RPC-07.a") < text.index("B01.a")
         assert text.count("title of RPC-07.a") == 1
         assert "2025-06-18, 2025-11-25" in text
     assert "\x1b" not in to_text(report(result(Verdict.WARN)))
@@ -232,14 +232,14 @@ def test_worse_is_what_ranks_higher_than_before():
     after = report(
         result(Verdict.FAIL),
         result(Verdict.LENIENT, case="RPC-31.a"),
-        result(Verdict.WARN, case="RPC-33.a"),
+        result(Verdict.WARN, case="B01.a"),
         result(Verdict.LENIENT, case="SCHEMA.Error"),
     )
     found = [(was and was.verdict, now.case) for was, now in worse(before, after)]
     assert found == [
         (Verdict.WARN, "RPC-07.a"),
         (Verdict.PASS, "RPC-31.a"),
-        (None, "RPC-33.a"),
+        (None, "B01.a"),
     ]
     assert worse(after, before) == []
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.cli.escape import one_line, printable, shorten
+from mcpwire.cli.output import one_line, printable, shorten
 
 DANGEROUS = [
     ("\x1b[31mred", "\\x1b[31mred"),

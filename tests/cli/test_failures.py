@@ -96,6 +96,7 @@ def test_the_documented_codes_are_the_codes():
         "PROTOCOL": 6,
         "TIMEOUT": 7,
         "RPC": 8,
+        "WORSE": 9,
         "INTERRUPTED": 130,
         "BROKEN_PIPE": 141,
     }

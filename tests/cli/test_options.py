@@ -1,5 +1,7 @@
 """One grammar: a target as one word, or the server's command behind ``--``."""
 
+from __future__ import annotations
+
 import importlib
 import math
 from collections import Counter
@@ -72,8 +74,8 @@ def test_a_variable_gives_the_default_of_an_option(monkeypatch):
     class Sizes(Group):
         """Options of a test."""
 
-        size: int = option("--size", type=int, default=3, variable="TEST_SIZE")
-        fast: bool = option("--fast", action="store_true", variable="TEST_FAST")
+        size: int = option("--size N", type=int, default=3, variable="TEST_SIZE")
+        fast: bool = option("--fast", variable="TEST_FAST")
 
     sizes = Sizes()
     assert (sizes.size, sizes.fast) == (3, False)

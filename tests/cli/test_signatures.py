@@ -6,7 +6,9 @@ from schema_values import JSON
 
 from mcpwire.cli.arguments import SchemaReader
 from mcpwire.cli.render import (
+    MAX_DESCRIPTION,
     badges,
+    first_line,
     parameters,
     prompt_signature,
     tool_signature,
@@ -150,3 +152,23 @@ def test_what_a_server_says_of_a_tool_becomes_badges(hints, words):
 def test_every_schema_has_parameters_and_a_name(schema):
     assert all(isinstance(part, str) for part in parameters(schema))
     assert type_name(schema, SchemaReader(schema))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (None, ""),
+        ("", ""),
+        (" \n\t\n", ""),
+        ("Do it.", "Do it."),
+        ("\n  Do it.\nMore.", "Do it."),
+        ("x" * 120, "x" * 120),
+        (f"Do it. {'Then that. ' * 20}", f"Do it. {'Then that. ' * 8}Then that. ..."),
+        ("word " * 50, f"{'word ' * 22}word ..."),
+        ("x" * 121, f"{'x' * 116} ..."),
+        ("a\x1b\rb", "a\\x1b\\rb"),
+    ],
+)
+def test_the_first_line_of_a_description(text, line):
+    assert first_line(text) == line
+    assert len(line) <= MAX_DESCRIPTION

@@ -84,20 +84,6 @@ def test_a_server_at_a_url_gets_all_that_its_entry_says(toml):
     )
 
 
-@pytest.mark.system("V04", "L-R13")
-def test_variables_are_filled_in_have_defaults_or_are_missed():
-    headers = {"Authorization": "Bearer ${TOKEN}", "X-Tenant": "${TENANT:-blue}"}
-    entry = {"url": "https://host.example/mcp", "headers": headers}
-    assert one({"TOKEN": SENTINEL}, **entry).to_target().static_headers == (
-        ("authorization", f"Bearer {SENTINEL}"),
-        ("x-tenant", "blue"),
-    )
-    found = one({"TOKEN": SENTINEL, "TENANT": "red"}, **entry).to_target()
-    assert ("x-tenant", "red") in found.static_headers
-    with pytest.raises(ConfigError, match="the variable TOKEN is not set"):
-        one({}, **entry)
-
-
 @pytest.mark.system("A18", "R16")
 def test_members_are_the_entries_that_are_enabled(toml):
     found = load(toml, environment=VARIABLES)

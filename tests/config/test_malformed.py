@@ -38,80 +38,31 @@ TOML = [
         'x = 1\nx = "SENTINEL"',
         "is not TOML: cannot overwrite a value (at end of document)",
     ),
-    ("", "holds no servers: there is no mcpServers, mcp_servers or servers"),
-    (
-        '[[server]]\nname = "a"',
-        ("holds no servers; 'server' is unknown, did you mean 'servers'?"),
-    ),
     ("servers = 7", "servers: must be a list or a table of servers, got an integer"),
-    ("servers = [7]", "servers[0]: must be a table, got an integer"),
-    ("[servers]\n[mcpServers]", "mcpServers and servers exclude each other"),
     # ...names...
-    ('[[servers]]\ncommand = "x"', "servers[0]: name: is missing"),
-    ('[[servers]]\nname = ""', "servers[0]: name: must not be empty"),
-    ("[[servers]]\nname = 7", "servers[0]: name: must be a string, got an integer"),
-    (
-        '[[servers]]\nname = "a "',
-        "servers[0]: name: must be one line without spaces around it",
-    ),
     (
         entry('command = "x"') + "\n" + entry('command = "y"'),
         "a: name: stands there twice, the second time as servers[1]",
     ),
-    ('[servers.""]\ncommand = "x"', "servers['']: name: must not be empty"),
     # ...how it is reached...
-    (entry(), "a: command: is missing, and so is url"),
-    (entry('type = "stdio"'), "a: command: is missing, and the type is 'stdio'"),
     (entry('type = "sse"'), "a: url: is missing, and the type is 'sse'"),
     (entry('type = "pipe"', URL), f"a: type: {TYPES}, got 'pipe'"),
-    (
-        entry('command = "x"', URL),
-        "a: url: command stands there too, and they exclude each other",
-    ),
-    (entry('command = ["x"]'), "a: command: must be a string, got a list"),
-    (entry('command = ""'), "a: command: must not be empty"),
     # ...values...
-    (
-        entry('command = "x"', 'args = "y"'),
-        "a: args: must be a list of strings, got a string",
-    ),
     (
         entry('command = "x"', "args = [1]"),
         "a: args[0]: must be a string, got an integer",
     ),
     (entry('command = "x"', "env.K = 1"), "a: env.K: must be a string, got an integer"),
-    (
-        entry('command = "x"', 'env."K=SENTINEL" = ""'),
-        "a: env: holds a name with = or NUL in it",
-    ),
     (entry('command = "x"', "cwd = 1.5"), "a: cwd: must be a string, got a number"),
-    (entry('command = "x"', "timeout = 0"), "a: timeout: must be above zero, got 0"),
-    (
-        entry('command = "x"', "timeout = nan"),
-        "a: timeout: must be above zero, got nan",
-    ),
-    (
-        entry('command = "x"', 'timeout = "x"'),
-        'a: timeout: must be a number of seconds or "inf", got a string',
-    ),
     (
         entry('command = "x"', "connect_timeout = 2026-01-01"),
         'a: connect_timeout: must be a number of seconds or "inf", got a date',
-    ),
-    (
-        entry('command = "x"', 'allowed_tools = "*"'),
-        "a: allowed_tools: must be a list of names, got a string",
-    ),
-    (
-        entry('command = "x"', 'enabled = "yes"'),
-        "a: enabled: must be true or false, got a string",
     ),
     (
         entry('command = "x"', 'roots = ["file://x/y"]'),
         "a: roots[0]: 'file://x/y' must not name another machine",
     ),
     # ...variables...
-    (entry('command = "${NONE}"'), "a: command: the variable NONE is not set"),
     (
         entry('command = "x"', 'args = ["SENTINEL ${NONE}"]'),
         "a: args[0]: the variable NONE is not set",
@@ -202,10 +153,6 @@ TOML = [
         "a: auth: 'client_id' is missing",
     ),
     (
-        entry(URL, 'auth.token_env = "NONE"'),
-        "a: auth.token_env: the variable NONE is not set",
-    ),
-    (
         entry(URL, 'ca_file = "none.pem"'),
         ("a: ca_file: cannot read ca_file 'none.pem': No such file or directory"),
     ),
@@ -238,19 +185,9 @@ JSON = [
             "line 1, column 16)"
         ),
     ),
-    ("7", "must be a table or a list of servers, got an integer"),
-    ('{"time": {"command": "x"}}', "the servers must stand under mcpServers"),
-    (
-        '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}',
-        "a: name: stands there twice",
-    ),
     (
         '{"mcpServers": {"a": {"command": "x", "command": "SENTINEL"}}}',
         "a: command: stands there twice",
-    ),
-    (
-        '{"mcpServers": {"a": {"url": "https://x", "serverUrl": "https://y"}}}',
-        "a: serverUrl: says the same as url: keep one of them",
     ),
     (
         '{"servers": {"a": {"command": "x", "env": {"K": "${input:key}"}}}}',
@@ -263,10 +200,6 @@ JSON = [
     (
         '{"mcpServers": {"a": {"command": "x", "env": {"K": null}}}}',
         "a: env.K: must be a string, got null",
-    ),
-    (
-        '{"mcpServers": {"a": {"command": "x", "args": ["y\\u0000SENTINEL"]}}}',
-        "a: args[0]: must not hold a NUL character",
     ),
     ('{"mcpServers": {"a": "x"}}', "a: must be a table, got a string"),
     (

@@ -6,9 +6,8 @@ import pytest
 
 from mcpwire.exporters import (
     EXPORT_FORMS,
+    Export,
     ModelCall,
-    export_tools,
-    tool_results_to,
 )
 from mcpwire.types import (
     AudioContent,
@@ -104,7 +103,7 @@ INNER = {
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
 def test_a_call_is_found_again_whatever_the_vendor_calls_the_tool(form):
-    offered = export_tools([ADD], form)
+    offered = Export([ADD], form)
     theirs = offered.names.of("calc.add")
     whole = answer(form, theirs, {"a": 1})
     expected = [ModelCall("calc.add", {"a": 1}, "c1", None, theirs)]
@@ -122,7 +121,7 @@ def test_the_models_of_a_vendors_library_are_answers_too(form):
         def model_dump(self):
             return self.value
 
-    offered = export_tools([ADD], form)
+    offered = Export([ADD], form)
     whole = answer(form, offered.names.of("calc.add"), {"a": 1})
     assert offered.calls(Model(whole)) == offered.calls(whole)
     parts = [Model(part) for part in INNER[form](whole)[-1]]
@@ -132,14 +131,14 @@ def test_the_models_of_a_vendors_library_are_answers_too(form):
 @pytest.mark.parametrize("form", EXPORT_FORMS)
 @pytest.mark.parametrize("odd", [None, 5, "text", {}, [], [None, 3], {"choices": []}])
 def test_an_answer_without_calls_has_none(form, odd):
-    offered = export_tools([ADD], form)
+    offered = Export([ADD], form)
     assert offered.calls(odd) == []
     assert offered.results([]) == []
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
 def test_a_name_that_no_tool_has_stays_as_the_model_said_it(form):
-    (call,) = export_tools([ADD], form).calls(answer(form, "nothing", {}))
+    (call,) = Export([ADD], form).calls(answer(form, "nothing", {}))
     assert call == ModelCall("nothing", {}, "c1", None, "nothing")
 
 
@@ -151,7 +150,7 @@ def test_a_name_that_no_tool_has_stays_as_the_model_said_it(form):
     ],
 )
 def test_arguments_that_are_none_come_with_what_is_wrong(arguments, problem):
-    offered = export_tools([ADD], "openai")
+    offered = Export([ADD], "openai")
     said = {
         "tool_calls": [{"id": "c", "function": {"name": "x", "arguments": arguments}}]
     }
@@ -163,20 +162,20 @@ def test_arguments_that_are_none_come_with_what_is_wrong(arguments, problem):
 
 
 def test_no_arguments_are_an_empty_object():
-    offered = export_tools([ADD], "openai")
+    offered = Export([ADD], "openai")
     said = {"tool_calls": [{"function": {"name": 5, "arguments": ""}}]}
     assert offered.calls(said) == [ModelCall("", {}, None, None, "")]
-    (call,) = export_tools([ADD], "gemini").calls([{"function_call": {"name": "x"}}])
+    (call,) = Export([ADD], "gemini").calls([{"function_call": {"name": "x"}}])
     assert call.arguments == {}
 
 
 @pytest.mark.parametrize("form", ["openai", "openai-responses"])
 def test_nulls_that_strict_mode_forces_are_not_given_to_the_tool(form):
-    offered = export_tools([ADD], form, strict=True)
+    offered = Export([ADD], form, strict=True)
     theirs = offered.names.of("calc.add")
     (call,) = offered.calls(answer(form, theirs, {"a": 1, "b": None}))
     assert call.arguments == {"a": 1}
-    (call,) = export_tools([ADD], form).calls(answer(form, theirs, {"b": None}))
+    (call,) = Export([ADD], form).calls(answer(form, theirs, {"b": None}))
     assert call.arguments == {"b": None}
 
 
@@ -238,39 +237,38 @@ PLAIN = {
     ids=["text", "failure", "data", "error", "silent error", "words"],
 )
 def test_an_outcome_is_told_in_the_vendors_message(form, outcome, text, failed):
-    made = tool_results_to(form, [(CALL, outcome)], media=False)
+    made = Export([], form).results([(CALL, outcome)], media=False)
     assert made == PLAIN[form](text, failed)
 
 
 def test_neutral_results_have_their_blocks_and_data_beside_the_text():
     result = CallToolResult([TextContent("5")], structured_content={"sum": 5})
-    (made,) = tool_results_to("neutral", [(CALL, result)])
+    (made,) = Export([], "neutral").results([(CALL, result)])
     assert made["content"] == [{"type": "text", "text": "5"}]
     assert made["structured_content"] == {"sum": 5}
-    (made,) = tool_results_to("neutral", [(CALL, FIVE)])
+    (made,) = Export([], "neutral").results([(CALL, FIVE)])
     assert "structured_content" not in made
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
 def test_all_results_of_a_turn_come_in_the_order_of_the_calls(form):
     calls = [ModelCall("a", {}, f"c{n}", None, "a") for n in range(3)]
-    made = json.dumps(tool_results_to(form, [(call, FIVE) for call in calls]))
+    made = json.dumps(Export([], form).results([(call, FIVE) for call in calls]))
     places = [made.index(f'"c{n}"') for n in range(3)]
     assert places == sorted(places)
-    one_message = len(tool_results_to(form, [(call, FIVE) for call in calls])) == 1
+    one_message = len(Export([], form).results([(call, FIVE) for call in calls])) == 1
     assert one_message == (form in {"anthropic", "gemini"})
 
 
 def test_an_empty_result_has_no_empty_text_for_anthropic():
-    (message,) = tool_results_to(
-        "anthropic", [(CALL, CallToolResult([TextContent("")]))]
-    )
+    outcome = CallToolResult([TextContent("")])
+    (message,) = Export([], "anthropic").results([(CALL, outcome)])
     assert message["content"] == [{"type": "tool_result", "tool_use_id": "c1"}]
 
 
 def test_gemini_without_ids_gets_none():
     call = ModelCall("a", {}, None, None, "a")
-    (content,) = tool_results_to("gemini", [(call, FIVE)])
+    (content,) = Export([], "gemini").results([(call, FIVE)])
     assert content["parts"][0]["functionResponse"] == {
         "name": "a",
         "response": {"output": "5"},
@@ -295,7 +293,7 @@ URL = "data:image/png;base64,AAEC"
 
 def told(form, result=MIXED, **options):
     """Return what a vendor is told of a result."""
-    return tool_results_to(form, [(CALL, result)], **options)
+    return Export([], form).results([(CALL, result)], **options)
 
 
 @pytest.mark.system("O88", "L-V10", "L-R10")

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from mcpwire.exporters import anthropic, gemini, neutral, openai
 from mcpwire.exporters.schemas import NameRule, VendorNames
 
-RULES = [anthropic.RULE, openai.RULE, gemini.RULE, neutral.RULE]
+RULES = [anthropic.FORM.names, openai.CHAT.names, gemini.FORM.names, neutral.FORM.names]
 
 
 def test_a_name_that_is_taken_stays():
-    names = VendorNames(["mcp__time__now", "a-b"], anthropic.RULE)
+    names = VendorNames(["mcp__time__now", "a-b"], anthropic.FORM.names)
     assert names.of("a-b") == "a-b"
     assert names.find("mcp__time__now") == "mcp__time__now"
     assert names.find("nothing") is None
@@ -22,10 +22,10 @@ def test_a_name_that_is_taken_stays():
 @pytest.mark.parametrize(
     ("name", "rule", "begins"),
     [
-        ("files.read", openai.RULE, "files_read_"),
-        ("1st", gemini.RULE, "_1st_"),
-        ("grüße", anthropic.RULE, "gr__e_"),
-        ("x" * 65, anthropic.RULE, "x" * 55 + "_"),
+        ("files.read", openai.CHAT.names, "files_read_"),
+        ("1st", gemini.FORM.names, "_1st_"),
+        ("grüße", anthropic.FORM.names, "gr__e_"),
+        ("x" * 65, anthropic.FORM.names, "x" * 55 + "_"),
     ],
 )
 def test_any_other_is_spelled_anew_and_found_again(name, rule, begins):
@@ -38,15 +38,15 @@ def test_any_other_is_spelled_anew_and_found_again(name, rule, begins):
 
 
 def test_a_name_made_to_look_like_another_ones_spelling_takes_it_from_nobody():
-    spelled = VendorNames(["a.b"], openai.RULE).of("a.b")
-    names = VendorNames(["a.b", spelled], openai.RULE)
+    spelled = VendorNames(["a.b"], openai.CHAT.names).of("a.b")
+    names = VendorNames(["a.b", spelled], openai.CHAT.names)
     assert names.of(spelled) == spelled
     assert names.of("a.b") != spelled
     assert names.find(names.of("a.b")) == "a.b"
 
 
 def test_neutral_takes_every_name():
-    names = VendorNames(["grüße an.alle\n", "x" * 500], neutral.RULE)
+    names = VendorNames(["grüße an.alle\n", "x" * 500], neutral.FORM.names)
     assert names.of("grüße an.alle\n") == "grüße an.alle\n"
 
 
@@ -61,5 +61,5 @@ def test_spelled_names_are_allowed_unique_and_lead_back(names, rule):
     for name in names:
         assert made.find(made.of(name)) == name
         assert len(made.of(name)) <= rule.longest
-        if rule is not neutral.RULE and rule.longest == 64:
+        if rule is not neutral.FORM.names and rule.longest == 64:
             assert re.fullmatch(rf"[{rule.first}][{rule.charset}]*", made.of(name))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.exporters import EXPORT_FORMS, export_tools
+from mcpwire.exporters import EXPORT_FORMS, Export
 from mcpwire.exporters.schemas import (
     LARGEST,
     Inliner,
@@ -80,7 +80,7 @@ def test_references_that_double_at_each_level_stay_small(form):
         for n in range(40)
     }
     schema = {"anyOf": [{"$ref": "#/$defs/d0"}], "$defs": levels}
-    made = export_tools([Tool("bomb", schema)], form)
+    made = Export([Tool("bomb", schema)], form)
     assert count(list(made)) < 10 * LARGEST
 
 
@@ -91,7 +91,7 @@ def test_what_is_nested_too_deeply_is_cut(form, keyword):
     for _ in range(300):
         deep = {"type": "array", keyword: [deep] if keyword == "allOf" else deep}
     tool = Tool("deep", {"type": "object", "properties": {"x": deep}})
-    assert len(export_tools([tool], form)) == 1
+    assert len(Export([tool], form)) == 1
 
 
 # --- roots ------------------------------------------------------------------------
@@ -266,9 +266,9 @@ VALUES = st.recursive(
 @given(st.dictionaries(KEYWORDS, VALUES, max_size=6), st.sampled_from(EXPORT_FORMS))
 def test_no_schema_is_so_odd_that_its_tool_cannot_be_offered(schema, form):
     tool = Tool("odd", schema, description="d")
-    assert len(export_tools([tool], form)) == 1
+    assert len(Export([tool], form)) == 1
     if form.startswith("openai"):
-        strict = export_tools([tool], form, strict=True)
+        strict = Export([tool], form, strict=True)
         assert len(strict) == 1
         assert isinstance(
             strict.calls(

@@ -5,7 +5,7 @@ import json
 import attrs
 import pytest
 
-from mcpwire.exporters import EXPORT_FORMS, export_tools
+from mcpwire.exporters import EXPORT_FORMS, Export
 from mcpwire.types import Tool
 
 SCHEMA = {
@@ -26,7 +26,7 @@ BARE = Tool("ping", {"type": "object"})
 
 def only(form, tool=POINT, **options):
     """Return the one tool that was exported."""
-    (made,) = export_tools([tool], form, **options)
+    (made,) = Export([tool], form, **options)
     return made
 
 
@@ -118,7 +118,7 @@ def test_openai_is_strict_where_that_is_asked_for_and_can_be():
 @pytest.mark.parametrize("form", ["neutral", "anthropic", "gemini"])
 def test_strict_is_refused_where_there_is_no_such_mode(form):
     with pytest.raises(ValueError, match="strict"):
-        export_tools([POINT], form, strict=True)
+        Export([POINT], form, strict=True)
 
 
 def test_gemini_gets_references_in_place():
@@ -215,7 +215,7 @@ def test_arguments_whose_names_are_refused_have_others_and_come_back(form):
         "properties": {"$filter": {"type": "string"}, "top": {"type": "integer"}},
         "required": ["$filter", "nothing"],
     }
-    made = export_tools([Tool("query", schema)], form)
+    made = Export([Tool("query", schema)], form)
     (tool,) = made
     offered = tool["input_schema" if form == "anthropic" else "parameters"]
     first, second = offered["properties"]
@@ -243,10 +243,10 @@ def test_a_description_is_cut_only_where_that_is_asked_for(form):
 @pytest.mark.parametrize("form", EXPORT_FORMS)
 def test_tools_are_left_as_they_are(form):
     before = json.dumps(attrs.asdict(POINT))
-    export_tools([POINT], form)
+    Export([POINT], form)
     assert json.dumps(attrs.asdict(POINT)) == before
 
 
 def test_an_unknown_form_is_refused():
     with pytest.raises(ValueError, match="form must be one of neutral, anthropic"):
-        export_tools([POINT], "morse")
+        Export([POINT], "morse")

@@ -304,7 +304,7 @@ async def test_calls_of_known_tools_go_on_while_a_list_is_fetched_anew():
         await client.list_tools()
         slow.may_answer.clear()
         [upstreams] = gateway.pool.shared
-        upstreams.catalog.drop("tools")
+        upstreams.catalog.drop("tools", "s")
         assert (await client.call_tool("s_old")).content == []
         assert slow.asked == 1
 
@@ -316,7 +316,7 @@ async def test_only_the_server_that_changed_is_asked_again():
         await client.list_tools()
         [upstreams] = gateway.pool.shared
         upstreams.catalog.drop("tools", "a")
-        upstreams.catalog.drop("prompts")
+        upstreams.catalog.drop("prompts", "a")
         assert tool_names(await client.list_tools()) == ["a_x", "b_y"]
     counts = [
         len([m for m in each.received if m["method"] == "tools/list"])

@@ -21,6 +21,7 @@ from mcpwire.errors import InvalidRequest
 from mcpwire.gateway import Gateway, Plan, Planned, Static
 from mcpwire.gateway import dispatcher as dispatching
 from mcpwire.gateway import upstreams as opening
+from mcpwire.gateway.upstream import RelayClient
 from mcpwire.group.member import Member
 
 pytestmark = pytest.mark.anyio
@@ -98,16 +99,16 @@ async def test_all_servers_are_connected_to_in_parallel():
 
 async def test_no_more_are_connected_to_at_once_than_allowed(monkeypatch):
     connecting, most = 0, []
-    connect = opening.Upstreams._connect
+    connect = RelayClient.connect
 
-    async def counted(self, upstream):
+    async def counted(self):
         nonlocal connecting
         connecting += 1
         most.append(connecting)
-        await connect(self, upstream)
+        await connect(self)
         connecting -= 1
 
-    monkeypatch.setattr(opening.Upstreams, "_connect", counted)
+    monkeypatch.setattr(RelayClient, "connect", counted)
     servers = {name: named(name, "x") for name in "abcdef"}
     async with through(servers, concurrency=2) as client:
         assert len(await client.list_tools()) == 6
@@ -176,7 +177,7 @@ async def test_attempts_end_with_the_gateway(monkeypatch):
         upstreams.retry()
     upstreams.retry()
     assert upstreams.is_closed
-    assert not upstreams._trying or all(t.cancelling() for t in upstreams._trying)
+    assert all(task.cancelling() for task in upstreams._retrying)
 
 
 @pytest.mark.system("O33")

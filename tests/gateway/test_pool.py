@@ -106,8 +106,8 @@ def test_an_identity_is_principal_and_headers_and_then_what_is_declared(
 ):
     gateway = Gateway({}, forward_headers=["X-Tenant", "traceparent"])
     dispatcher = gateway.dispatcher
-    one = dispatcher._asking_of(FACTS, {})
-    asking = dispatcher._asking_of(other, capabilities)
+    one = dispatcher.requester(FACTS, {})
+    asking = dispatcher.requester(other, capabilities)
     if is_same is None:
         assert asking.identity == one.identity
         assert asking.declaring() != one.declaring()
@@ -119,7 +119,7 @@ def test_an_identity_is_principal_and_headers_and_then_what_is_declared(
 def test_a_path_of_ones_own_is_an_identity_of_its_own():
     gateway = Gateway({"a": named("a", "x"), "b": named("b", "x")})
     identities = {
-        gateway.dispatcher_for(name)._asking_of(FACTS, {}).identity
+        gateway.dispatcher_for(name).requester(FACTS, {}).identity
         for name in (None, "a", "b")
     }
     assert len(identities) == 3
@@ -400,7 +400,8 @@ async def test_a_session_that_was_opened_elsewhere_answers_as_when_it_was_opened
         dispatcher = gateway.dispatcher
         session, result = await dispatcher.open_session(params, None)
         assert dispatcher.initialize(params, session) == (session, result)
-        assert dispatcher.upstreams_of(session).plan.servers[0].name == "a"
+        (upstreams,) = gateway.opened
+        assert list(upstreams.members) == ["a"]
         dispatcher.notified(session, "notifications/initialized", {})
         dispatcher.notified(session, "notifications/roots/list_changed", {})
         dispatcher.notified(session, "notifications/other", {})
@@ -409,8 +410,8 @@ async def test_a_session_that_was_opened_elsewhere_answers_as_when_it_was_opened
         dispatcher.notified(session, "notifications/roots/list_changed", {})
         await dispatcher.session_closed(session)
         await dispatcher.session_closed(session)
-        assert dispatcher.upstreams_of(session) is None
+        assert not gateway.opened
         stranger, _ = dispatcher.initialize(params, None)
-        assert dispatcher.upstreams_of(stranger) is None
+        dispatcher.session_left(stranger)
         with pytest.raises(mcpwire.InvalidRequest):
             await dispatcher.open_session(params, stranger)

@@ -335,8 +335,7 @@ async def test_an_error_that_is_not_about_the_resource_is_the_answer():
     ],
 )
 def test_what_a_template_may_give_is_rather_more_than_less(template, uri, is_given):
-    from mcpwire.gateway.catalog import TemplateOwners
-    from mcpwire.gateway.merging import listed, merge_templates
+    from mcpwire.gateway.merging import TemplateOwners, listed, merge_templates
 
     page = {"t": [{"uriTemplate": template}]}
     owners = TemplateOwners(merge_templates([listed("a", [page], "t")]))
@@ -425,6 +424,7 @@ async def test_what_is_listed_by_a_tool_of_a_server_that_fails_is_nothing():
         methods={"resources/list": lambda p, s: mcpwire.InternalError("no")},
     )
     async with through({"a": server}, resources_as_tools=True) as client:
+        assert (await client.request("tools/list"))["cacheScope"] == "private"
         listed = await client.call_tool("a_mcp_list_resources")
         assert listed.structured_content == {"resources": []}
 

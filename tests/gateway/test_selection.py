@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from mcpwire.gateway.selection import (
-    check_forwarded,
-    name_servers,
-    pick_headers,
-    read_servers,
-)
+from mcpwire.errors import InvalidRequest
+from mcpwire.gateway.forwarding import check_forwarded, pick_headers
+from mcpwire.gateway.selection import name_servers, read_servers
 from mcpwire.wire.urls import parse_url
 
 A = "https://a.example/mcp"
@@ -210,5 +207,5 @@ def test_only_named_headers_are_picked() -> None:
 
 
 def test_a_value_that_cannot_be_sent_on_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="'x-run'"):
+    with pytest.raises(InvalidRequest, match="'x-run'"):
         pick_headers({"x-run": "\xe9"}, ("x-run",))

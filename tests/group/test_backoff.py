@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.group.backoff import Backoff, Restarting
+from mcpwire.group.backoff import Backoff
+from mcpwire.protocol.retry import Restarts
 
 
 @pytest.mark.parametrize(
@@ -63,44 +64,31 @@ def test_attempts_are_a_whole_number_or_without_end(value):
         Backoff(attempts=value)
 
 
-STEADY = Backoff(jitter=0, attempts=3)
+def restarts(**options):
+    backoff = Backoff(jitter=0, **options)
+    return Restarts(backoff.attempts, backoff.maximum, backoff.pause)
 
 
 def test_it_gives_up_after_so_many_attempts_in_a_row():
-    tries = Restarting(Backoff(jitter=0, attempts=3))
+    tries = restarts(attempts=3)
     tries.opened(0.0)
     tries.lost(1.0, answered=True)
-    assert tries.pause(0.0) == 0.5
+    assert tries.delay(1.0, 0.0) == 0.5
     for expected in (1.0, 2.0, None):
-        tries.failed()
-        assert tries.pause(0.0) == expected
+        tries.failed(2.0)
+        assert tries.delay(2.0, 0.0) == expected
 
 
 def test_without_an_end_it_never_gives_up():
-    tries = Restarting(Backoff(jitter=0))
+    tries = restarts()
     for _ in range(100):
-        tries.failed()
-    assert tries.pause(0.0) == 30.0
+        tries.failed(1.0)
+    assert tries.delay(1.0, 0.0) == 30.0
 
 
 def test_surviving_the_handshake_is_no_life():
-    tries = Restarting(STEADY)
+    tries = restarts(attempts=3)
     for now, expected in ((0.0, 1.0), (10.0, 2.0), (20.0, None)):
         tries.opened(now)
         tries.lost(now + 1.0, answered=False)
-        assert tries.pause(0.0) == expected
-
-
-@pytest.mark.parametrize(("stood", "answered"), [(1.0, True), (30.0, False)])
-def test_an_answer_or_standing_long_enough_is_one(stood, answered):
-    tries = Restarting(STEADY)
-    tries.failed()
-    tries.opened(0.0)
-    tries.lost(stood, answered=answered)
-    assert tries.pause(0.0) == 0.5
-
-
-def test_what_never_stood_is_not_lost():
-    tries = Restarting(STEADY)
-    tries.lost(5.0, answered=False)
-    assert tries.pause(0.0) == 0.5
+        assert tries.delay(now + 1.0, 0.0) == expected

@@ -12,6 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from raw_server import raw_server
 
 from mcpwire.errors import MCPError, RequestTimeout
 from mcpwire.limits import DEFAULT_LIMITS
@@ -22,6 +23,8 @@ from mcpwire.transports.http.target import Http
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+
+    from raw_server import RawServer
 
     from mcpwire.limits import Limits
 
@@ -133,6 +136,16 @@ async def open_engine(
         yield engine
     finally:
         await engine.aclose()
+
+
+@contextlib.asynccontextmanager
+async def engine_at(
+    kind: str, script: Callable[[Any], None], **options: Any
+) -> AsyncIterator[tuple[RawServer, Face]]:
+    """Give a server that runs the script, and an engine to it."""
+    with raw_server(script) as server:
+        async with open_engine(kind, server.url, **options) as engine:
+            yield server, engine
 
 
 async def until(server: Any, holds: Callable[[], Any]) -> None:

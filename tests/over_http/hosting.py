@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING, Any, Final
 import mcp_rules
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
 from mcp_methods import SUBSCRIPTION_KEY
-from raw_server import raw_server
+from raw_server import Served, raw_server
 
 from mcpwire.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from raw_server import Connection, RawRequest, RawServer
+    from raw_server import Connection, RawRequest
 
     Message = dict[str, Any]
 
@@ -144,7 +144,7 @@ BELONGING: Final = frozenset({"notifications/message", "notifications/cancelled"
 """Notifications that go with the newest request in the works."""
 
 
-class Host:
+class Host(Served):
     """Serves one object over HTTP; see the module's text.
 
     Attributes:
@@ -171,31 +171,10 @@ class Host:
         self.sessions: dict[str | None, Wire] = {}
         self.alone: list[Wire] = []
         self.tools: list[Message] = []
-        self.raw: RawServer
         self._counter = itertools.count(1)
         self._loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self._run, name="host", daemon=True)
         self.thread.start()
-
-    @property
-    def url(self) -> str:
-        return self.raw.url
-
-    @property
-    def requests(self) -> list[RawRequest]:
-        return self.raw.requests
-
-    @property
-    def connections(self) -> int:
-        return self.raw.connections
-
-    def take(self, raw: RawServer) -> None:
-        """Know what serves this, before the first connection comes."""
-        self.raw = raw
-
-    def wait_until(self, holds: Callable[[], Any], timeout: float = 30.0) -> None:
-        """Wait until that holds; see `RawServer.wait_until`."""
-        self.raw.wait_until(holds, timeout)
 
     def forget_sessions(self) -> None:
         """Close every session, as a server that starts again does."""

@@ -13,9 +13,9 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
+from engines import BOUND_S, Answer
 
 from mcpwire import Http
-from mcpwire.errors import RequestTimeout
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.protocol.http_reply import Request
 from mcpwire.transports.http.httpx_engine import HttpxEngine
@@ -26,40 +26,14 @@ if TYPE_CHECKING:
     from mcpwire.errors import MCPError
     from mcpwire.limits import Limits
 
-BOUND_S: Final = 30.0
 MARK: Final = b"the answer"
 
 
-class Fed:
-    """Keeps what an engine feeds."""
+class Fed(Answer):
+    """Keeps what an engine feeds; over at a mark in the body, or at its end."""
 
     def __init__(self, *, refusal: MCPError | None = None) -> None:
-        self.refusal = refusal
-        """Raised instead of taking any of the body."""
-        self.status = 0
-        self.fields: dict[bytes, bytes] = {}
-        self.body = b""
-        self.is_over = False
-        self.has_ended = False
-        self.aborted: MCPError | None = None
-
-    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        assert self.status == 0, "a second head"
-        self.status, self.fields = status, fields
-
-    def data(self, chunk: bytes) -> None:
-        assert not self.has_ended
-        if self.refusal is not None:
-            raise self.refusal
-        self.body += chunk
-        self.is_over = self.is_over or MARK in self.body
-
-    def end(self) -> None:
-        assert not self.has_ended
-        self.is_over = self.has_ended = True
-
-    def out_of_time(self, now: float) -> RequestTimeout:
-        return RequestTimeout(method="tools/call", timeout=1.0, elapsed=now)
+        super().__init__(lambda body: MARK in body, refusal)
 
 
 def request_to(
@@ -110,10 +84,6 @@ class Exchanges:
         """Perform that many, one right after the other."""
         return list(self.run(self._one_by_one(count)))
 
-    def let_end(self, fed: Fed) -> None:
-        """Let the rest of an answer be read."""
-        self.run(_ended(fed))
-
     async def _one_by_one(self, count: int) -> list[Fed]:
         feds = [Fed() for _ in range(count)]
         for fed in feds:
@@ -134,11 +104,6 @@ class Exchanges:
         if type(self.client) is httpx.AsyncClient:
             self.close_client()
         self._runner.close()
-
-
-async def _ended(fed: Fed) -> None:
-    while not fed.has_ended:  # noqa: ASYNC110 - nothing tells; there is a bound
-        await asyncio.sleep(0.001)  # as above
 
 
 def answering(*answers: bytes) -> Callable[[Any], None]:

@@ -14,18 +14,18 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from http_bytes import LAST_CHUNK, chunk, json_reply, reply, sse_event, sse_head
-from raw_server import raw_server
+from raw_server import Served, raw_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from raw_server import Connection, RawRequest, RawServer
+    from raw_server import Connection, RawRequest
 
 VERSION: Final = "2024-11-05"
 CAPABILITIES: Final = {"tools": {}, "resources": {"subscribe": True}, "logging": {}}
 
 
-class LegacyServer:
+class LegacyServer(Served):
     """Answers as a server of 2024-11-05 does.
 
     Attributes:
@@ -50,28 +50,7 @@ class LegacyServer:
         self.executed: list[tuple[str, dict[str, Any], Any]] = []
         self.answered: dict[Any, Any] = {}
         self.streams: dict[str, Connection] = {}
-        self.raw: RawServer
         self._counter = itertools.count(1)
-
-    @property
-    def url(self) -> str:
-        return self.raw.url
-
-    @property
-    def requests(self) -> list[RawRequest]:
-        return self.raw.requests
-
-    @property
-    def connections(self) -> int:
-        return self.raw.connections
-
-    def take(self, raw: RawServer) -> None:
-        """Know what serves this, before the first connection comes."""
-        self.raw = raw
-
-    def wait_until(self, holds: Callable[[], Any], timeout: float = 30.0) -> None:
-        """Wait until that holds; see `RawServer.wait_until`."""
-        self.raw.wait_until(holds, timeout)
 
     # Streams...
 

@@ -23,12 +23,12 @@ import mcp_rules
 from http_bytes import head, json_reply, reply
 from mcp_methods import INFO, LATEST, METHODS, SESSION_VERSIONS, SUBSCRIPTION_KEY, Call
 from mcp_streams import Stream
-from raw_server import raw_server
+from raw_server import Served, raw_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from raw_server import Connection, RawRequest, RawServer
+    from raw_server import Connection, RawRequest
 
     Handler = Callable[[RawRequest, Connection], Any]
 
@@ -63,7 +63,7 @@ class Session:
         self.streams: dict[str, Stream] = {}
 
 
-class ScriptedMcp:
+class ScriptedMcp(Served):
     """Answers like a server of its era; see the module's text.
 
     Attributes:
@@ -111,24 +111,11 @@ class ScriptedMcp:
         self.sessions: dict[str | None, Session] = {}
         self.streams: list[Stream] = []
         """The GET and listen streams that are open, the newest last."""
-        self.raw: RawServer
         self._counter = itertools.count(1)
         self.is_released = False
         self._lock = threading.Lock()
 
     # What a test looks at and does...
-
-    @property
-    def url(self) -> str:
-        return self.raw.url
-
-    @property
-    def requests(self) -> list[RawRequest]:
-        return self.raw.requests
-
-    @property
-    def connections(self) -> int:
-        return self.raw.connections
 
     def verbs(self) -> list[str]:
         """Return what each request was: its JSON-RPC method, else its verb."""
@@ -136,10 +123,6 @@ class ScriptedMcp:
             (request.method or "answer") if request.verb == "POST" else request.verb
             for request in self.requests
         ]
-
-    def wait_until(self, holds: Callable[[], Any], timeout: float = 30.0) -> None:
-        """Wait until that holds; see `RawServer.wait_until`."""
-        self.raw.wait_until(holds, timeout)
 
     def release(self) -> None:
         """Let the slow calls go on, these and all to come."""
@@ -182,10 +165,6 @@ class ScriptedMcp:
         """Return a number that nothing here has had."""
         with self._lock:
             return next(self._counter)
-
-    def take(self, raw: RawServer) -> None:
-        """Know what serves this, before the first connection comes."""
-        self.raw = raw
 
     # How a request is answered...
 

@@ -15,7 +15,6 @@ import select
 import socket
 import struct
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -38,7 +37,6 @@ class Line:
         self.sources = {UP: client, DOWN: server}
         self.sinks = {UP: server, DOWN: client}
         self.bytes = {UP: 0, DOWN: 0}
-        self.last_used = time.monotonic()
         self.is_closed = False
         self.open_ways = {UP, DOWN}
 
@@ -56,30 +54,19 @@ class Line:
 
 
 class CuttingProxy:
-    """Passes bytes on, until told otherwise; one thread serves all connections.
+    """Passes bytes on, until told otherwise; one thread serves all connections."""
 
-    Attributes:
-        connections: How many were accepted so far.
-        bytes: How many bytes went each way so far, "up" and "down".
-    """
-
-    def __init__(self, upstream_port: int, *, port: int = 0) -> None:
+    def __init__(self, upstream_port: int) -> None:
         self.upstream_port = upstream_port
-        self.connections = 0
-        self.bytes = {UP: 0, DOWN: 0}
         self.lines: list[Line] = []
         self._after: dict[str, int] = {}
         self._resets = False
         self._is_black_hole = False
-        self._delay_s = 0.0
-        self._rate: float | None = None
-        self._pauses: dict[tuple[Line, str], float] = {}
-        self._held: set[tuple[Line, str]] = set()
         self._orders: list[Any] = []
         self._lock = threading.Lock()
         self._is_stopping = False
         self._wake, self._waker = socket.socketpair()
-        self._listener = socket.create_server((HOST, port))
+        self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
         self._thread.start()
@@ -94,28 +81,15 @@ class CuttingProxy:
         """End every open connection, on both sides."""
         self._order(lambda: [self._close(line, reset) for line in tuple(self.lines)])
 
-    def cut_after(self, up: int | None = None, down: int | None = None, *, reset=False):
-        """End each connection once so many bytes more have gone that way on it."""
-        found = {UP: up, DOWN: down}
+    def cut_after(self, *, down: int, reset: bool = False) -> None:
+        """End each connection once so many bytes more have come down on it."""
 
         def begin() -> None:
-            self._after = {way: size for way, size in found.items() if size is not None}
-            self._resets = reset
+            self._after, self._resets = {DOWN: down}, reset
             for line in self.lines:
                 line.bytes = {UP: 0, DOWN: 0}
 
         self._order(begin)
-
-    def close_idle(self, seconds: float = 0.0) -> None:
-        """End the connections on which nothing has gone for so long, by FIN."""
-
-        def close() -> None:
-            before = time.monotonic() - seconds
-            for line in tuple(self.lines):
-                if line.last_used <= before:
-                    self._close(line, reset=False)
-
-        self._order(close)
 
     def black_hole(self) -> None:
         """Pass nothing on any more, and keep the connections."""
@@ -125,16 +99,8 @@ class CuttingProxy:
     def heal(self) -> None:
         """Be an honest proxy again for all that is to come."""
         self._is_black_hole = False
-        self._after, self._delay_s, self._rate = {}, 0.0, None
+        self._after = {}
         self._order(lambda: None)
-
-    def delay(self, seconds: float) -> None:
-        """Let each piece wait that long."""
-        self._delay_s = seconds
-
-    def throttle(self, bytes_per_second: float) -> None:
-        """Pass on no more than that, each way of each connection."""
-        self._rate = bytes_per_second
 
     def _order(self, function: Any) -> None:
         done = threading.Event()
@@ -156,11 +122,14 @@ class CuttingProxy:
             self._wake.close()
 
     def _turn(self) -> None:
-        now = time.monotonic()
-        ready_at = [at for at in self._pauses.values() if at > now]
-        waits = max(0.0, min(ready_at) - now) if ready_at else None
-        ways = {} if self._is_black_hole else dict(self._readable(now))
-        ready, _, _ = select.select([self._wake, self._listener, *ways], [], [], waits)
+        ways = {}
+        if not self._is_black_hole:
+            ways = {
+                line.sources[way]: (line, way)
+                for line in self.lines
+                for way in line.open_ways
+            }
+        ready, _, _ = select.select([self._wake, self._listener, *ways], [], [])
         for sock in ready:
             if sock is self._wake:
                 self._obey()
@@ -168,12 +137,6 @@ class CuttingProxy:
                 self._accept()
             elif not ways[sock][0].is_closed:
                 self._pass_on(*ways[sock])
-
-    def _readable(self, now: float) -> Iterator[tuple[socket.socket, tuple[Line, str]]]:
-        for line in self.lines:
-            for way in line.open_ways:
-                if self._pauses.get((line, way), 0.0) <= now:
-                    yield line.sources[way], (line, way)
 
     def _obey(self) -> None:
         self._wake.recv(READ_SIZE)
@@ -193,33 +156,18 @@ class CuttingProxy:
         for sock in (client, server):
             sock.settimeout(STOP_S)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.connections += 1
         self.lines.append(Line(client, server))
 
     def _pass_on(self, line: Line, way: str) -> None:
-        key = (line, way)
-        if self._delay_s and key not in self._held:
-            self._held.add(key)
-            self._pauses[key] = time.monotonic() + self._delay_s
-            return
-        self._held.discard(key)
-        self._pauses.pop(key, None)
         left = self._after.get(way, line.bytes[way] + READ_SIZE) - line.bytes[way]
         size = min(READ_SIZE, max(left, 0))
-        if self._rate is not None:
-            size = min(size, max(1, int(self._rate / 100)))
-            self._pauses[key] = time.monotonic() + size / self._rate
         try:
             data = line.sources[way].recv(size) if size else b""
-            line.bytes[way] += len(
-                data
-            )  # first: the other side may act upon it at once
-            self.bytes[way] += len(data)
+            line.bytes[way] += len(data)
             line.sinks[way].sendall(data)
         except OSError:
             self._close(line, reset=True)
             return
-        line.last_used = time.monotonic()
         if way in self._after and line.bytes[way] >= self._after[way]:
             self._close(line, self._resets)
         elif not data:
@@ -235,8 +183,6 @@ class CuttingProxy:
     def _close(self, line: Line, reset: bool) -> None:  # noqa: FBT001 - private
         line.close(reset=reset)
         self.lines.remove(line)
-        for way in (UP, DOWN):
-            self._pauses.pop((line, way), None)
 
     def stop(self) -> None:
         """End it with all its connections."""
@@ -249,9 +195,9 @@ class CuttingProxy:
 
 
 @contextlib.contextmanager
-def cutting_proxy(upstream_port: int, **options: Any) -> Iterator[CuttingProxy]:
+def cutting_proxy(upstream_port: int) -> Iterator[CuttingProxy]:
     """Pass connections on to a port of this machine; see the module's text."""
-    proxy = CuttingProxy(upstream_port, **options)
+    proxy = CuttingProxy(upstream_port)
     try:
         yield proxy
     finally:

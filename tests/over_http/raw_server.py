@@ -46,6 +46,7 @@ __all__ = [
     "Connection",
     "RawRequest",
     "RawServer",
+    "Served",
     "Stopped",
     "chunk",
     "head",
@@ -340,6 +341,32 @@ class Connection:
                 self._wait(select.POLLIN, _ends_at(WAIT_S))
             except ssl.SSLWantWriteError:
                 self._wait(select.POLLOUT, _ends_at(WAIT_S))
+
+
+class Served:
+    """What a `RawServer` serves: the looks that tests take at it."""
+
+    raw: RawServer
+
+    def take(self, raw: RawServer) -> None:
+        """Know what serves this, before the first connection comes."""
+        self.raw = raw
+
+    @property
+    def url(self) -> str:
+        return self.raw.url
+
+    @property
+    def requests(self) -> list[RawRequest]:
+        return self.raw.requests
+
+    @property
+    def connections(self) -> int:
+        return self.raw.connections
+
+    def wait_until(self, holds: Callable[[], Any], timeout: float = WAIT_S) -> None:
+        """Wait until that holds; see `RawServer.wait_until`."""
+        self.raw.wait_until(holds, timeout)
 
 
 class RawServer:

@@ -9,7 +9,16 @@ from collections import Counter
 
 import pytest
 from certificates import client_context, server_context
-from engines import Answer, all_closed, echo, eventually, open_engine, post, until
+from engines import (
+    Answer,
+    all_closed,
+    echo,
+    engine_at,
+    eventually,
+    open_engine,
+    post,
+    until,
+)
 from http_bytes import LAST_CHUNK, chunk, json_reply, reply, sse_event, sse_head
 from raw_server import raw_server
 
@@ -36,38 +45,36 @@ async def test_the_connection_used_last_is_used_first():
             conn.send(json_reply(request.connection))
 
     gate = threading.Barrier(3)
-    with raw_server(script) as server:
-        async with engine_to(server) as engine:
-            await asyncio.gather(*(engine.ask("burst") for _ in range(3)))
-            assert len(engine.idle) == 3
-            used = {(await engine.ask(n)).json for n in range(20)}
-            assert len(used) == 1
-            assert server.connections == 3
+    async with engine_at("direct", script) as (server, engine):
+        await asyncio.gather(*(engine.ask("burst") for _ in range(3)))
+        assert len(engine.idle) == 3
+        used = {(await engine.ask(n)).json for n in range(20)}
+        assert len(used) == 1
+        assert server.connections == 3
 
 
 async def test_an_exchange_on_an_idle_connection_starts_no_task_and_no_timer():
-    with raw_server(echo) as server:
-        async with engine_to(server) as engine:
-            await engine.ask("first")
-            timer = engine._timer
-            loop = asyncio.get_running_loop()
-            started, real = [], loop.call_at
+    async with engine_at("direct", echo) as (_server, engine):
+        await engine.ask("first")
+        timer = engine._timer
+        loop = asyncio.get_running_loop()
+        started, real = [], loop.call_at
 
-            def call_at(*args, **options):
-                started.append(args)
-                return real(*args, **options)
+        def call_at(*args, **options):
+            started.append(args)
+            return real(*args, **options)
 
-            loop.call_at = call_at
-            loop.set_task_factory(lambda *args, **_: started.append(args))
-            try:
-                for number in range(10):
-                    answer = Answer()
-                    await engine.engine.exchange(post(number), answer, None)
-            finally:
-                loop.set_task_factory(None)
-                del loop.call_at
-            assert not started
-            assert engine._timer is timer
+        loop.call_at = call_at
+        loop.set_task_factory(lambda *args, **_: started.append(args))
+        try:
+            for number in range(10):
+                answer = Answer()
+                await engine.engine.exchange(post(number), answer, None)
+        finally:
+            loop.set_task_factory(None)
+            del loop.call_at
+        assert not started
+        assert engine._timer is timer
 
 
 @pytest.mark.fault("F35")
@@ -81,14 +88,13 @@ async def test_idle_connections_are_closed_by_one_timer(monkeypatch, field):
     by_us = field is None or "=5" in field
     monkeypatch.setattr(direct, "IDLE_S", 0.03 if by_us else 60.0)
     gate = threading.Barrier(4)
-    with raw_server(script) as server:
-        async with engine_to(server) as engine:
-            await asyncio.gather(*(engine.ask() for _ in range(4)))
-            assert server.connections == 4
-            await all_closed(server)
-            await eventually(lambda: not engine.open)
-            assert not engine.idle
-            assert engine._timer is None
+    async with engine_at("direct", script) as (server, engine):
+        await asyncio.gather(*(engine.ask() for _ in range(4)))
+        assert server.connections == 4
+        await all_closed(server)
+        await eventually(lambda: not engine.open)
+        assert not engine.idle
+        assert engine._timer is None
 
 
 @pytest.mark.usefixtures("kept_for_long")
@@ -99,22 +105,20 @@ async def test_the_timer_comes_sooner_for_a_connection_that_is_kept_for_less():
             conn.send(json_reply(1, **({"keep_alive": "timeout=1"} if sooner else {})))
 
     gate, sooner = threading.Barrier(1), False
-    with raw_server(script) as server:
-        async with engine_to(server) as engine:
-            await engine.ask()
-            sooner, gate = True, threading.Barrier(2)
-            await asyncio.gather(engine.ask(), engine.ask())
-            assert server.connections == 2
-            await all_closed(server)
+    async with engine_at("direct", script) as (server, engine):
+        await engine.ask()
+        sooner, gate = True, threading.Barrier(2)
+        await asyncio.gather(engine.ask(), engine.ask())
+        assert server.connections == 2
+        await all_closed(server)
 
 
 async def test_a_connection_that_is_idle_too_long_is_not_used_though_no_timer_came():
-    with raw_server(echo) as server:
-        async with engine_to(server) as engine:
-            await engine.ask("first")
-            engine.idle[0].until = 0.0
-            assert (await engine.ask("second")).json == "second"
-            assert server.connections == 2
+    async with engine_at("direct", echo) as (server, engine):
+        await engine.ask("first")
+        engine.idle[0].until = 0.0
+        assert (await engine.ask("second")).json == "second"
+        assert server.connections == 2
 
 
 async def test_bytes_on_an_idle_connection_end_it_at_once():
@@ -125,30 +129,12 @@ async def test_bytes_on_an_idle_connection_end_it_at_once():
         conn.wait_closed()
 
     go = threading.Event()
-    with raw_server(script) as server:
-        async with engine_to(server) as engine:
-            await engine.ask("first")
-            assert len(engine.idle) == 1
-            go.set()
-            await all_closed(server)
-            assert not engine.idle
-
-
-async def test_the_rest_of_a_response_has_some_seconds(monkeypatch):
-    def script(conn):
-        conn.receive()
-        conn.send(sse_head() + chunk(sse_event("answer")))
-        conn.wait_closed()
-
-    monkeypatch.setattr(direct, "TAIL_S", 0.03)
-    with raw_server(script) as server:
-        async with engine_to(server) as engine:
-            answer = Answer(until=lambda body: b"answer" in body)
-            await engine.ask(answer=answer)
-            assert not engine.abort(answer, STOP)
-            await all_closed(server)
-            assert engine._timer is None
-            assert not answer.has_ended
+    async with engine_at("direct", script) as (server, engine):
+        await engine.ask("first")
+        assert len(engine.idle) == 1
+        go.set()
+        await all_closed(server)
+        assert not engine.idle
 
 
 async def test_cancelling_at_the_moment_of_the_answer_takes_no_other_s_connection():
@@ -158,30 +144,29 @@ async def test_cancelling_at_the_moment_of_the_answer_takes_no_other_s_connectio
             conn.send(json_reply(request.json))
 
     go = {name: threading.Event() for name in ("other", "first", "second")}
-    with raw_server(script) as server:
-        async with engine_to(server) as engine:
-            other = asyncio.create_task(engine.ask("other"))
-            await until(server, lambda: len(server.requests) == 1)
-            (busy,) = engine.open
-            task = asyncio.create_task(engine.ask("first"))
-            await until(server, lambda: len(server.requests) == 2)
-            (connection,) = engine.open - {busy}
+    async with engine_at("direct", script) as (server, engine):
+        other = asyncio.create_task(engine.ask("other"))
+        await until(server, lambda: len(server.requests) == 1)
+        (busy,) = engine.open
+        task = asyncio.create_task(engine.ask("first"))
+        await until(server, lambda: len(server.requests) == 2)
+        (connection,) = engine.open - {busy}
 
-            def updated(count):
-                connection.buffer_updated(count)
-                task.cancel()  # it is answered, and has not heard of that yet
+        def updated(count):
+            connection.buffer_updated(count)
+            task.cancel()  # it is answered, and has not heard of that yet
 
-            connection.transport.set_protocol(Spy(connection, updated))
-            go["first"].set()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert len(engine.idle) == 1
-            connection.transport.set_protocol(connection)
-            go["second"].set()
-            assert (await engine.ask("second")).json == "second"
-            go["other"].set()
-            assert (await other).json == "other"
-            assert server.connections == 2
+        connection.transport.set_protocol(Spy(connection, updated))
+        go["first"].set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(engine.idle) == 1
+        connection.transport.set_protocol(connection)
+        go["second"].set()
+        assert (await engine.ask("second")).json == "second"
+        go["other"].set()
+        assert (await other).json == "other"
+        assert server.connections == 2
 
 
 class Spy(asyncio.BufferedProtocol):
@@ -199,23 +184,6 @@ class Spy(asyncio.BufferedProtocol):
 
 
 # Everything at once...
-
-
-async def test_answers_that_come_at_once_on_many_connections_are_not_mixed_up():
-    together = threading.Barrier(8)
-
-    def script(conn):
-        while (request := conn.receive()) is not None:
-            together.wait(30)
-            conn.send(json_reply([request.json] * 5_000))
-
-    with raw_server(script) as server:
-        async with open_engine("direct", server.url) as engine:
-            for _ in range(3):
-                asked = [f"{number}" for number in range(8)]
-                replies = await asyncio.gather(*map(engine.ask, asked))
-                assert [reply.json for reply in replies] == [[n] * 5_000 for n in asked]
-            assert server.connections == 8
 
 
 def mixed(conn):

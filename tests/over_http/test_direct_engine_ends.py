@@ -9,7 +9,16 @@ import tracemalloc
 
 import pytest
 from certificates import client_context, server_context
-from engines import Answer, all_closed, echo, eventually, open_engine, post, until
+from engines import (
+    Answer,
+    all_closed,
+    echo,
+    engine_at,
+    eventually,
+    open_engine,
+    post,
+    until,
+)
 from http_bytes import chunk, head, json_reply, sse_event, sse_head
 from raw_server import raw_server
 
@@ -80,15 +89,14 @@ async def test_a_request_that_met_the_end_of_the_stream_may_have_run(race, secur
 
 
 async def test_a_request_of_which_nothing_can_be_written_is_sent_elsewhere():
-    with raw_server(echo) as server:
-        async with engine_to(server) as engine:
-            await engine.ask("first")
-            engine.idle[-1].socket.shutdown(socket.SHUT_WR)
-            engine.idle[-1].poll = lambda _: []
-            sent = engine.bytes_sent
-            assert (await engine.ask("second")).json == "second"
-            assert engine.bytes_sent - sent == len(server.requests[-1].raw)
-            assert server.connections == 2
+    async with engine_at("direct", echo) as (server, engine):
+        await engine.ask("first")
+        engine.idle[-1].socket.shutdown(socket.SHUT_WR)
+        engine.idle[-1].poll = lambda _: []
+        sent = engine.bytes_sent
+        assert (await engine.ask("second")).json == "second"
+        assert engine.bytes_sent - sent == len(server.requests[-1].raw)
+        assert server.connections == 2
 
 
 async def test_what_cannot_be_sent_is_tried_a_few_times_and_provably_did_not_run(
@@ -102,13 +110,12 @@ async def test_what_cannot_be_sent_is_tried_a_few_times_and_provably_did_not_run
     made_connections = []
     real = direct.Connection.connection_made
     monkeypatch.setattr(direct.Connection, "connection_made", made)
-    with raw_server(echo) as server:
-        async with engine_to(server) as engine:
-            with pytest.raises(ConnectionClosed) as caught:
-                await engine.ask("never")
-            assert not caught.value.sent
-            assert len(made_connections) == 1 + direct.RESENDS
-            assert not server.requests
+    async with engine_at("direct", echo) as (server, engine):
+        with pytest.raises(ConnectionClosed) as caught:
+            await engine.ask("never")
+        assert not caught.value.sent
+        assert len(made_connections) == 1 + direct.RESENDS
+        assert not server.requests
 
 
 async def test_the_answer_counts_though_the_server_cut_us_short():
@@ -119,11 +126,10 @@ async def test_the_answer_counts_though_the_server_cut_us_short():
         conn.send(json_reply("too large", status=413))
         conn.sock.close()
 
-    with raw_server(script) as server:
-        async with engine_to(server) as engine:
-            for _ in range(5):
-                answer = await engine.ask(body=b"x" * 9_000_000)
-                assert (answer.status, answer.json) == (413, "too large")
+    async with engine_at("direct", script) as (_server, engine):
+        for _ in range(5):
+            answer = await engine.ask(body=b"x" * 9_000_000)
+            assert (answer.status, answer.json) == (413, "too large")
 
 
 @pytest.mark.parametrize("error", [TransportError("by the test"), KeyError("a bug")])
@@ -136,11 +142,10 @@ async def test_what_a_reply_raises_at_the_end_of_the_stream_comes_out(error):
         def end(self):
             raise error
 
-    with raw_server(script) as server:
-        async with engine_to(server) as engine:
-            with pytest.raises(type(error), match=str(error.args[0])):
-                await engine.ask(answer=Refusing())
-            await all_closed(server)
+    async with engine_at("direct", script) as (server, engine):
+        with pytest.raises(type(error), match=str(error.args[0])):
+            await engine.ask(answer=Refusing())
+        await all_closed(server)
 
 
 def test_without_poll_a_descriptor_is_looked_at_all_the_same(monkeypatch):
@@ -220,18 +225,17 @@ async def test_after_a_clog_has_gone_connections_are_used_again():
         echo(conn)
 
     released = threading.Event()
-    with raw_server(script) as server:
-        async with engine_to(server) as engine:
-            body = b'"' + b"x" * 8_000_000 + b'"'
-            task = asyncio.create_task(engine.ask(body=body))
-            await eventually(lambda: engine.clogged)
-            assert 0 < engine.bytes_sent < len(body)
-            released.set()
-            assert len((await task).body) == len(body)
-            assert (await engine.ask("next")).json == "next"
-            assert not engine.clogged
-            assert engine.bytes_sent == sum(len(r.raw) for r in server.requests)
-            assert server.connections == 1
+    async with engine_at("direct", script) as (server, engine):
+        body = b'"' + b"x" * 8_000_000 + b'"'
+        task = asyncio.create_task(engine.ask(body=body))
+        await eventually(lambda: engine.clogged)
+        assert 0 < engine.bytes_sent < len(body)
+        released.set()
+        assert len((await task).body) == len(body)
+        assert (await engine.ask("next")).json == "next"
+        assert not engine.clogged
+        assert engine.bytes_sent == sum(len(r.raw) for r in server.requests)
+        assert server.connections == 1
 
 
 # The end...
@@ -243,12 +247,11 @@ async def test_closing_ends_a_response_that_is_only_read_to_its_end():
         conn.send(sse_head() + chunk(sse_event("answer")))
         conn.wait_closed()
 
-    with raw_server(script) as server:
-        async with engine_to(server) as engine:
-            await engine.ask(answer=Answer(until=lambda body: b"answer" in body))
-            await engine.aclose()
-            assert not engine.open
-            await all_closed(server)
+    async with engine_at("direct", script) as (server, engine):
+        await engine.ask(answer=Answer(until=lambda body: b"answer" in body))
+        await engine.aclose()
+        assert not engine.open
+        await all_closed(server)
 
 
 async def test_an_abandoned_body_without_a_length_is_not_complete():
@@ -257,15 +260,14 @@ async def test_an_abandoned_body_without_a_length_is_not_complete():
         conn.send(b"HTTP/1.1 200 OK\r\n\r\n[1")
         conn.wait_closed()
 
-    with raw_server(script) as server:
-        async with engine_to(server) as engine:
-            answer = Answer()
-            call = asyncio.create_task(engine.ask(answer=answer))
-            await eventually(lambda: answer.body)
-            engine.abandon()
-            with pytest.raises(ConnectionClosed):
-                await call
-            assert not answer.has_ended
+    async with engine_at("direct", script) as (_server, engine):
+        answer = Answer()
+        call = asyncio.create_task(engine.ask(answer=answer))
+        await eventually(lambda: answer.body)
+        engine.abandon()
+        with pytest.raises(ConnectionClosed):
+            await call
+        assert not answer.has_ended
 
 
 async def use(engine):
@@ -319,10 +321,9 @@ def exit_code_of_a_fork(engine):
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 async def test_a_forked_process_closes_its_copies_and_the_parent_goes_on():
-    with raw_server(echo) as server:
-        async with engine_to(server) as engine:
-            await engine.ask("before")
-            assert exit_code_of_a_fork(engine) == 0
-            assert (await engine.ask("after")).json == "after"
-            assert server.connections == 1
-            assert repr(engine.engine) == f"<DirectEngine {server.url} 1 open, 1 idle>"
+    async with engine_at("direct", echo) as (server, engine):
+        await engine.ask("before")
+        assert exit_code_of_a_fork(engine) == 0
+        assert (await engine.ask("after")).json == "after"
+        assert server.connections == 1
+        assert repr(engine.engine) == f"<DirectEngine {server.url} 1 open, 1 idle>"

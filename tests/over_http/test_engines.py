@@ -11,6 +11,7 @@ from engines import (
     Answer,
     all_closed,
     echo,
+    engine_at,
     eventually,
     every_engine,
     get,
@@ -27,10 +28,10 @@ from http_bytes import (
     sse_head,
 )
 from malformed_responses import MALFORMED
-from raw_server import raw_server
 
 from mcpwire.errors import MessageTooLarge, RemoteProtocolError
 from mcpwire.limits import Limits
+from mcpwire.transports.http import direct, httpx_engine
 
 pytestmark = [
     pytest.mark.anyio,
@@ -48,12 +49,11 @@ REFUSED = MessageTooLarge("refused by the test", limit=1)
 
 
 async def test_a_request_goes_out_as_it_is_with_the_length_of_its_body():
-    with raw_server(echo) as server:
-        async with open_engine("direct", server.url) as engine:
-            assert (await engine.ask("hi")).json == "hi"
-            sent = post("hi").start + b'content-length: 4\r\n\r\n"hi"'
-            assert server.requests[0].raw == sent
-            assert engine.bytes_sent == len(sent)
+    async with engine_at("direct", echo) as (server, engine):
+        assert (await engine.ask("hi")).json == "hi"
+        sent = post("hi").start + b'content-length: 4\r\n\r\n"hi"'
+        assert server.requests[0].raw == sent
+        assert engine.bytes_sent == len(sent)
 
 
 @every_engine
@@ -62,14 +62,13 @@ async def test_a_request_without_body_tells_no_length(kind):
         conn.receive()
         conn.send(reply(405))
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            answer = Answer()
-            await engine.exchange(get(), answer)
-            assert answer.status == 405
-            request = server.requests[0]
-            assert (request.verb, request.target) == ("GET", "/other?x=1")
-            assert not {"content-length", "transfer-encoding"} & set(request.headers)
+    async with engine_at(kind, script) as (server, engine):
+        answer = Answer()
+        await engine.exchange(get(), answer)
+        assert answer.status == 405
+        request = server.requests[0]
+        assert (request.verb, request.target) == ("GET", "/other?x=1")
+        assert not {"content-length", "transfer-encoding"} & set(request.headers)
 
 
 @every_engine
@@ -77,11 +76,10 @@ async def test_a_request_without_body_tells_no_length(kind):
 async def test_large_bodies_go_out_and_come_back_whole(kind, size):
     pattern = bytes(range(48, 120)).replace(b"\\", b"/")
     body = b'"' + (pattern * (size // 71))[:size] + b'"'
-    with raw_server(echo) as server:
-        async with open_engine(kind, server.url) as engine:
-            for _ in range(2):
-                assert (await engine.ask(body=body)).body == body
-            assert server.connections == 1
+    async with engine_at(kind, echo) as (server, engine):
+        for _ in range(2):
+            assert (await engine.ask(body=body)).body == body
+        assert server.connections == 1
 
 
 # ... what comes back...
@@ -115,14 +113,13 @@ async def test_every_way_to_frame_a_body_is_understood(kind, way):
         while conn.receive() is not None:
             conn.send(WAYS[way])
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            for _ in range(3):
-                answer = await engine.ask()
-                assert (answer.status, answer.json) == (200, "abc")
-                assert b"x-more" not in answer.fields
-            if "1.0" not in way:  # httpx trusts no HTTP/1.0
-                assert server.connections == 1
+    async with engine_at(kind, script) as (server, engine):
+        for _ in range(3):
+            answer = await engine.ask()
+            assert (answer.status, answer.json) == (200, "abc")
+            assert b"x-more" not in answer.fields
+        if "1.0" not in way:  # httpx trusts no HTTP/1.0
+            assert server.connections == 1
 
 
 @every_engine
@@ -132,11 +129,10 @@ async def test_a_connection_that_ends_with_its_response_serves_no_other(kind, wa
         if conn.receive() is not None:
             conn.send(ENDING_WAYS[way])
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            for _ in range(3):
-                assert (await engine.ask()).json == "abc"
-            assert server.connections == 3
+    async with engine_at(kind, script) as (server, engine):
+        for _ in range(3):
+            assert (await engine.ask()).json == "abc"
+        assert server.connections == 3
 
 
 @every_engine
@@ -150,11 +146,10 @@ async def test_an_answer_that_trickles_in_is_put_together(kind, way):
             for index in range(len(whole)):
                 conn.send(whole[index : index + 1])
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            for _ in range(2):
-                assert (await engine.ask()).json == "abc"
-            assert server.connections == 1
+    async with engine_at(kind, script) as (server, engine):
+        for _ in range(2):
+            assert (await engine.ask()).json == "abc"
+        assert server.connections == 1
 
 
 @every_engine
@@ -170,12 +165,11 @@ async def test_an_answer_may_be_cut_anywhere(kind):
             conn.wait(0.0005)
             conn.send(whole[at:])
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            for _ in cuts:
-                answer = await engine.ask()
-                assert (answer.json, answer.fields[b"x-y"]) == ("abc", b"z")
-            assert server.connections == 1
+    async with engine_at(kind, script) as (server, engine):
+        for _ in cuts:
+            answer = await engine.ask()
+            assert (answer.json, answer.fields[b"x-y"]) == ("abc", b"z")
+        assert server.connections == 1
 
 
 @every_engine
@@ -187,11 +181,10 @@ async def test_field_names_come_in_lower_case_and_repeated_ones_together(kind):
             b"www-authenticate: B\r\nContent-Length: 0\r\n\r\n"
         )
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            answer = await engine.ask()
-            assert answer.fields[b"www-authenticate"] == b"A, B"
-            assert answer.fields[b"x-blank"] == b"a"
+    async with engine_at(kind, script) as (_server, engine):
+        answer = await engine.ask()
+        assert answer.fields[b"www-authenticate"] == b"A, B"
+        assert answer.fields[b"x-blank"] == b"a"
 
 
 # ... what is refused...
@@ -209,11 +202,10 @@ async def test_no_response_that_could_be_read_in_two_ways_spoils_the_next(name):
         conn.send(MALFORMED[name] + json_reply("smuggled"))
         conn.receive()
 
-    with raw_server(script) as server:
-        async with open_engine("direct", server.url) as engine:
-            with pytest.raises(RemoteProtocolError):
-                await engine.ask("odd")
-            assert [(await engine.ask(n)).json for n in range(2)] == [0, 1]
+    async with engine_at("direct", script) as (_server, engine):
+        with pytest.raises(RemoteProtocolError):
+            await engine.ask("odd")
+        assert [(await engine.ask(n)).json for n in range(2)] == [0, 1]
 
 
 @pytest.mark.attack("S33")
@@ -236,12 +228,11 @@ async def test_bytes_behind_an_answer_are_not_taken_for_the_next(more, is_late):
         conn.wait_closed()
 
     sent = threading.Event()
-    with raw_server(script) as server:
-        async with open_engine("direct", server.url) as engine:
-            assert (await engine.ask("first")).json == "first"
-            assert sent.wait(30)
-            assert (await engine.ask("second")).json == "second"
-            assert server.connections == 2
+    async with engine_at("direct", script) as (server, engine):
+        assert (await engine.ask("first")).json == "first"
+        assert sent.wait(30)
+        assert (await engine.ask("second")).json == "second"
+        assert server.connections == 2
 
 
 @every_engine
@@ -252,11 +243,10 @@ async def test_a_head_over_its_limit_is_refused(kind):
         conn.send(head(200, x_long="y" * 20_000, content_length=0))
         conn.wait_closed()
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url, limits=Limits(head=10_000)) as engine:
-            with pytest.raises((MessageTooLarge, RemoteProtocolError)):
-                await engine.ask()
-            await all_closed(server)
+    async with engine_at(kind, script, limits=Limits(head=10_000)) as (server, engine):
+        with pytest.raises((MessageTooLarge, RemoteProtocolError)):
+            await engine.ask()
+        await all_closed(server)
 
 
 @every_engine
@@ -268,12 +258,11 @@ async def test_what_a_reply_refuses_comes_out_and_ends_an_endless_response(kind)
         while True:
             conn.send(chunk(b": " + b"x" * 65_536 + b"\n\n"))
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            with pytest.raises(MessageTooLarge) as caught:
-                await engine.ask(answer=Answer(refusal=REFUSED))
-            assert caught.value is REFUSED
-            await all_closed(server)
+    async with engine_at(kind, script) as (server, engine):
+        with pytest.raises(MessageTooLarge) as caught:
+            await engine.ask(answer=Answer(refusal=REFUSED))
+        assert caught.value is REFUSED
+        await all_closed(server)
 
 
 # ... and what connections are used for.
@@ -281,10 +270,10 @@ async def test_what_a_reply_refuses_comes_out_and_ends_an_endless_response(kind)
 
 @every_engine
 async def test_a_hundred_calls_one_after_the_other_share_one_connection(kind):
-    with raw_server(echo) as server:
-        async with open_engine(kind, server.url) as engine:
-            assert [(await engine.ask(n)).json for n in range(100)] == [*range(100)]
-            assert server.connections == 1
+    async with engine_at(kind, echo) as (server, engine):
+        assert [(await engine.ask(n)).json for n in range(100)] == [*range(100)]
+        assert server.connections == 1
+        assert engine.bytes_sent == sum(len(r.raw) for r in server.requests)
 
 
 @every_engine
@@ -298,13 +287,12 @@ async def test_fifty_calls_at_once_get_each_its_own_answer(kind):
                 gate.wait(30)
             conn.send(json_reply(request.json))
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            for turn in range(2):
-                numbers = range(50 * turn, 50 * turn + 50)
-                answers = await asyncio.gather(*map(engine.ask, numbers))
-                assert [answer.json for answer in answers] == [*numbers]
-            assert server.connections == 50
+    async with engine_at(kind, script) as (server, engine):
+        for turn in range(2):
+            numbers = range(50 * turn, 50 * turn + 50)
+            answers = await asyncio.gather(*map(engine.ask, numbers))
+            assert [answer.json for answer in answers] == [*numbers]
+        assert server.connections == 50
 
 
 async def test_a_server_may_answer_before_it_has_read_all():
@@ -316,12 +304,11 @@ async def test_a_server_may_answer_before_it_has_read_all():
         else:
             echo(conn)
 
-    with raw_server(script) as server:
-        async with open_engine("direct", server.url) as engine:
-            answer = await engine.ask(body=b"x" * 20_000_000)
-            assert (answer.status, answer.json) == (413, "too large")
-            assert (await engine.ask("next")).json == "next"
-            assert server.connections == 2
+    async with engine_at("direct", script) as (server, engine):
+        answer = await engine.ask(body=b"x" * 20_000_000)
+        assert (answer.status, answer.json) == (413, "too large")
+        assert (await engine.ask("next")).json == "next"
+        assert server.connections == 2
 
 
 def is_answered(body):
@@ -338,19 +325,33 @@ async def test_an_exchange_returns_with_its_answer_and_reads_the_rest_later(kind
             conn.wait_for(rest)
             conn.send(chunk(b": more\n\n") + LAST_CHUNK)
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            first = await engine.ask(answer=Answer(until=is_answered))
-            assert not first.has_ended
-            second = await engine.ask(answer=Answer(until=is_answered))
-            rest.set()
-            for answer in (first, second):
-                await eventually(lambda answer=answer: answer.has_ended)
-                assert answer.body.endswith(b": more\n\n")
-            for _ in range(5):
-                answer = await engine.ask(answer=Answer(until=is_answered))
-                await eventually(lambda answer=answer: answer.has_ended)
-            assert server.connections == 2
+    async with engine_at(kind, script) as (server, engine):
+        first = await engine.ask(answer=Answer(until=is_answered))
+        assert not first.has_ended
+        second = await engine.ask(answer=Answer(until=is_answered))
+        rest.set()
+        for answer in (first, second):
+            await eventually(lambda answer=answer: answer.has_ended)
+            assert answer.body.endswith(b": more\n\n")
+        for _ in range(5):
+            answer = await engine.ask(answer=Answer(until=is_answered))
+            await eventually(lambda answer=answer: answer.has_ended)
+        assert server.connections == 2
+
+
+@every_engine
+async def test_the_rest_of_a_response_has_some_seconds(kind, monkeypatch):
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head() + chunk(sse_event("answer")))
+        conn.wait_closed()
+
+    for module in (direct, httpx_engine):
+        monkeypatch.setattr(module, "TAIL_S", 0.03)
+    async with engine_at(kind, script) as (server, engine):
+        answer = await engine.ask(answer=Answer(until=is_answered))
+        await all_closed(server)
+        assert not answer.has_ended
 
 
 @pytest.mark.parametrize(
@@ -368,13 +369,12 @@ async def test_a_rest_that_is_wrong_ends_the_connection_and_nothing_else(kind, r
             if not rest:
                 return
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            for number in range(5):
-                answer = await engine.ask(number, answer=Answer(until=is_answered))
-                data = answer.body.removeprefix(b"data: ").strip()
-                assert json.loads(data) == ["answer", number]
-            assert server.connections == 5
+    async with engine_at(kind, script) as (server, engine):
+        for number in range(5):
+            answer = await engine.ask(number, answer=Answer(until=is_answered))
+            data = answer.body.removeprefix(b"data: ").strip()
+            assert json.loads(data) == ["answer", number]
+        assert server.connections == 5
 
 
 @every_engine

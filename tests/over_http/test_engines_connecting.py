@@ -13,6 +13,7 @@ from engines import (
     Answer,
     all_closed,
     echo,
+    engine_at,
     eventually,
     every_engine,
     open_engine,
@@ -275,10 +276,9 @@ async def test_a_reset_does_not_end_a_body_without_length(kind):
             super().data(chunk)
             begun.set()
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            with pytest.raises(ConnectionClosed, match="within the body"):
-                await engine.ask(answer=Begun())
+    async with engine_at(kind, script) as (_server, engine):
+        with pytest.raises(ConnectionClosed, match="within the body"):
+            await engine.ask(answer=Begun())
 
 
 @every_engine

@@ -10,6 +10,7 @@ from engines import (
     Answer,
     all_closed,
     echo,
+    engine_at,
     eventually,
     every_engine,
     get,
@@ -50,14 +51,13 @@ async def test_a_connection_that_ended_while_idle_is_replaced(kind, resets):
             conn.wait_closed()
 
     cut = threading.Event()
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            assert (await engine.ask("first")).json == "first"
-            cut.set()
-            await all_closed(server)
-            assert (await engine.ask("second")).json == "second"
-            assert runs_of(server) == {"first": 1, "second": 1}
-            assert server.connections == 2
+    async with engine_at(kind, script) as (server, engine):
+        assert (await engine.ask("first")).json == "first"
+        cut.set()
+        await all_closed(server)
+        assert (await engine.ask("second")).json == "second"
+        assert runs_of(server) == {"first": 1, "second": 1}
+        assert server.connections == 2
 
 
 @every_engine
@@ -70,11 +70,10 @@ async def test_a_server_that_closes_with_each_reply_answers_every_call_once(kind
         conn.sock.setsockopt(socket.IPPROTO_TCP, TCP_CORK, 1)
         conn.send(json_reply(request.json))
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            assert [(await engine.ask(n)).json for n in range(60)] == [*range(60)]
-            assert runs_of(server) == dict.fromkeys(range(60), 1)
-            assert server.connections == 60
+    async with engine_at(kind, script) as (server, engine):
+        assert [(await engine.ask(n)).json for n in range(60)] == [*range(60)]
+        assert runs_of(server) == dict.fromkeys(range(60), 1)
+        assert server.connections == 60
 
 
 @every_engine
@@ -114,16 +113,15 @@ async def test_a_server_that_runs_a_call_and_dies_gets_it_once(kind, resets, cal
         if resets:
             conn.reset()
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            for number in range(calls - 1):
-                assert (await engine.ask(number)).json == number
-            with pytest.raises(ConnectionClosed, match="before the response") as caught:
-                await engine.ask("once")
-            assert caught.value.sent
-            assert caught.value.target == server.url
-            assert runs_of(server)["once"] == 1
-            assert server.connections == 1
+    async with engine_at(kind, script) as (server, engine):
+        for number in range(calls - 1):
+            assert (await engine.ask(number)).json == number
+        with pytest.raises(ConnectionClosed, match="before the response") as caught:
+            await engine.ask("once")
+        assert caught.value.sent
+        assert caught.value.target == server.url
+        assert runs_of(server)["once"] == 1
+        assert server.connections == 1
 
 
 BEGUN = {
@@ -150,11 +148,12 @@ async def test_a_response_that_breaks_off_is_no_response(kind, begun, resets):
             conn.reset()
 
     with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
+        async with open_engine(kind, f"{server.url}?hush-hush") as engine:
             answer = Answer()
             with pytest.raises(ConnectionClosed) as caught:
                 await engine.ask("once", answer=answer)
             assert caught.value.sent
+            assert "hush-hush" not in str(caught.value)
             assert not answer.is_over
             assert (await engine.ask("next")).json == "next"
             assert runs_of(server) == {"once": 1, "next": 1}
@@ -169,12 +168,11 @@ async def test_a_server_that_ends_every_connection_unread_gets_nothing_twice(kin
     def script(conn):
         conn.sock.close()
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            with pytest.raises(ConnectionClosed):
-                await engine.ask("never")
-            assert 1 <= server.connections <= 4
-            assert not server.requests
+    async with engine_at(kind, script) as (server, engine):
+        with pytest.raises(ConnectionClosed):
+            await engine.ask("never")
+        assert 1 <= server.connections <= 4
+        assert not server.requests
 
 
 # Ended by us...
@@ -195,18 +193,17 @@ def endless(conn):
 
 @every_engine
 async def test_cancelling_within_a_body_closes_that_connection_and_no_other(kind):
-    with raw_server(endless) as server:
-        async with open_engine(kind, server.url) as engine:
-            answer = Answer()
-            task = asyncio.create_task(engine.ask("long", answer=answer))
-            await eventually(lambda: answer.chunks)
-            assert (await engine.ask("other")).json == "other"
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            await until(server, lambda: len(server.open) == 1)
-            assert (await engine.ask("again")).json == "again"
-            assert server.connections == 2
+    async with engine_at(kind, endless) as (server, engine):
+        answer = Answer()
+        task = asyncio.create_task(engine.ask("long", answer=answer))
+        await eventually(lambda: answer.chunks)
+        assert (await engine.ask("other")).json == "other"
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until(server, lambda: len(server.open) == 1)
+        assert (await engine.ask("again")).json == "again"
+        assert server.connections == 2
 
 
 @every_engine
@@ -218,15 +215,14 @@ async def test_cancelling_before_the_response_closes_the_connection(kind):
         else:
             echo(conn)
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            task = asyncio.create_task(engine.ask("slow"))
-            await until(server, lambda: server.requests)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            await all_closed(server)
-            assert (await engine.ask("next")).json == "next"
+    async with engine_at(kind, script) as (server, engine):
+        task = asyncio.create_task(engine.ask("slow"))
+        await until(server, lambda: server.requests)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await all_closed(server)
+        assert (await engine.ask("next")).json == "next"
 
 
 @every_engine
@@ -241,31 +237,29 @@ async def test_an_abort_ends_its_own_exchange_and_no_other(kind, where):
         else:
             echo(conn)
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            answer = Answer()
-            task = asyncio.create_task(engine.ask(where, answer=answer))
-            await until(server, lambda: server.requests)
-            assert not engine.abort(Answer(), STOP)
-            assert (await engine.ask("other")).json == "other"
-            assert engine.abort(answer, STOP)
-            with pytest.raises(RequestTimeout) as caught:
-                await task
-            assert caught.value is STOP
-            assert not engine.abort(answer, STOP)
-            await until(server, lambda: len(server.open) == 1)
-            assert (await engine.ask("again")).json == "again"
-            assert server.connections == 2
+    async with engine_at(kind, script) as (server, engine):
+        answer = Answer()
+        task = asyncio.create_task(engine.ask(where, answer=answer))
+        await until(server, lambda: server.requests)
+        assert not engine.abort(Answer(), STOP)
+        assert (await engine.ask("other")).json == "other"
+        assert engine.abort(answer, STOP)
+        with pytest.raises(RequestTimeout) as caught:
+            await task
+        assert caught.value is STOP
+        assert not engine.abort(answer, STOP)
+        await until(server, lambda: len(server.open) == 1)
+        assert (await engine.ask("again")).json == "again"
+        assert server.connections == 2
 
 
 @every_engine
 async def test_an_abort_after_the_answer_finds_no_exchange(kind):
-    with raw_server(echo) as server:
-        async with open_engine(kind, server.url) as engine:
-            answer = await engine.ask("done")
-            assert not engine.abort(answer, STOP)
-            assert (await engine.ask("again")).json == "again"
-            assert server.connections == 1
+    async with engine_at(kind, echo) as (server, engine):
+        answer = await engine.ask("done")
+        assert not engine.abort(answer, STOP)
+        assert (await engine.ask("again")).json == "again"
+        assert server.connections == 1
 
 
 @every_engine
@@ -297,16 +291,15 @@ async def test_closing_ends_what_goes_on_and_refuses_what_comes(kind):
 
 @every_engine
 async def test_abandoning_lets_go_of_every_connection(kind):
-    with raw_server(endless) as server:
-        async with open_engine(kind, server.url) as engine:
-            answer = Answer()
-            task = asyncio.create_task(engine.ask("long", answer=answer))
-            await eventually(lambda: answer.chunks)
-            await engine.ask("other")
-            engine.abandon()
-            with pytest.raises(ConnectionClosed):
-                await task
-            await all_closed(server)
+    async with engine_at(kind, endless) as (server, engine):
+        answer = Answer()
+        task = asyncio.create_task(engine.ask("long", answer=answer))
+        await eventually(lambda: answer.chunks)
+        await engine.ask("other")
+        engine.abandon()
+        with pytest.raises(ConnectionClosed):
+            await task
+        await all_closed(server)
 
 
 @every_engine

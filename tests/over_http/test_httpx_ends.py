@@ -17,7 +17,6 @@ from raw_server import LAST_CHUNK, chunk, raw_server, sse_head
 from mcpwire import Http
 from mcpwire.errors import CallCancelled, ConnectError, ConnectionClosed
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.transports.http import httpx_engine
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 
 pytestmark = pytest.mark.anyio
@@ -48,24 +47,6 @@ async def ask(engine, url, fed=None):
 async def until(event):
     """Wait for a thread's event without blocking the loop."""
     assert await asyncio.to_thread(event.wait, 30)
-
-
-async def test_the_rest_of_an_answer_is_read_for_some_time_only(monkeypatch):
-    monkeypatch.setattr(httpx_engine, "TAIL_S", 0.05)
-    closed = threading.Event()
-
-    def script(conn):
-        conn.receive()
-        conn.send(sse_head() + chunk(MARK))
-        if conn.wait_closed():
-            closed.set()
-
-    with raw_server(script) as server:
-        engine = engine_to(server.url)
-        fed = await ask(engine, server.url)
-        assert not fed.has_ended
-        await until(closed)
-        await engine.aclose()
 
 
 @pytest.mark.parametrize("how", ["cancel", "abort", "close"])
@@ -139,27 +120,6 @@ async def test_what_a_hook_raises_comes_out_as_it_is():
         with pytest.raises(ZeroDivisionError):
             await ask(engine, "http://127.0.0.1:9/")
         await engine.aclose()
-
-
-async def test_abandoning_closes_what_is_open_at_once():
-    closed = threading.Event()
-
-    def script(conn):
-        conn.receive()
-        conn.send(sse_head() + chunk(b"x"))
-        if conn.wait_closed():
-            closed.set()
-
-    with raw_server(script) as server:
-        engine = engine_to(server.url)
-        call = asyncio.ensure_future(ask(engine, server.url))
-        await asyncio.to_thread(server.wait_until, lambda: server.requests)
-        engine.abandon()
-        with pytest.raises(ConnectionClosed):
-            await call
-        await until(closed)
-        with pytest.raises(ConnectionClosed):
-            await ask(engine, server.url)
 
 
 def answer_and_wait(closed):

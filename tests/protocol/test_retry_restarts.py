@@ -19,7 +19,7 @@ ALMOST_ONE = 1 - 2**-53
 
 def restarts(*, in_vain=0, now=0.0, recovery=RECOVERY):
     """Return a state with so many openings in vain, the last of them now."""
-    made = Restarts(recovery)
+    made = Restarts.of(recovery)
     for _ in range(in_vain):
         made.failed(now)
     return made
@@ -109,7 +109,7 @@ def test_a_million_attempts_still_have_a_finite_delay():
     st.floats(0, ALMOST_ONE),
 )
 def test_no_order_of_events_gives_a_delay_out_of_bounds(events, chance):
-    made = Restarts(RECOVERY)
+    made = Restarts.of(RECOVERY)
     for now, event in enumerate(events):
         if event == "answered":
             made.lost(now, answered=True)

@@ -13,7 +13,6 @@ from mcpwire import (
     InternalError,
     InvalidParams,
     Limits,
-    MissingCapability,
 )
 from mcpwire.server.authoring.injection import Depends
 from mcpwire.server.context import Context, current_context
@@ -169,25 +168,6 @@ async def test_prompts_and_resources_ask_where_they_may():
             [message] = (await peer.get_prompt("menu")).messages
             assert "coffee" in message.content.text
             assert await peer.read_text("bill://now") == "for Ada"
-
-
-@MODES
-async def test_a_user_who_declines_is_no_failure(mode):
-    async with client(mode, elicitation=lambda _: "decline") as peer:
-        assert (await peer.call_tool("order")).text == "decline"
-
-
-async def test_a_client_that_cannot_be_asked_is_told_what_it_lacks():
-    async with Client(server) as peer:
-        with pytest.raises(MissingCapability) as caught:
-            await peer.call_tool("order")
-        assert caught.value.data == {
-            "requiredCapabilities": {"elicitation": {"form": {}}}
-        }
-    async with Client(server, mode="session") as peer:
-        result = await peer.call_tool("order")
-        assert result.is_error
-        assert "'elicitation.form'" in result.text
 
 
 @pytest.mark.unchecked_wire("a client that sends what the schema refuses")

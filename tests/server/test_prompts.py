@@ -5,19 +5,14 @@ from typing import Annotated, Literal
 
 import pytest
 from by_hand import CLIENT_KEY, Hand, modern
-from single import answer, code, error, in_session, over_http, result, sees
+from single import code, error, in_session, over_http, result, sees
 
-import mcpwire
 from mcpwire import types
 from mcpwire.server.auth.resource_server import ScopeRequired
-from mcpwire.server.authoring.results import Audio, File, Image
 from mcpwire.server.context import Context
 from mcpwire.server.server import Server
 
 pytestmark = pytest.mark.anyio
-
-PNG = b"\x89PNG\r\n\x1a\n"
-WAV = b"RIFF\x00\x00\x00\x00WAVE"
 
 
 def text(body, role="user"):
@@ -125,19 +120,6 @@ async def test_the_list_shows_all_that_was_said():
     assert old["result"]["prompts"] == [{"name": "n", "description": "D"}]
 
 
-@pytest.mark.rule("PROMPT-02", "CACHE-12", "CACHE-13", "PAGE-06")
-@pytest.mark.case("F05")
-async def test_prompts_come_in_pages():
-    server = Server("s", page_size=2)
-    for name in "abc":
-        server.add_prompt(lambda: "x", name=name)
-    first = await result(server, "prompts/list")
-    second = await result(server, "prompts/list", cursor=first["nextCursor"])
-    assert [p["name"] for p in first["prompts"] + second["prompts"]] == ["a", "b", "c"]
-    assert first["cacheScope"] == second["cacheScope"] == "public"
-    assert await code(server, "prompts/list", cursor="made up") == -32602
-
-
 # What they give...
 
 
@@ -170,86 +152,6 @@ async def test_a_text_of_digits_stays_a_text():
         return repr(word)
 
     assert await get(server, "say", word="0012") == [text("'0012'")]
-
-
-VALUES = {
-    "a text": ("x", [text("x")]),
-    "texts": (["x", "y"], [text("x"), text("y")]),
-    "a message": (
-        types.PromptMessage("assistant", types.TextContent("x")),
-        [text("x", "assistant")],
-    ),
-    "messages as dicts": (
-        [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}],
-        [text("x"), text("y", "assistant")],
-    ),
-    "a picture": (
-        Image(PNG),
-        [
-            {
-                "role": "user",
-                "content": {
-                    "type": "image",
-                    "data": "iVBORw0KGgo=",
-                    "mimeType": "image/png",
-                },
-            }
-        ],
-    ),
-    "a sound": (
-        Audio(WAV),
-        [
-            {
-                "role": "user",
-                "content": {
-                    "type": "audio",
-                    "data": "UklGRgAAAABXQVZF",
-                    "mimeType": "audio/wav",
-                },
-            }
-        ],
-    ),
-    "a resource": (
-        File(b"# x", mime_type="text/markdown", uri="a://b"),
-        [
-            {
-                "role": "user",
-                "content": {
-                    "type": "resource",
-                    "resource": {
-                        "uri": "a://b",
-                        "mimeType": "text/markdown",
-                        "text": "# x",
-                    },
-                },
-            }
-        ],
-    ),
-}
-
-
-@pytest.mark.rule("PROMPT-04")
-@pytest.mark.parametrize("case", VALUES)
-async def test_any_value_becomes_messages(case):
-    value, messages = VALUES[case]
-    server = Server("s")
-    server.add_prompt(lambda: value, name="p", description="D")
-    found = await result(server, "prompts/get", name="p")
-    assert found == {"description": "D", "messages": messages}
-
-
-async def test_a_question_of_a_prompt_makes_a_round():
-    server = Server("s")
-
-    @server.prompt
-    async def ask(context: Context) -> str:
-        answered = await context.elicit("Who?", {"type": "object", "properties": {}})
-        return answered.action
-
-    declined = types.ElicitResult("decline")
-    async with mcpwire.Client(server, elicitation=lambda _: declined) as client:
-        found = await client.get_prompt("ask")
-    assert found.messages[0].content.text == "decline"
 
 
 # What is refused...
@@ -324,18 +226,6 @@ async def test_an_unknown_prompt_is_refused(name, message):
         assert (found["code"], found["message"]) == (-32602, message)
 
 
-@pytest.mark.rule("PROMPT-05")
-async def test_what_a_function_raises_stays_with_us():
-    server = Server("s")
-
-    @server.prompt
-    def fail() -> str:
-        raise KeyError("the password")
-
-    found = await error(server, "prompts/get", name="fail")
-    assert (found["code"], found["message"]) == (-32603, "the handler failed")
-
-
 @pytest.mark.rule("PROMPT-02")
 async def test_what_somebody_does_not_see_is_not_there():
     server = Server("s")
@@ -407,30 +297,6 @@ async def test_handles_change_what_is_there_and_clients_are_told():
     server.prompts["p"].remove()
     assert (await hand.next())["method"] == "notifications/prompts/list_changed"
     assert await code(server, "prompts/get", name="p") == -32602
-
-
-async def test_a_mounted_servers_prompts_have_its_prefix():
-    inner, outer = Server("inner"), Server("outer")
-
-    @inner.prompt
-    def p(a: Literal["x", "y"]) -> str:
-        return a
-
-    outer.mount(inner, prefix="in")
-    assert await get(outer, "in_p", a="x") == [text("x")]
-    assert [p["name"] for p in (await result(outer, "prompts/list"))["prompts"]] == [
-        "in_p"
-    ]
-
-
-@pytest.mark.rule("PROMPT-01")
-async def test_the_capability_is_there_once_there_is_a_prompt():
-    server = Server("s")
-    before = await answer(server, "prompts/list")
-    assert before["error"]["code"] == -32601
-    server.add_prompt(lambda: "x", name="p")
-    described = await result(server, "server/discover")
-    assert described["capabilities"]["prompts"] == {"listChanged": True}
 
 
 def test_a_function_that_cannot_be_a_prompt_is_refused():

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from by_hand import CLIENT_KEY, Hand, modern, request
-from single import code, contents, in_session, over_http, reading, result, sees
+from single import contents, in_session, over_http, reading, result, sees
 
 from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.server import Server
@@ -83,15 +83,6 @@ async def test_all_pages_of_a_list_may_be_kept_by_the_same():
     assert {page["cacheScope"] for page in pages} == {"public"}
     private = await over_http(server, "resources/list", scopes=[])
     assert private["cacheScope"] == "private"
-
-
-@pytest.mark.rule("PAGE-06")
-@pytest.mark.parametrize("method", ["resources/list", "resources/templates/list"])
-async def test_a_cursor_that_was_never_given_out_is_refused(method):
-    server = Server("s", page_size=1)
-    server.add_resource("a://{x}", lambda x: x, name="t")
-    for cursor in ("", "made up"):
-        assert await code(server, method, cursor=cursor) == -32602
 
 
 # Subscriptions...

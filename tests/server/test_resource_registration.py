@@ -1,9 +1,8 @@
 """Resources: what can be registered, listed, replaced and mounted."""
 
 import pytest
-from single import answer, code, contents, result
+from single import code, contents, result
 
-from mcpwire.server.context import Context
 from mcpwire.server.server import Server
 
 pytestmark = pytest.mark.anyio
@@ -136,30 +135,3 @@ def test_what_cannot_be_served_is_refused_when_it_is_registered(case):
         server.add_resource(uri, target, **options)
     assert problem in str(caught.value)
     assert len(server.resources) == 0
-
-
-async def test_a_mounted_servers_resources_keep_their_uris():
-    inner, outer = Server("inner"), Server("outer")
-    inner.add_resource("a://b", "inner")
-
-    @inner.resource("t://{x}")
-    async def read(x: str, context: Context) -> str:
-        return f"{context.server.name} {x}"
-
-    outer.mount(inner, prefix="in")
-    assert (await contents(outer, "a://b"))[0]["text"] == "inner"
-    assert (await contents(outer, "t://1"))[0]["text"] == "inner 1"
-
-
-@pytest.mark.rule("RES-01")
-async def test_the_capability_is_there_once_there_is_a_resource():
-    server = Server("s")
-    before = await answer(server, "resources/list")
-    assert before["error"]["code"] == -32601
-    server.add_resource("a://{x}", lambda x: x, name="t")
-    described = await result(server, "server/discover")
-    assert described["capabilities"]["resources"] == {
-        "subscribe": True,
-        "listChanged": True,
-    }
-    assert (await result(server, "resources/list"))["resources"] == []

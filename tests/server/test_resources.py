@@ -8,7 +8,6 @@ from typing import Literal
 import pytest
 from single import code, contents, error, in_session, reading, result
 
-import mcpwire
 from mcpwire import types
 from mcpwire.server.authoring.injection import Depends
 from mcpwire.server.authoring.results import File
@@ -92,14 +91,6 @@ async def test_a_plain_function_runs_in_a_thread_unless_told_otherwise():
     ]
 
 
-def test_an_async_function_needs_no_thread():
-    async def function():
-        """Do nothing."""
-
-    with pytest.raises(ValueError, match="thread=True is for plain functions"):
-        Server("s").add_resource("a://b", function, thread=True)
-
-
 async def test_a_function_may_take_the_context_and_dependencies():
     server = Server("s")
 
@@ -111,21 +102,6 @@ async def test_a_function_may_take_the_context_and_dependencies():
         return f"{before}{name} from {context.client_info['name']}"
 
     assert (await contents(server, "greet://Ada"))[0]["text"] == "hello Ada from hand"
-
-
-async def test_a_question_of_a_resource_makes_a_round():
-    server = Server("s")
-
-    @server.resource("a://b")
-    async def read(context: Context) -> str:
-        answered = await context.elicit("Who?", {"type": "object", "properties": {}})
-        return answered.action
-
-    client = mcpwire.Client(
-        server, elicitation=lambda _: mcpwire.types.ElicitResult("decline")
-    )
-    async with client:
-        assert (await client.read_resource("a://b")).text == "decline"
 
 
 # Templates...
@@ -274,14 +250,3 @@ async def test_what_is_no_uri_is_refused_as_such(uri):
 async def test_a_uri_is_a_text(uri):
     found = await error(reading("x"), "resources/read", uri=uri)
     assert (found["code"], found["message"]) == (-32602, "params.uri must be a string")
-
-
-@pytest.mark.rule("RES-04")
-async def test_what_a_function_raises_stays_with_us():
-    def fail():
-        raise ValueError("the password")
-
-    server = Server("s")
-    server.add_resource("a://b", fail)
-    found = await error(server, "resources/read", uri="a://b")
-    assert (found["code"], found["message"]) == (-32603, "the handler failed")

@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from mcpwire import Client, Context, Depends, InvalidParams, Server, ToolError
-from mcpwire.types import TextContent
 
 pytestmark = pytest.mark.anyio
 
@@ -458,17 +457,6 @@ async def test_a_tool_calls_others_and_reads_resources_of_its_server():
         assert text(await client.call_tool("high", {"a": 2}))[0] == ["4 False content"]
         said = text(await client.call_tool("high", {"a": 9}))[0]
         assert said == ["too high True content"]
-
-
-async def test_results_may_be_content_blocks():
-    server = new()
-
-    @server.tool
-    def blocks() -> list:
-        return [TextContent("a"), "b"]
-
-    async with Client(server) as client:
-        assert text(await client.call_tool("blocks"))[0] == ["a", "b"]
 
 
 async def test_the_handle_and_the_table_show_what_they_are():

@@ -297,12 +297,10 @@ def test_the_timeout_of_contracts_is_checked():
 def test_cost_is_what_calls_took():
     costs = Costs(seconds=1.0, tokens=100)
     tools = Listed(costs=costs)
-    call = tools._outgoing(tools._prepare("mcp__files__ping", None), None, {})
-    call.started -= 3.0
-    tools._finished(call, CallToolResult([TextContent("x" * 400)]))
+    costs.note("files", "ping", 3.0, 400)
     learnt = {entry.name: entry.cost for entry in tools.catalog()}
     assert learnt["mcp__files__ping"].tokens == 100
-    assert 3.0 <= learnt["mcp__files__ping"].seconds < 10.0
+    assert learnt["mcp__files__ping"].seconds == 3.0
     assert learnt["mcp__files__ping"].calls == 1
     assert learnt["mcp__more__ping"] == Cost(100, 1.0)
 

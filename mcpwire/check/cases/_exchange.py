@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import attrs
 
 from mcpwire.check.case import Case, Family, Level
+from mcpwire.check.peer import HeaderValue
 from mcpwire.check.subject import Reaction, Subject, shown
+from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,11 +46,13 @@ __all__ = [
     "Silence",
     "Status",
     "exchange",
+    "spoiled",
+    "with_value",
 ]
 
 Params: TypeAlias = Mapping[str, Any] | Callable[[Subject], Mapping[str, Any]] | None
 """Params of a message, or how to make them from what the server has."""
-Headers: TypeAlias = Mapping[str, str | None]
+Headers: TypeAlias = Mapping[str, HeaderValue]
 """Header fields that are added; ``None`` leaves one out."""
 
 _SHOWN: Final = 120
@@ -155,6 +159,19 @@ class Octets:
         if self.text or not isinstance(self.data, bytes):
             return self.text
         return f"the octets {shown(self.data)[:_SHOWN]}"
+
+
+_VALUE: Final = {"_meta": {"com.example/value": "mcpwire"}}
+
+
+def spoiled(change: Callable[[bytes], bytes], text: str) -> Changed:
+    """Return a request that every server answers, whose octets are changed."""
+    return Changed(lambda message: change(encode(message)), text, params=_VALUE)
+
+
+def with_value(value: bytes, line: bytes) -> bytes:
+    """Return the octets of such a request with another value in its params."""
+    return line.replace(b'"mcpwire"', value)
 
 
 @attrs.frozen

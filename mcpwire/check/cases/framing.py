@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Final
 from mcpwire.check.case import Family, Level, NoAnswer, PeerDied, Start, since
 from mcpwire.check.cases._exchange import (
     AnyOf,
-    Changed,
     Error,
     Octets,
     Refusal,
     Result,
     Silence,
     exchange,
+    spoiled,
+    with_value,
 )
 from mcpwire.check.procfs import resident_memory
 from mcpwire.check.roles import arguments_for
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcpwire.check.subject import Answer, Subject
 
 __all__ = ["FAMILY"]
@@ -38,18 +37,6 @@ _PAUSE_S: Final = 0.001
 
 Where it reads them at once all the same, the case shows less, and passes.
 """
-
-
-_TEXT: Final = {"_meta": {"com.example/mcpwire": "mcpwire"}}
-
-
-def _spoiled(change: Callable[[bytes], bytes], text: str) -> Changed:
-    """Return a request with a text in its params, whose octets are changed."""
-    return Changed(lambda message: change(encode(message)), text, params=_TEXT)
-
-
-def _with_text(text: bytes, line: bytes) -> bytes:
-    return line.replace(b'"mcpwire"', b'"a%sb"' % text)
 
 
 async def _write(subject: Subject, data: bytes) -> None:
@@ -174,7 +161,7 @@ exchange(
     Level.ROBUST,
     "a line may end with CR LF",
     transports=STDIO,
-    send=_spoiled(lambda line: line + b"\r", "a request that ends with CR LF"),
+    send=spoiled(lambda line: line + b"\r", "a request that ends with CR LF"),
     expect=Result(),
     why="clients on Windows write such lines",
 )
@@ -186,8 +173,8 @@ exchange(
     "white space may stand around a message",
     transports=STDIO,
     send=(
-        _spoiled(lambda line: b" \t" + line + b" \t ", "blanks and tabs around one"),
-        _spoiled(lambda line: line.replace(b",", b" ,\t "), "blanks between tokens"),
+        spoiled(lambda line: b" \t" + line + b" \t ", "blanks and tabs around one"),
+        spoiled(lambda line: line.replace(b",", b" ,\t "), "blanks between tokens"),
     ),
     expect=Result(),
     why="JSON allows it, and some encoders write it",
@@ -200,9 +187,7 @@ exchange(
     "a carriage return between tokens does not end the line",
     rules=("TR-STDIO-01",),
     transports=STDIO,
-    send=_spoiled(
-        lambda line: line.replace(b",", b",\r", 1), "a CR between two tokens"
-    ),
+    send=spoiled(lambda line: line.replace(b",", b",\r", 1), "a CR between two tokens"),
     expect=Result(),
     why="lines are cut where other implementations do not cut them",
 )
@@ -215,7 +200,9 @@ exchange(
     rules=("TR-STDIO-01",),
     transports=STDIO,
     send=tuple(
-        _spoiled(partial(_with_text, c.encode()), f"a text with U+{ord(c):04X}")
+        spoiled(
+            partial(with_value, b'"a%sb"' % c.encode()), f"a text with U+{ord(c):04X}"
+        )
         for c in "\u2028\u2029\x85"
     ),
     expect=Result(),
@@ -271,10 +258,10 @@ exchange(
     rules=("RPC-02",),
     revisions=since("2025-03-26"),
     send=(
-        _spoiled(lambda x: _with_text(b"a\xffb", x), "a text with FF"),
-        _spoiled(lambda x: _with_text(b"a\xc3", x), "a cut character"),
-        _spoiled(lambda x: _with_text(b"\xed\xa0\x80", x), "a surrogate"),
-        _spoiled(lambda x: _with_text(b"\xc0\xae", x), "a dot in two octets"),
+        spoiled(lambda x: with_value(b'"aa\xffbb"', x), "a text with FF"),
+        spoiled(lambda x: with_value(b'"aa\xc3b"', x), "a cut character"),
+        spoiled(lambda x: with_value(b'"a\xed\xa0\x80b"', x), "a surrogate"),
+        spoiled(lambda x: with_value(b'"a\xc0\xaeb"', x), "a dot in two octets"),
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
@@ -297,7 +284,7 @@ exchange(
     "A08.c",
     Level.ROBUST,
     "a byte order mark before a message is skipped or refused",
-    send=_spoiled(lambda line: b"\xef\xbb\xbf" + line, "a request behind a BOM"),
+    send=spoiled(lambda line: b"\xef\xbb\xbf" + line, "a request behind a BOM"),
     expect=AnyOf(Result(), Refusal()),
     why="the request of a client that writes one is lost, and the call hangs",
 )
@@ -333,8 +320,8 @@ exchange(
     Level.ROBUST,
     "a raw control character in a text is refused",
     send=(
-        _spoiled(lambda x: _with_text(b"a\x00b", x), "a text with 00"),
-        _spoiled(lambda x: _with_text(b"a\x1fb", x), "a text with 1F"),
+        spoiled(lambda x: with_value(b'"aa\x00bb"', x), "a text with 00"),
+        spoiled(lambda x: with_value(b'"aa\x1fbb"', x), "a text with 1F"),
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
@@ -357,8 +344,8 @@ exchange(
     "A08.g",
     Level.ROBUST,
     "each escape of JSON is read",
-    send=_spoiled(
-        lambda x: _with_text(rb"\u0000\n\r\t\b\f\/\\\"\u00e9\ud83d\ude00\u2028", x),
+    send=spoiled(
+        lambda x: with_value(rb'"a\u0000\n\r\t\b\f\/\\\"\u00e9\ud83d\ude00\u2028b"', x),
         "a request with escaped NUL, line ends, quotes and a surrogate pair",
     ),
     expect=Result(),
@@ -370,7 +357,9 @@ exchange(
     "A08.h",
     Level.ROBUST,
     "half of a surrogate pair does not end the connection",
-    send=_spoiled(lambda x: _with_text(rb"\ud800", x), r"a request with \ud800 alone"),
+    send=spoiled(
+        lambda x: with_value(rb'"a\ud800b"', x), r"a request with \ud800 alone"
+    ),
     expect=AnyOf(Result(), Refusal()),
     why="such a text can be read and not written, so the answer fails",
 )

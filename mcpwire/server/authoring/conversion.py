@@ -42,6 +42,7 @@ __all__ = [
     "faults_of",
     "is_pydantic",
     "is_record",
+    "listed",
     "places_of",
     "plain",
     "shown",
@@ -174,12 +175,13 @@ def _sentence(message: str, path: Path, schema: Mapping[str, Any]) -> str:
         kinds = [_WORDS.get(kind, kind) for kind in expected[1].split(" | ")]
         return f"expected {' or '.join(kinds)}{expected[2]}"
     if message.startswith("Invalid enum value"):
-        return f"expected {_listed([] if path else _choices(schema))}"
+        return f"expected {listed([] if path else _choices(schema))}"
     said = message[:_MESSAGE]
     return f"{said[:1].lower()}{said[1:]}"
 
 
-def _listed(allowed: list[Any]) -> str:
+def listed(allowed: list[Any]) -> str:
+    """Return the beginning of a list of allowed values, in words."""
     if not allowed:
         return "one of the allowed values"
     shorter = [repr(each) for each in allowed[:_FAULTS]]
@@ -194,11 +196,8 @@ def _choices(schema: Mapping[str, Any]) -> list[Any]:
     return found
 
 
-class _Unknown:
-    """Stands for what cannot be found again."""
-
-
-_UNKNOWN: Final = _Unknown()
+_UNKNOWN: Final = object()
+"""Stands for what cannot be found again."""
 
 
 def _path(raw: str) -> Path:
@@ -221,7 +220,6 @@ def _at(value: Any, path: Iterable[str | int]) -> Any:
     return value
 
 
-_MESSAGE_LENGTH: Final = 200
 _EXACT_FLOATS: Final = 2**53
 
 
@@ -335,27 +333,22 @@ def validate(adapter: Any, value: Any, *, strict: bool) -> Any:
     """Have pydantic make a value."""
     pydantic: Any = sys.modules["pydantic"]
     try:
-        return _validate(adapter, value, strict=strict)
+        try:
+            # As JSON, because there a strict reader still takes a text for a date.
+            return adapter.validate_json(encode(value), strict=strict or None)
+        except pydantic.ValidationError:
+            whole = with_whole_numbers(value)
+            if whole is value or not strict:
+                raise
+            return adapter.validate_json(encode(whole), strict=True)
     except LocalProtocolError as error:  # too deep to be written for it
         raise Fault([((), str(error).removeprefix("cannot send $: "))]) from error
     except pydantic.ValidationError as error:
         faults = [
-            (tuple(each["loc"]), each["msg"][:_MESSAGE_LENGTH])
+            (tuple(each["loc"]), each["msg"][:_MESSAGE])
             for each in error.errors(include_url=False)[:_FAULTS]
         ]
         raise Fault(faults) from error
-
-
-def _validate(adapter: Any, value: Any, *, strict: bool) -> Any:
-    pydantic: Any = sys.modules["pydantic"]
-    # As JSON, because there a strict reader still takes a text for a date.
-    try:
-        return adapter.validate_json(encode(value), strict=strict or None)
-    except pydantic.ValidationError:
-        whole = with_whole_numbers(value)
-        if whole is value or not strict:
-            raise
-    return adapter.validate_json(encode(whole), strict=True)
 
 
 def with_whole_numbers(value: Any) -> Any:

@@ -258,39 +258,21 @@ class BadResult(ValueError):
     """A function returned what it did not say it would."""
 
 
+@attrs.define(eq=False)
 class Returns:
     """What a function returns."""
 
-    __slots__ = (
-        "_hint",
-        "_validator",
-        "is_structured",
-        "is_wrapped",
-        "scalar",
-        "schema",
-    )
-
-    def __init__(
-        self,
-        schema: dict[str, Any] | None = None,
-        *,
-        hint: Any = None,
-        scalar: type | None = None,
-        validator: SchemaValidator | None = None,
-        is_wrapped: bool = False,
-        is_structured: bool = True,
-    ) -> None:
-        self.schema = schema
-        self.is_wrapped = is_wrapped
-        self.is_structured = is_structured
-        self._hint = hint
-        self.scalar = scalar
-        self._validator = validator
+    schema: dict[str, Any] | None = None
+    hint: Any = attrs.field(default=None, kw_only=True)
+    scalar: type | None = attrs.field(default=None, kw_only=True)
+    validator: SchemaValidator | None = attrs.field(default=None, kw_only=True)
+    is_wrapped: bool = attrs.field(default=False, kw_only=True)
+    is_structured: bool = attrs.field(default=True, kw_only=True)
 
     def to_structured(self, value: Any) -> Any:
         """Return the structured content."""
         data = plain(value)
-        if self._hint is not None:
+        if self.hint is not None:
             self._check_hint(data)
         structured = {WRAPPED: data} if self.is_wrapped else data
         self.check(structured)
@@ -309,12 +291,12 @@ class Returns:
             raise BadResult(f"the result does not fit its hint: {error}") from error
 
     def _read(self, data: Any) -> None:
-        msgspec.convert(data, self._hint, str_keys=True, dec_hook=STRICT)
+        msgspec.convert(data, self.hint, str_keys=True, dec_hook=STRICT)
 
     def check(self, structured: Any) -> None:
         """Hold structured content against a schema that was written by hand."""
         # 2025-11-25 server/tools, "Output Schema": results MUST conform to it.
-        fault = None if self._validator is None else self._validator.check(structured)
+        fault = None if self.validator is None else self.validator.check(structured)
         if fault is not None:
             raise BadResult(f"the result breaks its output schema: {fault}")
 

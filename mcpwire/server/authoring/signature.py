@@ -16,7 +16,7 @@ import inspect
 import re
 import typing
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 import msgspec
@@ -29,6 +29,7 @@ from mcpwire.server.authoring.conversion import (
     BadArguments,
     excerpt,
     faults_of,
+    listed,
     plain,
     shown,
     validator_of,
@@ -52,7 +53,7 @@ from mcpwire.server.authoring.schemas import (
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mcpwire.server.authoring.injection import Injected
 
@@ -65,7 +66,6 @@ __all__ = [
     "Parameter",
     "Parameters",
     "Signature",
-    "check_arguments",
     "read_docstring",
     "read_signature",
 ]
@@ -89,97 +89,72 @@ def read_docstring(text: str | None) -> tuple[str | None, dict[str, str]]:
 
     What is said of parameters is not in the description; all the rest is.
     """
-    if not text:
-        return None, {}
-    reader = _Reader(inspect.cleandoc(text).splitlines())
-    reader.read()
-    description = "\n".join(reader.prose).strip()
+    lines = inspect.cleandoc(text or "").splitlines()
+    prose: list[str] = []
+    found: dict[str, list[str]] = {}
+    at = 0
+    while at < len(lines):
+        line, after = lines[at], "".join(lines[at + 1 : at + 2])
+        title = line.strip().lower()
+        sphinx = _SPHINX_ITEM.match(line[:_LONGEST_LINE])
+        end = _end_of_block(lines, at + 1)
+        if sphinx is not None:
+            found[sphinx[1]] = [sphinx[2], *lines[at + 1 : end]]
+        elif _SPHINX_TYPE.match(line[:_LONGEST_LINE]):
+            pass
+        elif title in _NAMES and _UNDERLINE.fullmatch(after):
+            titles = (n for n in range(at + 2, len(lines)) if _is_title(lines, n))
+            end = next(titles, len(lines))
+            _read_items(lines[at + 2 : end], _NUMPY_ITEM, found)
+        elif (
+            title.endswith(":")
+            and title[:-1] in _NAMES
+            and (not _indent(line) and after.strip() and _indent(after))
+        ):
+            _read_items(lines[at + 1 : end], _GOOGLE_ITEM, found)
+        else:
+            prose.append(line)
+            end = at + 1
+        at = end
+    description = "\n".join(prose).strip()
     return description or None, {
         name: joined
-        for name, lines in reader.found.items()
-        if (joined := " ".join(filter(None, map(str.strip, lines))))
+        for name, said in found.items()
+        if (joined := " ".join(filter(None, map(str.strip, said))))
     }
 
 
-class _Reader:
-    """Sorts the lines of one docstring."""
+def _is_title(lines: list[str], number: int) -> bool:
+    return any(map(_UNDERLINE.fullmatch, lines[number + 1 : number + 2]))
 
-    def __init__(self, lines: list[str]) -> None:
-        self._lines = lines
-        self._at = 0
-        self.prose: list[str] = []
-        self.found: dict[str, list[str]] = {}
 
-    def read(self) -> None:
-        """Go through all lines once."""
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
-            short = line[:_LONGEST_LINE]
-            if (item := _SPHINX_ITEM.match(short)) is not None:
-                self._at += 1
-                self.found[item[1]] = [item[2], *self._indented()]
-            elif _SPHINX_TYPE.match(short):
-                self._at += 1
-                self._indented()
-            elif not self._section(line):
-                self.prose.append(line)
-                self._at += 1
-
-    def _section(self, line: str) -> bool:
-        """Take a section about parameters that begins here, if one does."""
-        title = line.strip().lower()
-        after = "".join(self._lines[self._at + 1 : self._at + 2])
-        if title in _NAMES and _UNDERLINE.fullmatch(after):
-            self._at += 2
-            self._items(self._until_underlined(), _NUMPY_ITEM)
-            return True
-        is_heading = title.endswith(":") and title[:-1] in _NAMES
-        if is_heading and not _indent(line) and after.strip() and _indent(after):
-            self._at += 1
-            self._items(self._indented(), _GOOGLE_ITEM)
-            return True
-        return False
-
-    def _items(self, body: Iterable[str], pattern: re.Pattern[str]) -> None:
-        """Take a list of parameters: each begins at the least indented column."""
-        lines = [line for line in body if line.strip()]
-        indent = min((_indent(line) for line in lines), default=0)
-        names: list[str] = []
-        for line in lines:
-            item = pattern.match(line[indent:][:_LONGEST_LINE])
-            if _indent(line) == indent and item is not None:
-                names = [name.strip() for name in item[1].split(",")]
-                first = item[2] if pattern.groups > 1 else ""
-                for name in names:
-                    self.found[name] = [first or ""]
-            else:
-                for name in names:
-                    self.found[name].append(line)
-
-    def _indented(self) -> list[str]:
-        """Take the lines that are indented, and blank ones between them."""
-        taken: list[str] = []
-        start = self._at
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
-            if line.strip() and not _indent(line):
+def _end_of_block(lines: list[str], start: int) -> int:
+    """Return where indented lines end, with the blank ones between them."""
+    end = start
+    for number in range(start, len(lines)):
+        if lines[number].strip():
+            if not _indent(lines[number]):
                 break
-            taken.append(line)
-            self._at += 1
-        while taken and not taken[-1].strip():
-            taken.pop()
-        self._at = start + len(taken)
-        return taken
+            end = number + 1
+    return end
 
-    def _until_underlined(self) -> list[str]:
-        """Take the lines before the next underlined title."""
-        start = self._at
-        while self._at < len(self._lines):
-            after = self._lines[self._at + 1 : self._at + 2]
-            if after and _UNDERLINE.fullmatch(after[0]):
-                break
-            self._at += 1
-        return self._lines[start : self._at]
+
+def _read_items(
+    body: list[str], pattern: re.Pattern[str], found: dict[str, list[str]]
+) -> None:
+    """Read a list of parameters: each begins at the least indented column."""
+    lines = [line for line in body if line.strip()]
+    indent = min(map(_indent, lines), default=0)
+    names: list[str] = []
+    for line in lines:
+        item = pattern.match(line[indent:][:_LONGEST_LINE])
+        if _indent(line) == indent and item is not None:
+            names = [name.strip() for name in item[1].split(",")]
+            first = item[2] if pattern.groups > 1 else ""
+            found |= {name: [first or ""] for name in names}
+        else:
+            for name in names:
+                found[name].append(line)
 
 
 def _indent(line: str) -> int:
@@ -198,31 +173,6 @@ MISSING: Final = _Missing.MISSING
 
 # Values that a struct may hold as they are; others it would copy, or refuse.
 _CONSTANTS: Final = (str, int, float, bool, bytes, _NONE, tuple, frozenset, enum.Enum)
-
-
-class Parameters(typing.Protocol):
-    """What arguments a function takes from a client, and how they are made."""
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The JSON Schema of all arguments, an object."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the arguments."""
-
-    @property
-    def required(self) -> frozenset[str]:
-        """Those without a default."""
-
-    def convert(self, arguments: object) -> dict[str, Any]:
-        """Return what the function is called with, by keyword."""
-
-    def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """Return the same, of texts that stand for the arguments."""
-
-    def choices(self, name: str) -> list[str] | None:
-        """Return what an argument may be, where that is a list."""
 
 
 @attrs.frozen(eq=False)
@@ -444,40 +394,40 @@ _IS_TYPE: Final[Mapping[str, Callable[[Any], bool]]] = {
     "string": lambda value: type(value) is str,
 }
 
-_SHOWN: Final = 200  # characters of the values that are allowed
 
-_JSON_NAMES: Final = {dict: "object", list: "array", str: "string", type(None): "null"}
-_JSON_NAMES.update({bool: "boolean", int: "integer", float: "number"})
+def _flat_faults(schema: Mapping[str, Any], arguments: dict[str, Any]) -> list[str]:
+    """Return what breaks the types, values and bounds of a flat object.
 
-
-def check_arguments(schema: Mapping[str, Any], arguments: object) -> dict[str, Any]:
-    """Return the arguments with the schema's defaults filled in.
-
-    It checks types, values, bounds, required and unknown members of one flat object,
-    never follows a `$ref`, and lets pass what it does not know.
-
-    Raises:
-        BadArguments: They do not fit; names each argument that is wrong, and why.
+    It never follows a `$ref`, and lets pass what it does not know.
     """
-    if arguments is None:
-        arguments = {}
-    if type(arguments) is not dict:
-        raise BadArguments([f"arguments must be an object, got {_name(arguments)}"])
     properties = properties_of(schema)
-    wrong = [
-        f"argument {name!r} is missing"
-        for name in required_of(schema)
-        if name not in arguments
-    ]
+    required = required_of(schema)
+    faults = [f"{name} is missing" for name in required if name not in arguments]
     for name, value in arguments.items():
-        if name in properties:
-            rule = properties[name]
-            wrong += _faults(name, value, rule if isinstance(rule, dict) else {})
-        elif schema.get("additionalProperties") is False:
-            wrong.append(f"argument {name[:100]!r} is unknown")
-    if wrong:
-        raise BadArguments(wrong)
-    return _filled(properties, arguments)
+        rule = properties.get(name)
+        if name not in properties and schema.get("additionalProperties") is False:
+            faults.append(f"unknown argument {excerpt(name)}")
+        elif type(rule) is dict and (expected := _expected(value, rule)):
+            faults.append(f"{name}: expected {expected}, got {shown(value)}")
+    return faults
+
+
+def _expected(value: Any, rule: Mapping[str, Any]) -> str | None:
+    """Return what a rule wants instead of a value; ``None``: it fits."""
+    kind = rule.get("type", ())
+    kinds = [kind] if isinstance(kind, str) else kind
+    checks = [_IS_TYPE[each] for each in kinds if each in _IS_TYPE]
+    if checks and not any(fits(value) for fits in checks):
+        return " or ".join(kinds)
+    allowed = rule.get("enum", [rule["const"]] if "const" in rule else None)
+    if allowed is not None and not any(_is_same(value, each) for each in allowed):
+        return listed(allowed)
+    if _IS_TYPE["number"](value):
+        if value < rule.get("minimum", value):
+            return f"number >= {rule['minimum']}"
+        if value > rule.get("maximum", value):
+            return f"number <= {rule['maximum']}"
+    return None
 
 
 def _filled(
@@ -492,32 +442,9 @@ def _filled(
     return made
 
 
-def _faults(name: str, value: Any, rule: Mapping[str, Any]) -> list[str]:
-    kind = rule.get("type")
-    kinds = kind if isinstance(kind, list) else [] if kind is None else [kind]
-    checks = [_IS_TYPE[each] for each in kinds if each in _IS_TYPE]
-    if checks and not any(fits(value) for fits in checks):
-        expected = " or ".join(kinds)
-        return [f"argument {name!r} must be of type {expected}, got {_name(value)}"]
-    allowed = rule.get("enum", [rule["const"]] if "const" in rule else None)
-    if allowed is not None and not any(_is_same(value, each) for each in allowed):
-        return [f"argument {name!r} must be one of {str(allowed)[:_SHOWN]}"]
-    if not _IS_TYPE["number"](value):
-        return []
-    if "minimum" in rule and value < rule["minimum"]:
-        return [f"argument {name!r} must be at least {rule['minimum']}"]
-    if "maximum" in rule and value > rule["maximum"]:
-        return [f"argument {name!r} must be at most {rule['maximum']}"]
-    return []
-
-
 def _is_same(value: Any, other: Any) -> bool:
     # For Python 1 is True, for JSON it is not.
     return (type(value) is bool) is (type(other) is bool) and bool(value == other)
-
-
-def _name(value: object) -> str:
-    return _JSON_NAMES[type(value)]
 
 
 class ExplicitParameters:
@@ -541,12 +468,13 @@ class ExplicitParameters:
         if type(arguments) is not dict:
             raise BadArguments([f"arguments: expected object, got {shown(arguments)}"])
         if self._validator is None:
-            checked = check_arguments(self.schema, arguments)
+            faults = _flat_faults(self.schema, arguments)
         else:
             fault = self._validator.check(arguments, "arguments")
-            if fault is not None:
-                raise BadArguments([fault])
-            checked = _filled(self._properties, arguments)
+            faults = [] if fault is None else [fault]
+        if faults:
+            raise BadArguments(faults)
+        checked = _filled(self._properties, arguments)
         return {} if self._argument is None else {self._argument: checked}
 
     def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
@@ -562,6 +490,9 @@ class ExplicitParameters:
         return [value for value in values if isinstance(value, str)]
 
 
+Parameters: TypeAlias = "HintedParameters | ExplicitParameters"
+"""What arguments a function takes from a client, and how they are made."""
+
 _REFUSED: Final = {
     inspect.Parameter.VAR_POSITIONAL: "takes any number of arguments, which cannot be "
     "described",
@@ -574,6 +505,8 @@ _REFUSED: Final = {
 @attrs.frozen(eq=False)
 class Signature:
     """What is known of a function."""
+
+    function: Callable[..., Any]
 
     parameters: Parameters
     """What a client gives."""
@@ -626,7 +559,7 @@ def read_signature(
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{where(function)}: {error}") from error
     return Signature(
-        parameters, injected, plans, returns, _is_async(function), description
+        function, parameters, injected, plans, returns, _is_async(function), description
     )
 
 

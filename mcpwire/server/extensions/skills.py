@@ -1,8 +1,4 @@
-"""Skills read from folders or mappings, and held to the rules that clients know.
-
-Everything is read once. What a client would refuse raises here.
-
-Skills: folders of instructions and files, offered by the rules of SEP-2640.
+"""Skills: folders of instructions and files, offered by the rules of SEP-2640.
 
 Everything is read once, when the extension is made, so that each file is what its
 digest says for as long as the server runs. The rules that a client holds a skill to are
@@ -24,6 +20,7 @@ from urllib.parse import quote
 import attrs
 
 from mcpwire.errors import InvalidParams
+from mcpwire.limits import check_count
 from mcpwire.protocol.methods import SKILLS
 from mcpwire.protocol.skills import (
     MAX_BYTES,
@@ -37,6 +34,7 @@ from mcpwire.protocol.skills import (
 )
 from mcpwire.server.components import check_page_size, page_of
 from mcpwire.server.directories import Folder, file_of
+from mcpwire.server.request import EXCERPT, member_of
 from mcpwire.types import Skill, decode
 from mcpwire.wire.uri_template import is_uri
 
@@ -185,17 +183,6 @@ def _check_names(skills: Iterable[ReadSkill]) -> None:
 
 DIRECTORY: Final = "inode/directory"
 
-EXCERPT: Final = 100
-"""How much of a URI that the client chose an error message repeats."""
-
-
-@attrs.frozen(eq=False)
-class _Child:
-    """Something that a folder holds."""
-
-    key: str
-    listed: Mapping[str, Any]
-
 
 class Skills:
     """The extension `io.modelcontextprotocol/skills`, for ``extensions=[...]``.
@@ -234,12 +221,10 @@ class Skills:
     ) -> None:
         if not is_uri(f"{uri}x") or not uri.endswith("/"):
             raise ValueError(f"uri must begin a URI and end with a slash, got {uri!r}")
-        if type(ttl_ms) is not int or ttl_ms < 0:
-            raise ValueError(f"ttl_ms must be an integer from 0 on, got {ttl_ms!r}")
         self.settings: dict[str, Any] = {"directoryRead": True}
         self._base = uri
         self._page_size = check_page_size(page_size)
-        self._ttl_ms = ttl_ms
+        self._ttl_ms = check_count(ttl_ms, "ttl_ms", least=0)
         self._skills = {skill.key: skill for skill in read_skills(source, uri)}
         self._files = {
             f"{skill.path}/{name}": data
@@ -251,33 +236,29 @@ class Skills:
     def __repr__(self) -> str:
         return f"<Skills {', '.join(skill.path for skill in self._skills.values())}>"
 
-    def _read_folders(self) -> dict[str, list[_Child]]:
+    def _read_folders(self) -> dict[str, list[dict[str, Any]]]:
         """Return what each folder of each skill holds, by its URI."""
-        folders: dict[str, dict[str, _Child]] = {}
+        folders: dict[str, dict[str, dict[str, Any]]] = {}
         for skill in self._skills.values():
             for name, data in skill.files.items():
                 path = f"{skill.path}/{name}"
-                child = self._child(path, data)
+                child = self._listed(path)
+                child |= {"mimeType": file_of(name, data).mime_type, "size": len(data)}
                 # Up to the folder of the skill; what is above belongs to nobody.
                 while len(path) > len(skill.path):
                     path = path.rpartition("/")[0]
-                    folders.setdefault(self._uri(path), {})[child.key] = child
-                    child = self._child(path, None)
+                    folders.setdefault(self._uri(path), {})[child["uri"]] = child
+                    child = {**self._listed(path), "mimeType": DIRECTORY}
         return {
-            uri: sorted(children.values(), key=lambda child: child.key)
+            uri: sorted(children.values(), key=itemgetter("uri"))
             for uri, children in folders.items()
         }
 
     def _uri(self, path: str) -> str:
         return self._base + quote(path, safe=PATH_CHARACTERS)
 
-    def _child(self, path: str, data: bytes | None) -> _Child:
-        uri, name = self._uri(path), path.rpartition("/")[2]
-        listed: dict[str, Any] = {"uri": uri, "name": name}
-        if data is None:
-            return _Child(uri, {**listed, "mimeType": DIRECTORY})
-        listed["mimeType"] = file_of(name, data).mime_type
-        return _Child(uri, {**listed, "size": len(data)})
+    def _listed(self, path: str) -> dict[str, Any]:
+        return {"uri": self._uri(path), "name": path.rpartition("/")[2]}
 
     # As an extension...
 
@@ -340,7 +321,7 @@ class Skills:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Answer ``skills/get``."""
-        uri = _uri_of(params)
+        uri = member_of(params, "uri", str)
         skill = self._skills.get(uri)
         if skill is None:
             raise _unknown("skill", uri)
@@ -350,7 +331,7 @@ class Skills:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Answer ``resources/directory/read``: what one folder holds."""
-        uri = _uri_of(params)
+        uri = member_of(params, "uri", str)
         children = self._folders.get(uri.removesuffix("/"))
         if children is None:
             raise _unknown("directory", uri)
@@ -359,8 +340,9 @@ class Skills:
             params.get("cursor"),
             size=self._page_size,
             name=f"directory {uri.removesuffix('/')}",
+            key=itemgetter("uri"),
         )
-        result: dict[str, Any] = {"resources": [child.listed for child in page]}
+        result: dict[str, Any] = {"resources": page}
         if following is not None:
             result["nextCursor"] = following
         # Some clients want the hints here as in any list of resources.
@@ -369,13 +351,6 @@ class Skills:
     def _hints(self, request: RequestContext) -> dict[str, Any]:
         scope = "public" if request.info.principal is None else "private"
         return {"ttlMs": self._ttl_ms, "cacheScope": scope}
-
-
-def _uri_of(params: Mapping[str, Any]) -> str:
-    uri = params.get("uri")
-    if type(uri) is not str:
-        raise InvalidParams("params.uri must be a string")
-    return uri
 
 
 def _unknown(what: str, uri: str) -> InvalidParams:

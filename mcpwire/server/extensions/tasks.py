@@ -18,7 +18,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import inf
@@ -36,7 +35,7 @@ from mcpwire.errors import (
     RPCError,
     rpc_error,
 )
-from mcpwire.limits import check_timeout
+from mcpwire.limits import check_count, check_timeout
 from mcpwire.protocol import tasks
 from mcpwire.protocol.methods import TASKS
 from mcpwire.protocol.tasks import (
@@ -149,8 +148,6 @@ class MemoryTaskStore:
 
     def __init__(self) -> None:
         self._records: dict[str, TaskRecord] = {}  # the oldest first
-        self._under_way: Counter[str] = Counter()  # by owner
-        self._next_expiry = inf  # or earlier: it only says when to look
 
     async def open(self, now: float) -> None:
         """Get ready, which takes nothing."""
@@ -161,34 +158,13 @@ class MemoryTaskStore:
         Raises:
             StoreFullError: There is no room for it.
         """
-        is_roomy = (
-            len(self._records) < limits.kept
-            and self._under_way[record.owner] < limits.unfinished
-        )
-        if not is_roomy:
-            self._make_room(record.owner, limits)
-        self._records[record.id] = record
-        self._under_way[record.owner] += 1
-        if record.expires_at is not None:
-            self._next_expiry = min(self._next_expiry, record.expires_at)
-
-    def _make_room(self, owner: str, limits: TaskLimits) -> None:
         held = [HeldTask(r.id, r.owner, r.is_final) for r in self._records.values()]
-        evicted, to_end = select_evictions(held, owner, limits)
+        evicted, to_end = select_evictions(held, record.owner, limits)
         if evicted is None:
             raise StoreFullError(to_end=to_end)
         for task_id in evicted:
-            self._remove(task_id)
-
-    def _remove(self, task_id: str) -> None:
-        record = self._records.pop(task_id, None)
-        if record is not None and not record.is_final:
-            self._ended(record.owner)
-
-    def _ended(self, owner: str) -> None:
-        self._under_way[owner] -= 1
-        if not self._under_way[owner]:
-            del self._under_way[owner]
+            del self._records[task_id]
+        self._records[record.id] = record
 
     async def get(self, task_id: str) -> TaskRecord | None:
         """Return a task; see `TaskStore`."""
@@ -196,12 +172,8 @@ class MemoryTaskStore:
 
     async def update(self, record: TaskRecord) -> None:
         """Keep how a task stands now, if it is still there."""
-        before = self._records.get(record.id)
-        if before is None:
-            return
-        self._records[record.id] = record
-        if record.is_final and not before.is_final:
-            self._ended(record.owner)
+        if record.id in self._records:
+            self._records[record.id] = record
 
     async def list(
         self, owner: str, *, after: tuple[float, str] | None, limit: int
@@ -216,16 +188,12 @@ class MemoryTaskStore:
 
     async def delete(self, task_id: str) -> None:
         """Forget a task, if it is there."""
-        self._remove(task_id)
+        self._records.pop(task_id, None)
 
     async def expire(self, now: float) -> None:
         """Delete expired tasks."""
-        if now < self._next_expiry:
-            return
         for record in [r for r in self._records.values() if r.is_expired(now)]:
-            self._remove(record.id)
-        times = (record.expires_at for record in self._records.values())
-        self._next_expiry = min((t for t in times if t is not None), default=inf)
+            del self._records[record.id]
 
     async def aclose(self) -> None:
         """Keep what there is: the process lives on."""
@@ -394,28 +362,19 @@ class SqliteTaskStore:
 def _create(
     database: sqlite3.Connection, record: TaskRecord, limits: TaskLimits
 ) -> None:
-    kept, under_way = database.execute(
-        "select count(*), coalesce(sum(owner = ? and not is_final), 0) from task",
-        (record.owner,),
-    ).fetchone()
-    if kept >= limits.kept or under_way >= limits.unfinished:
-        _make_room(database, record.owner, limits)
+    rows = database.execute(
+        "select id, owner, is_final from task order by created_at, id"
+    )
+    held = [HeldTask(id, owner, bool(is_final)) for id, owner, is_final in rows]
+    evicted, to_end = select_evictions(held, record.owner, limits)
+    if evicted is None:
+        raise StoreFullError(to_end=to_end)
+    database.executemany("delete from task where id = ?", [(id,) for id in evicted])
     row = (record.id, record.owner, record.created_at, record.expires_at)
     database.execute(
         "insert into task values (?, ?, ?, ?, ?, ?)",
         (*row, record.is_final, _written(record)),
     )
-
-
-def _make_room(database: sqlite3.Connection, owner: str, limits: TaskLimits) -> None:
-    rows = database.execute(
-        "select id, owner, is_final from task order by created_at, id"
-    )
-    held = [HeldTask(id, whose, bool(is_final)) for id, whose, is_final in rows]
-    evicted, to_end = select_evictions(held, owner, limits)
-    if evicted is None:
-        raise StoreFullError(to_end=to_end)
-    database.executemany("delete from task where id = ?", [(id,) for id in evicted])
 
 
 def _interrupt_all(database: sqlite3.Connection, now: float) -> None:
@@ -492,7 +451,7 @@ class RunningTask:
         tell: Callable[[TaskRecord], None],
     ) -> None:
         self.record = record
-        self.is_saved = True
+        self._saved = record  # as the store has it
         self._store = store
         self._clock = clock
         self._tell = tell
@@ -562,11 +521,20 @@ class RunningTask:
 
     # How it stands...
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether the store has it as it stands."""
+        return self._saved is self.record
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self._job is not None and self._job.done()
+
     def _move(self, record: TaskRecord) -> None:
         before, self.record = self.record, record
         if record is before:
             return
-        self.is_saved = False
         self._wake()
         self._tell(record)
         if self._session is not None:
@@ -580,14 +548,14 @@ class RunningTask:
         """Write how it stands to the store; where that fails, say so in the log."""
         async with self._writing:
             record = self.record
-            if self.is_saved:
+            if self._saved is record:
                 return
             try:
                 await self._store.update(record)
             except Exception:  # the boundary of stores: the task must go on
                 logger.exception("a task was not written to %r", self._store)
                 return
-            self.is_saved = self.record is record
+            self._saved = record
 
     async def wait_for_change(self) -> None:
         """Return when it stands in another way than now, or may be asked for more."""
@@ -758,13 +726,11 @@ class Tasks:
         self._ttl = check_timeout(ttl, "ttl")
         self._poll_interval = check_timeout(poll_interval, "poll_interval") or 1.0
         self._limits = TaskLimits(
-            _positive(max_tasks, "max_tasks"),
-            _positive(per_principal, "per_principal"),
+            check_count(max_tasks, "max_tasks"),
+            check_count(per_principal, "per_principal"),
         )
         self._clock = clock
         self._running: dict[str, RunningTask] = {}
-        # Those that have ended, which the store could not be told.
-        self._late: dict[str, RunningTask] = {}
         self._jobs: set[asyncio.Task[None]] = set()
         self._watchers: dict[str, dict[object, NotifyFn]] = {}
         self._opening: asyncio.Task[None] | None = None
@@ -876,8 +842,7 @@ class Tasks:
             ttl = self._shortened(tasks.read_ttl(params))
         await self._open()
         now = self._clock()
-        if self._late:
-            await self._catch_up(now)
+        await self._catch_up(now)
         record = tasks.TaskRecord(
             # 192 bits of randomness: nobody finds one by trying.
             id=secrets.token_urlsafe(24),
@@ -921,29 +886,21 @@ class Tasks:
         return wanted if self._ttl is None else min(wanted, self._ttl)
 
     def _forget(self, task: RunningTask) -> None:
-        id = task.record.id
         if task.is_saved:
-            self._running.pop(id, None)
-        else:
-            self._late[id] = task
+            self._running.pop(task.record.id, None)
 
     async def _catch_up(self, now: float) -> None:
         """Write what a store did not take that failed for a while, till it fails again.
 
         For the store those are under way still, and take the place of others.
         """
-        for id, task in list(self._late.items()):
-            if task.record.is_expired(now):
-                self._let_go(id)
-        for id, task in list(self._late.items()):
-            await task.save()
-            if not task.is_saved:
-                return
-            self._let_go(id)
-
-    def _let_go(self, id: str) -> None:
-        self._late.pop(id, None)
-        self._running.pop(id, None)
+        for id, task in list(self._running.items()):
+            if task.has_ended:
+                if not task.record.is_expired(now):
+                    await task.save()
+                    if not task.is_saved:
+                        return
+                self._running.pop(id, None)
 
     # Tasks that are there...
 
@@ -1118,18 +1075,11 @@ class Tasks:
         for task in list(self._running.values()):
             await task.save()
         self._running.clear()
-        self._late.clear()
         opening, self._opening = self._opening, None
         if opening is not None:
             opening.cancel()  # which does nothing to one that is done
             await asyncio.wait({opening}, timeout=CLOSE_GRACE_S)
             await self._store.aclose()
-
-
-def _positive(value: int, name: str) -> int:
-    if type(value) is not int or value < 1:
-        raise ValueError(f"{name} must be an integer above 0, got {value!r}")
-    return value
 
 
 def _outcome(record: TaskRecord) -> dict[str, Any]:

@@ -570,25 +570,6 @@ class HttpRequest:
         is_started: Whether the answer has begun.
     """
 
-    __slots__ = (
-        "_chunks",
-        "_connection",
-        "_expects_continue",
-        "_has_content",
-        "_head",
-        "_is_chunked",
-        "_is_gone",
-        "_is_over",
-        "_is_taken",
-        "_left",
-        "_scope",
-        "_size",
-        "_wake",
-        "is_started",
-        "is_whole",
-        "keep_alive",
-    )
-
     def __init__(
         self,
         connection: HttpConnection,
@@ -823,6 +804,7 @@ LAST_GRACE_S: Final = 1
 """How long connections may stay when everything on them has been answered."""
 
 _OPTIONS: Final[Mapping[str, Any]] = {
+    "http": "auto",
     "lifespan": "off",  # it is started and ended here
     "log_config": None,
     "log_level": "warning",
@@ -946,19 +928,20 @@ async def serve_http(
     """
     host, port = read_address(address)
     app = server.asgi(**{"bound": _name(host), **options})
+    settings = {**_OPTIONS, **(uvicorn or {})}
     connections = Connections(
         app.limits,
         most=_most_connections() if max_connections is None else max_connections,
-        keep_alive=(uvicorn or {}).get("timeout_keep_alive", KEEP_ALIVE_S),
+        keep_alive=settings["timeout_keep_alive"],
     )
-    runner = _runner(
-        app, drain_timeout, uvicorn or {}, connections, has_signals=has_signals
-    )
+    if settings["http"] == "auto":
+        settings["http"] = connections
+    runner = _runner(app, drain_timeout, settings, connections, has_signals=has_signals)
     listening = _listen(host, port)
     try:
         await app.start()
         path = options.get("path", "/mcp")
-        scheme = "https" if (uvicorn or {}).get("ssl_certfile") else "http"
+        scheme = "https" if settings.get("ssl_certfile") else "http"
         url = f"{scheme}://{_spell(listening)}{path}"
         _warn(server, listening)
         if announce is not None:
@@ -985,7 +968,7 @@ async def _run(runner: Any, listening: socket.socket) -> None:
             try:
                 await asyncio.wait([running])
             except asyncio.CancelledError:
-                runner.forced.set()  # asked again, it ends at once
+                runner.force()  # asked again, it ends at once
         raise
 
 
@@ -1037,7 +1020,7 @@ def _import_uvicorn() -> Any:
 def _runner(
     app: App,
     drain_timeout: float,
-    options: Mapping[str, Any],
+    settings: dict[str, Any],
     connections: Connections,
     *,
     has_signals: bool,
@@ -1048,8 +1031,9 @@ def _runner(
     class Runner(uvicorn.Server):  # type: ignore[misc, name-defined] # is imported late
         """Drains first; ends by signals without passing them on."""
 
-        forced = asyncio.Event()
         should_exit: bool
+        is_forced = False
+        _draining: asyncio.Task[None] | None = None
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -1057,33 +1041,31 @@ def _runner(
                 each.listen(BACKLOG)  # asyncio's `backlog` is also what a turn accepts
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            loop = asyncio.get_running_loop()
             connections.is_draining = True
-            waiting = {
-                loop.create_task(app.drain(drain_timeout), name="mcpwire-http-drain"),
-                loop.create_task(self.forced.wait(), name="mcpwire-http-forced"),
-            }
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in waiting:
-                task.cancel()
-            await asyncio.wait(waiting)
-            if self.forced.is_set():
-                await app.drain(0)
+            timeout = 0 if self.is_forced else drain_timeout
+            self._draining = asyncio.get_running_loop().create_task(
+                app.drain(timeout), name="mcpwire-http-drain"
+            )
+            await asyncio.wait([self._draining])
+            await app.drain(0)  # it may have been cut short
             await super().shutdown(sockets)
+
+        def force(self) -> None:
+            """End without waiting for calls."""
+            self.is_forced = True
+            if self._draining is not None:
+                self._draining.cancel()
 
         def stop(self) -> None:
             """End; asked again, end at once."""
             if self.should_exit:
-                self.forced.set()
+                self.force()
             self.should_exit = True
 
         def capture_signals(self) -> contextlib.AbstractContextManager[None]:
             return _signals(self.stop if has_signals else None)
 
-    http = options.get("http", "auto")
-    if http == "auto":
-        http = connections
-    return Runner(uvicorn.Config(app, **{**_OPTIONS, **options, "http": http}))
+    return Runner(uvicorn.Config(app, **settings))
 
 
 @contextlib.contextmanager

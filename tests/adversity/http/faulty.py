@@ -10,6 +10,7 @@ import mcpwire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractContextManager
 
     from mcp_server import ScriptedMcp
     from raw_server import Connection, RawRequest
@@ -61,6 +62,21 @@ async def connected(
     target = server if isinstance(server, (str, mcpwire.Http)) else server.url
     async with asyncio.timeout(bound), mcpwire.Client(target, **options) as client:
         yield client
+
+
+@contextlib.asynccontextmanager
+async def client_of(
+    serving: AbstractContextManager[ScriptedMcp],
+    server_stream: str | None = None,
+    **options: Any,
+) -> AsyncIterator[tuple[ScriptedMcp, Any]]:
+    """Serve, and connect a client to that."""
+    with serving as server:
+        target = server.url
+        if server_stream is not None:
+            target = mcpwire.Http(target, server_stream=server_stream)
+        async with connected(target, **options) as client:
+            yield server, client
 
 
 async def outcome(awaitable: Any) -> Any:

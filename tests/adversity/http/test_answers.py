@@ -11,6 +11,7 @@ from faulty import (
     HANG_S,
     ONCE,
     answering,
+    client_of,
     connected,
     outcome,
     until,
@@ -94,27 +95,6 @@ HOPELESS = {
 }  # fmt: skip
 
 
-@pytest.mark.system("U20", "V30")
-@pytest.mark.grounds(1, "era")
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("case", HOPELESS)
-@pytest.mark.fault("F21", "F22", "F24", "F25", "F31")
-@pytest.mark.pain("P02")
-async def test_an_answer_that_completes_nothing_fails_the_call_at_once(era, case):
-    (data, then), expected, named = HOPELESS[case]
-    with scripted_mcp(era) as server:
-        async with connected(server, recovery=ONCE) as client:
-            server.on["tools/call"] = answering(data, then)
-            error = await outcome(client.call_tool("echo"))
-            assert type(error) is expected, error
-            assert all(name in str(error) for name in named), error
-            if expected is ConnectionClosed:
-                assert error.sent is True
-            # One answer says nothing about the next.
-            del server.on["tools/call"]
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-
-
 STATUSES = (400, 401, 403, 405, 406, 409, 410, 413, 415, 421, 429, 431, 500, 501, 502,
             503, 504)  # fmt: skip
 
@@ -176,10 +156,9 @@ async def test_a_content_type_may_be_written_in_any_way(content_type):
         conn.send(json_reply(answer, content_type=content_type))
         return True
 
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            server.on["tools/call"] = handler
-            assert (await client.call_tool("echo")).text == "fine"
+    async with client_of(scripted_mcp()) as (server, client):
+        server.on["tools/call"] = handler
+        assert (await client.call_tool("echo")).text == "fine"
 
 
 @pytest.mark.system("U20")
@@ -214,12 +193,11 @@ async def test_a_notification_is_accepted_by_any_success(data):
 async def test_all_of_20_calls_end_at_once(case):
     """The clock stands still: none of them waits for a time."""
     data, then = case
-    with scripted_mcp() as server:
-        async with connected(server, recovery=ONCE) as client:
-            server.on["tools/call"] = answering(data, then)
-            errors = await asyncio.gather(
-                *(outcome(client.call_tool("echo")) for _ in range(20))
-            )
+    async with client_of(scripted_mcp(), recovery=ONCE) as (server, client):
+        server.on["tools/call"] = answering(data, then)
+        errors = await asyncio.gather(
+            *(outcome(client.call_tool("echo")) for _ in range(20))
+        )
     assert {type(error) for error in errors} <= {
         ConnectionClosed,
         HTTPError,
@@ -243,14 +221,13 @@ async def test_a_dripping_answer_is_bounded_by_the_deadline(part):
             conn.send(b"a")
         return True
 
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            server.on["tools/call"] = handler
-            with pytest.raises(mcpwire.RequestTimeout) as caught:
-                await client.call_tool("echo", timeout=0.2)
-            assert caught.value.elapsed < BOUND_S
-            del server.on["tools/call"]
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(scripted_mcp()) as (server, client):
+        server.on["tools/call"] = handler
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await client.call_tool("echo", timeout=0.2)
+        assert caught.value.elapsed < BOUND_S
+        del server.on["tools/call"]
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -258,10 +235,9 @@ async def test_a_dripping_answer_is_bounded_by_the_deadline(part):
 @pytest.mark.pain("P13")
 async def test_a_large_answer_arrives_whole(era, replies):
     text = "0123456789abcdef" * (4 * 2**20 // 16)
-    with scripted_mcp(era, replies=replies) as server:
-        async with connected(server) as client:
-            result = await client.call_tool("echo", {"text": text})
-            assert result.text == text
+    async with client_of(scripted_mcp(era, replies=replies)) as (_server, client):
+        result = await client.call_tool("echo", {"text": text})
+        assert result.text == text
 
 
 @pytest.mark.system("U22", "V30")
@@ -324,15 +300,14 @@ async def test_an_answer_to_something_else_fails_the_call_whose_stream_it_is(wro
             return True
         return False
 
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            server.on["tools/call"] = handler
-            first = asyncio.ensure_future(client.call_tool("slow"))
-            await until(lambda: server.executed)
-            with pytest.raises(RemoteProtocolError):
-                await client.call_tool("echo")
-            server.release()
-            assert (await first).text == "slow"
+    async with client_of(scripted_mcp()) as (server, client):
+        server.on["tools/call"] = handler
+        first = asyncio.ensure_future(client.call_tool("slow"))
+        await until(lambda: server.executed)
+        with pytest.raises(RemoteProtocolError):
+            await client.call_tool("echo")
+        server.release()
+        assert (await first).text == "slow"
 
 
 @pytest.mark.fault("F14")
@@ -345,10 +320,9 @@ async def test_the_first_answer_wins_and_the_second_is_counted():
         conn.send(sse(*events))
         return True
 
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            server.on["tools/call"] = handler
-            assert (await client.call_tool("echo")).text == "one"
+    async with client_of(scripted_mcp()) as (server, client):
+        server.on["tools/call"] = handler
+        assert (await client.call_tool("echo")).text == "one"
 
 
 @pytest.mark.fault("F14")
@@ -359,23 +333,10 @@ async def test_an_answer_in_bytes_that_are_no_utf8_is_an_invalid_message():
         conn.send(reply(200, data, content_type="application/json"))
         return True
 
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            server.on["tools/call"] = handler
-            with pytest.raises(InvalidMessage):
-                await client.call_tool("echo")
-
-
-@pytest.mark.fault("F21")
-async def test_a_connection_that_broke_is_not_used_again():
-    with scripted_mcp() as server:
-        async with connected(server, recovery=ONCE) as client:
-            server.on["tools/call"] = answering(b"HTTP/1.1 200 OK\r\n", "reset")
-            await outcome(client.call_tool("echo"))
-            del server.on["tools/call"]
-            before = server.connections
+    async with client_of(scripted_mcp()) as (server, client):
+        server.on["tools/call"] = handler
+        with pytest.raises(InvalidMessage):
             await client.call_tool("echo")
-            assert server.connections == before + 1
 
 
 STALLED = {

@@ -2,7 +2,6 @@
 
 import asyncio
 import datetime as dt
-import errno
 import socket
 import ssl
 
@@ -15,13 +14,11 @@ from faulty import (
     ONCE,
     QUICK,
     answering,
+    client_of,
     connected,
-    outcome,
-    until,
 )
 from legacy_server import legacy_server
 from mcp_server import scripted_mcp
-from ports import kept_port
 from raw_server import json_reply, raw_server, reply
 
 import mcpwire
@@ -50,24 +47,6 @@ async def refused(target, **options):
 
 
 # What is not there...
-
-
-@pytest.mark.fault("F19")
-async def test_a_name_that_does_not_exist_is_told():
-    error = await refused("http://nowhere.invalid/mcp")
-    assert type(error) is ConnectError
-    assert error.reason == "dns"
-    assert "nowhere.invalid" in str(error)
-
-
-@pytest.mark.system("O81")
-@pytest.mark.fault("F19")
-async def test_a_refused_connection_is_told():
-    with kept_port() as port:
-        error = await refused(f"http://127.0.0.1:{port}/mcp")
-    assert type(error) is ConnectError
-    assert (error.reason, error.errno) == ("refused", errno.ECONNREFUSED)
-    assert str(port) in str(error)
 
 
 @pytest.mark.fault("F20")
@@ -168,19 +147,6 @@ async def test_a_missing_client_certificate_is_told(ca_file):
     assert type(error) is ConnectError, error
     assert error.reason == "tls"
     assert "certificate" in str(error)
-
-
-@pytest.mark.fault("F19")
-async def test_plain_http_behind_an_https_url_is_told(ca_file):
-    def script(conn):
-        conn.read_some()
-        conn.send(reply(400))
-
-    with raw_server(script) as server:
-        url = server.url.replace("http:", "https:")
-        error = await refused(mcpwire.Http(url, ca_file=ca_file))
-    assert type(error) is ConnectError
-    assert error.reason == "tls"
 
 
 @pytest.mark.pain("P28")
@@ -290,11 +256,10 @@ async def test_a_probe_that_is_let_hang_does_not_decide():
 async def test_each_revision_is_spoken_by_its_own_rules(version):
     """`ScriptedMcp` complains of any header that is missing, early or wrong."""
     era = "stateless" if version == "2026-07-28" else "session"
-    with scripted_mcp(era, version=version) as server:
-        async with connected(server) as client:
-            assert client.protocol_version == version
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            await client.ping()
+    async with client_of(scripted_mcp(era, version=version)) as (server, client):
+        assert client.protocol_version == version
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        await client.ping()
     named = [r.headers.get("mcp-protocol-version") for r in server.requests]
     if era == "session":
         assert named == ["2026-07-28", None, *[version] * (len(named) - 2)]
@@ -306,10 +271,9 @@ async def test_each_revision_is_spoken_by_its_own_rules(version):
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-34")
 async def test_the_transport_of_2024_is_found_behind_a_refused_initialize():
-    with legacy_server() as server:
-        async with connected(server.url) as client:
-            assert client.protocol_version == "2024-11-05"
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(legacy_server()) as (_server, client):
+        assert client.protocol_version == "2024-11-05"
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.pain("P26")
@@ -331,16 +295,15 @@ async def test_the_era_is_remembered_with_the_target():
 async def test_a_server_that_changes_its_era_between_calls_is_asked_once_again(
     before, after
 ):
-    with scripted_mcp(before) as server:
-        async with connected(server, recovery=QUICK) as client:
-            await client.call_tool("echo", {"text": "before"})
-            server.switch(after)
-            results = await asyncio.gather(
-                *(client.call_tool("echo", {"text": str(n)}) for n in range(10))
-            )
-            assert [r.text for r in results] == [str(n) for n in range(10)]
-            newest = "2026-07-28" if after == "stateless" else "2025-11-25"
-            assert client.protocol_version == newest
+    async with client_of(scripted_mcp(before), recovery=QUICK) as (server, client):
+        await client.call_tool("echo", {"text": "before"})
+        server.switch(after)
+        results = await asyncio.gather(
+            *(client.call_tool("echo", {"text": str(n)}) for n in range(10))
+        )
+        assert [r.text for r in results] == [str(n) for n in range(10)]
+        newest = "2026-07-28" if after == "stateless" else "2025-11-25"
+        assert client.protocol_version == newest
     ran = [arguments["text"] for _, arguments, _ in server.executed]
     assert sorted(ran) == sorted([*map(str, range(10)), "before"])
     assert server.verbs().count("initialize") == 1
@@ -400,18 +363,3 @@ async def test_a_server_that_hangs_up_on_everything_is_told_of_at_once(how):
         error = await refused(server.url)
     assert not isinstance(error, TimeoutError), error
     assert str(error)
-
-
-@pytest.mark.pain("P20")
-async def test_connecting_waits_for_no_stream():
-    def hangs(request, conn):
-        conn.wait_closed(HANG_S)
-        return True
-
-    with scripted_mcp() as server:
-        server.on["GET"] = hangs
-        target = mcpwire.Http(server.url, server_stream="always")
-        async with connected(target) as client:
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            await until(lambda: "GET" in server.verbs())
-            assert await outcome(client.ping()) is not None

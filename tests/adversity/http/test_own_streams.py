@@ -275,16 +275,6 @@ async def test_a_server_that_has_the_stream_by_now_is_asked_for_it_again():
             await until(lambda: server.streams)
 
 
-@pytest.mark.pain("P20")
-async def test_a_client_that_wants_no_stream_opens_none():
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, server_stream="never")
-        async with connected(target) as client:
-            for _ in range(5):
-                await client.call_tool("echo")
-    assert "GET" not in server.verbs()
-
-
 @pytest.mark.pain("P22")
 async def test_a_broken_listen_comes_back_under_a_new_id():
     heard = []

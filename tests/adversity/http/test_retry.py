@@ -17,6 +17,7 @@ from faulty import (
     QUICK,
     REPLIES,
     answering,
+    client_of,
     connected,
     once,
     outcome,
@@ -62,27 +63,17 @@ async def test_a_server_that_closes_after_each_answer_loses_no_call_and_runs_non
 
 
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.fault("F35")
 @pytest.mark.pain("P23")
-async def test_a_connection_cut_while_idle_costs_nobody_anything(era):
+async def test_a_connection_that_ends_while_idle_costs_nobody_anything(era, reset):
     with scripted_mcp(era) as server, cutting_proxy(server.raw.port) as proxy:
         url = proxy.url_of(server.url)
         async with connected(url, recovery=ONCE) as client:
             for number in range(10):
                 text = (await client.call_tool("echo", {"text": str(number)})).text
                 assert text == str(number)
-                proxy.close_idle()
-    assert texts(server) == Counter({str(n): 1 for n in range(10)})
-
-
-@pytest.mark.fault("F35")
-async def test_a_connection_reset_while_idle_costs_nobody_anything():
-    with scripted_mcp() as server, cutting_proxy(server.raw.port) as proxy:
-        url = proxy.url_of(server.url)
-        async with connected(url, recovery=ONCE) as client:
-            for number in range(10):
-                await client.call_tool("echo", {"text": str(number)})
-                proxy.cut(reset=True)
+                proxy.cut(reset=reset)
     assert texts(server) == Counter({str(n): 1 for n in range(10)})
 
 
@@ -105,10 +96,9 @@ async def test_what_only_reads_is_asked_again(name, how):
         "read_resource": "resources/read",
         "ping": "ping",
     }
-    with scripted_mcp() as server:
-        async with connected(server, recovery=QUICK) as client:
-            server.on[methods[name]] = once(answering(b"", how))
-            await getattr(client, name)(*READS[name])
+    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+        server.on[methods[name]] = once(answering(b"", how))
+        await getattr(client, name)(*READS[name])
     assert server.verbs().count(methods[name]) == 2
 
 
@@ -119,11 +109,10 @@ async def test_a_call_that_its_caller_calls_idempotent_is_made_again():
         conn.close()
         return True
 
-    with scripted_mcp() as server:
-        async with connected(server, recovery=QUICK) as client:
-            server.on["tools/call"] = once(handler)
-            result = await client.call_tool("echo", {"text": "x"}, idempotent=True)
-            assert result.text == "x"
+    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+        server.on["tools/call"] = once(handler)
+        result = await client.call_tool("echo", {"text": "x"}, idempotent=True)
+        assert result.text == "x"
     assert texts(server) == Counter(x=2)
 
 
@@ -145,10 +134,9 @@ DECLINED = {
 @pytest.mark.fault("F36")
 @pytest.mark.pain("P24")
 async def test_a_call_that_the_server_declines_is_made_again(era, case):
-    with scripted_mcp(era) as server:
-        async with connected(server, recovery=QUICK) as client:
-            server.on["tools/call"] = once(answering(DECLINED[case]))
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(scripted_mcp(era), recovery=QUICK) as (server, client):
+        server.on["tools/call"] = once(answering(DECLINED[case]))
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert texts(server) == Counter(x=1)
     assert server.verbs().count("tools/call") == 2
 
@@ -159,22 +147,20 @@ async def test_a_call_that_the_server_declines_is_made_again(era, case):
 @pytest.mark.pain("P24")
 async def test_an_error_that_does_not_say_whether_it_ran_ends_the_call(status):
     """A gateway answers so after its server has run the call, too."""
-    with scripted_mcp() as server:
-        async with connected(server, recovery=QUICK) as client:
-            server.on["tools/call"] = answering(reply(status))
-            with pytest.raises(HTTPError) as caught:
-                await client.call_tool("echo")
-            assert caught.value.status == status
-            assert server.verbs().count("tools/call") == 1
+    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+        server.on["tools/call"] = answering(reply(status))
+        with pytest.raises(HTTPError) as caught:
+            await client.call_tool("echo")
+        assert caught.value.status == status
+        assert server.verbs().count("tools/call") == 1
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])
 @pytest.mark.pain("P24")
 async def test_a_gateways_error_to_what_reads_is_asked_again(status):
-    with scripted_mcp() as server:
-        async with connected(server, recovery=QUICK) as client:
-            server.on["tools/list"] = once(answering(reply(status)))
-            assert await client.list_tools()
+    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+        server.on["tools/list"] = once(answering(reply(status)))
+        assert await client.list_tools()
     assert server.verbs().count("tools/list") == 2
 
 
@@ -193,10 +179,9 @@ async def test_the_time_to_come_back_is_waited_for(form):
         conn.send(reply(503, retry_after="0.3" if form == "seconds" else date))
         return True
 
-    with scripted_mcp() as server:
-        async with connected(server, recovery=QUICK) as client:
-            server.on["tools/call"] = handler
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+        server.on["tools/call"] = handler
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert at[1] - at[0] >= (0.3 if form == "seconds" else 0.9)
 
 
@@ -204,11 +189,10 @@ async def test_the_time_to_come_back_is_waited_for(form):
 @pytest.mark.fault("F36")
 @pytest.mark.parametrize("wait", ["40", "1000000000", "99999999999999999999"])
 async def test_a_time_beyond_the_deadline_is_not_waited_for(wait):
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            server.on["tools/call"] = answering(reply(503, b"", retry_after=wait))
-            error = await outcome(client.call_tool("echo"))
-            assert isinstance(error, (HTTPError, RequestTimeout)), error
+    async with client_of(scripted_mcp()) as (server, client):
+        server.on["tools/call"] = answering(reply(503, b"", retry_after=wait))
+        error = await outcome(client.call_tool("echo"))
+        assert isinstance(error, (HTTPError, RequestTimeout)), error
     assert server.verbs().count("tools/call") == 1
 
 
@@ -223,12 +207,11 @@ async def test_a_stream_that_breaks_after_a_call_has_begun_is_no_reason_to_run_i
         conn.close()
         return True
 
-    with scripted_mcp(era) as server:
-        async with connected(server, recovery=QUICK) as client:
-            server.on["tools/call"] = handler
-            with pytest.raises(ConnectionClosed) as caught:
-                await client.call_tool("echo", {"text": "x"})
-            assert caught.value.sent is True
+    async with client_of(scripted_mcp(era), recovery=QUICK) as (server, client):
+        server.on["tools/call"] = handler
+        with pytest.raises(ConnectionClosed) as caught:
+            await client.call_tool("echo", {"text": "x"})
+        assert caught.value.sent is True
     assert texts(server) == Counter(x=1)
 
 
@@ -255,11 +238,10 @@ async def test_50_calls_on_a_server_that_dies_at_random_ran_at_most_once():
         conn.send(json_reply(answer))
         return True
 
-    with scripted_mcp() as server:
-        async with connected(server, recovery=QUICK) as client:
-            server.on["tools/call"] = handler
-            calls = [client.call_tool("echo", {"text": str(n)}) for n in range(50)]
-            outcomes = await asyncio.gather(*(outcome(call) for call in calls))
+    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+        server.on["tools/call"] = handler
+        calls = [client.call_tool("echo", {"text": str(n)}) for n in range(50)]
+        outcomes = await asyncio.gather(*(outcome(call) for call in calls))
     ran = texts(server)
     assert max(ran.values()) == 1
     for number, result in enumerate(outcomes):
@@ -273,12 +255,11 @@ async def test_50_calls_on_a_server_that_dies_at_random_ran_at_most_once():
 @pytest.mark.fault("F36")
 async def test_a_server_that_always_declines_is_asked_a_few_times():
     recovery = mcpwire.Recovery(attempts=3, backoff_initial=0.001, backoff_max=0.01)
-    with scripted_mcp() as server:
-        async with connected(server, recovery=recovery) as client:
-            server.on["tools/call"] = answering(reply(429, b"later"))
-            with pytest.raises(HTTPError) as caught:
-                await client.call_tool("echo")
-            assert caught.value.status == 429
+    async with client_of(scripted_mcp(), recovery=recovery) as (server, client):
+        server.on["tools/call"] = answering(reply(429, b"later"))
+        with pytest.raises(HTTPError) as caught:
+            await client.call_tool("echo")
+        assert caught.value.status == 429
     assert server.verbs().count("tools/call") == 3
 
 
@@ -293,17 +274,16 @@ async def test_a_call_that_ran_and_got_no_byte_is_never_run_again(era, how):
         getattr(conn, how)()
         return True
 
-    with scripted_mcp(era) as server:
-        async with connected(server) as client:
-            for _ in range(5):  # the connection is in use, and quick to be acknowledged
-                await client.call_tool("echo", {"text": "before"})
-            server.on["tools/call"] = handler
-            for number in range(10):
-                with pytest.raises(ConnectionClosed) as caught:
-                    await client.call_tool("echo", {"text": str(number)})
-                assert caught.value.sent is True
-            del server.on["tools/call"]
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(scripted_mcp(era)) as (server, client):
+        for _ in range(5):  # the connection is in use, and quick to be acknowledged
+            await client.call_tool("echo", {"text": "before"})
+        server.on["tools/call"] = handler
+        for number in range(10):
+            with pytest.raises(ConnectionClosed) as caught:
+                await client.call_tool("echo", {"text": str(number)})
+            assert caught.value.sent is True
+        del server.on["tools/call"]
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     ran = texts(server)
     del ran["before"]
     assert ran == Counter({**{str(n): 1 for n in range(10)}, "x": 1})

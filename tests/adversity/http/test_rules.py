@@ -5,8 +5,7 @@ import logging
 
 import pytest
 from faulty import until
-from http_bytes import json_reply, reply, sse_event, sse_head
-from mcp_methods import SAMPLING
+from http_bytes import json_reply, reply
 from mcp_server import scripted_mcp, tool
 
 import mcpwire
@@ -89,36 +88,6 @@ async def test_without_sessions_each_message_is_a_post_with_its_own_metadata():
             version = meta["io.modelcontextprotocol/protocolVersion"]
             assert request.headers[VERSION] == version == "2026-07-28"
             assert SESSION not in request.headers
-
-
-@pytest.mark.rule("TR-CUST-04")
-async def test_without_sessions_a_server_that_asks_all_the_same_is_not_answered():
-    asked = []
-
-    def ask(request, conn):
-        id = request.json["id"]
-        content = [{"type": "text", "text": "ok"}]
-        result = {"resultType": "complete", "content": content}
-        messages = [
-            {"jsonrpc": "2.0", "id": "q", **SAMPLING},
-            {"jsonrpc": "2.0", "id": id, "result": result},
-        ]
-        events = b"".join(sse_event(message) for message in messages)
-        conn.send(sse_head(chunked=False) + events)
-        conn.close()
-        return True
-
-    with scripted_mcp("stateless") as server:
-        server.on["tools/call"] = ask
-        async with (
-            asyncio.timeout(BOUND_S),
-            mcpwire.Client(server.url, sampling=asked.append) as client,
-        ):
-            assert (await client.call_tool("echo")).text == "ok"
-            await client.ping()
-            assert client.stats.invalid_messages == 1
-    assert asked == []
-    assert all("method" in request.json for request in server.requests)
 
 
 @pytest.mark.system("U26", "U27")

@@ -12,6 +12,7 @@ from faulty import (
     QUICK,
     REPLIES,
     answering,
+    client_of,
     connected,
     once,
     outcome,
@@ -82,16 +83,15 @@ async def test_50_calls_in_flight_when_the_session_is_forgotten_share_one_initia
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
 async def test_a_session_forgotten_twice_for_one_call_is_told():
-    with scripted_mcp() as server:
-        async with connected(server, recovery=QUICK) as client:
-            server.on["tools/call"] = FORGOTTEN
-            with pytest.raises(SessionExpired):
-                await client.call_tool("echo")
-            del server.on["tools/call"]
-            assert server.verbs().count("tools/call") == 2
-            assert server.verbs().count("initialize") == 2
-            # The next call has another chance.
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+        server.on["tools/call"] = FORGOTTEN
+        with pytest.raises(SessionExpired):
+            await client.call_tool("echo")
+        del server.on["tools/call"]
+        assert server.verbs().count("tools/call") == 2
+        assert server.verbs().count("initialize") == 2
+        # The next call has another chance.
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.pain("P05")
@@ -130,50 +130,35 @@ async def test_a_session_that_served_others_and_was_forgotten_is_renewed_again()
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
 async def test_404_without_a_session_is_not_its_end():
-    with scripted_mcp(session_ids=False) as server:
-        async with connected(server) as client:
-            server.on["tools/call"] = FORGOTTEN
-            with pytest.raises(HTTPError) as caught:
-                await client.call_tool("echo")
-            assert caught.value.status == 404
+    async with client_of(scripted_mcp(session_ids=False)) as (server, client):
+        server.on["tools/call"] = FORGOTTEN
+        with pytest.raises(HTTPError) as caught:
+            await client.call_tool("echo")
+        assert caught.value.status == 404
     assert server.verbs().count("initialize") == 1
-
-
-@pytest.mark.system("O85")
-@pytest.mark.fault("F27")
-async def test_no_session_is_opened_again_when_that_is_not_wanted():
-    with scripted_mcp() as server:
-        async with connected(server, recovery=ONCE) as client:
-            server.forget_sessions()
-            with pytest.raises(SessionExpired):
-                await client.call_tool("echo")
-    assert server.verbs().count("initialize") == 1
-    assert server.executed == []
 
 
 @pytest.mark.fault("F27")
 @pytest.mark.parametrize("again", [404, 500])
 async def test_a_server_that_opens_no_new_session_is_told_of_soon(again):
-    with scripted_mcp() as server:
-        async with connected(server, recovery=QUICK) as client:
-            server.forget_sessions()
-            server.on["initialize"] = answering(reply(again))
-            server.on["server/discover"] = answering(reply(again))
-            error = await outcome(client.call_tool("echo"))
-            assert isinstance(
-                error, (SessionExpired, NegotiationError, HTTPError, ConnectionClosed)
-            ), error
-            assert not isinstance(error, TimeoutError)
+    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+        server.forget_sessions()
+        server.on["initialize"] = answering(reply(again))
+        server.on["server/discover"] = answering(reply(again))
+        error = await outcome(client.call_tool("echo"))
+        assert isinstance(
+            error, (SessionExpired, NegotiationError, HTTPError, ConnectionClosed)
+        ), error
+        assert not isinstance(error, TimeoutError)
     assert server.executed == []
 
 
 @pytest.mark.fault("F27")
 async def test_a_notification_to_a_forgotten_session_opens_another():
-    with scripted_mcp() as server:
-        async with connected(server, roots=[]) as client:
-            server.forget_sessions()
-            await outcome(client.notify_roots_changed())
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(scripted_mcp(), roots=[]) as (server, client):
+        server.forget_sessions()
+        await outcome(client.notify_roots_changed())
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert server.verbs().count("initialize") == 2
     assert len(server.executed) == 1
 
@@ -194,17 +179,16 @@ async def test_the_get_stream_of_a_forgotten_session_opens_another():
 
 @pytest.mark.fault("F27")
 async def test_a_late_answer_of_the_old_session_does_not_bring_it_back():
-    with scripted_mcp() as server:
-        async with connected(unheard(server)) as client:
-            late = asyncio.ensure_future(client.call_tool("slow"))
-            await until(lambda: server.executed)
-            server.sessions.clear()
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            new = client.session_id
-            assert new == "session-2"
-            server.release()
-            assert (await late).text == "slow"
-            assert client.session_id == new
+    async with client_of(scripted_mcp(), "never") as (server, client):
+        late = asyncio.ensure_future(client.call_tool("slow"))
+        await until(lambda: server.executed)
+        server.sessions.clear()
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        new = client.session_id
+        assert new == "session-2"
+        server.release()
+        assert (await late).text == "slow"
+        assert client.session_id == new
     names = Counter(name for name, _, _ in server.executed)
     assert names == {"slow": 1, "echo": 1}
 
@@ -251,12 +235,11 @@ async def test_a_session_id_that_comes_later_or_in_another_case_changes_nothing(
         conn.send(json_reply(answer, MCP_SESSION_ID="another"))
         return True
 
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            server.on["tools/call"] = handler
-            for _ in range(3):
-                await client.call_tool("echo")
-            assert client.session_id == "session-1"
+    async with client_of(scripted_mcp()) as (server, client):
+        server.on["tools/call"] = handler
+        for _ in range(3):
+            await client.call_tool("echo")
+        assert client.session_id == "session-1"
     sent = {r.headers.get("mcp-session-id") for r in server.requests[2:]}
     assert sent == {"session-1"}
 
@@ -264,10 +247,9 @@ async def test_a_session_id_that_comes_later_or_in_another_case_changes_nothing(
 @pytest.mark.system("O82")
 @pytest.mark.fault("F28")
 async def test_a_server_without_session_ids_is_one_without_delete():
-    with scripted_mcp(session_ids=False) as server:
-        async with connected(server) as client:
-            await client.call_tool("echo")
-            assert client.session_id is None
+    async with client_of(scripted_mcp(session_ids=False)) as (server, client):
+        await client.call_tool("echo")
+        assert client.session_id is None
     assert "DELETE" not in server.verbs()
     assert all("mcp-session-id" not in r.headers for r in server.requests)
 
@@ -319,23 +301,14 @@ async def test_a_server_that_does_not_answer_delete_costs_two_seconds():
             assert client.session_id is None
 
 
-@pytest.mark.pain("P25")
-async def test_the_stateless_era_has_no_delete():
-    with scripted_mcp("stateless") as server:
-        async with connected(server) as client:
-            await client.call_tool("echo")
-    assert server.verbs() == ["server/discover", "tools/call"]
-
-
 @pytest.mark.parametrize("replies", REPLIES)
 @pytest.mark.pain("P30")
 @pytest.mark.usefixtures("kept_for_long")
 async def test_a_thousand_calls_are_a_thousand_posts_on_one_connection(replies):
-    with scripted_mcp(replies=replies) as server:
-        async with connected(unheard(server)) as client:
-            for number in range(1000):
-                result = await client.call_tool("echo", {"text": str(number)})
-                assert result.text == str(number)
+    async with client_of(scripted_mcp(replies=replies), "never") as (server, client):
+        for number in range(1000):
+            result = await client.call_tool("echo", {"text": str(number)})
+            assert result.text == str(number)
     assert server.connections == 1
     assert Counter(server.verbs()) == {
         "server/discover": 1,
@@ -351,14 +324,13 @@ async def test_a_thousand_calls_are_a_thousand_posts_on_one_connection(replies):
 @pytest.mark.parametrize("replies", REPLIES)
 @pytest.mark.pain("P29")
 async def test_20_calls_run_beside_each_other_and_shorter_ones_overtake(era, replies):
-    with scripted_mcp(era, replies=replies) as server:
-        async with connected(server) as client:
-            slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(20)]
-            await until(lambda: len(server.executed) == 20)
-            # While all of them wait, others are answered.
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            server.release()
-            assert {result.text for result in await asyncio.gather(*slow)} == {"slow"}
+    async with client_of(scripted_mcp(era, replies=replies)) as (server, client):
+        slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(20)]
+        await until(lambda: len(server.executed) == 20)
+        # While all of them wait, others are answered.
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        server.release()
+        assert {result.text for result in await asyncio.gather(*slow)} == {"slow"}
 
 
 @pytest.mark.pain("P29")
@@ -367,14 +339,13 @@ async def test_a_stuck_notification_delays_nothing():
         conn.wait_while(lambda: not server.is_released, HANG_S)
         return False
 
-    with scripted_mcp() as server:
-        async with connected(server, roots=[]) as client:
-            server.on[STUCK] = sticks
-            notifying = asyncio.ensure_future(client.notify_roots_changed())
-            await until(lambda: STUCK in server.verbs())
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            server.release()
-            await notifying
+    async with client_of(scripted_mcp(), roots=[]) as (server, client):
+        server.on[STUCK] = sticks
+        notifying = asyncio.ensure_future(client.notify_roots_changed())
+        await until(lambda: STUCK in server.verbs())
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        server.release()
+        await notifying
 
 
 @pytest.mark.pain("P29")
@@ -401,15 +372,6 @@ async def test_20_questions_of_the_server_are_answered_beside_each_other():
             results = await asyncio.gather(*calls)
             assert {result.text for result in results} == {"fine"}
     assert 2 <= most <= mcpwire.Limits().inbound
-
-
-@pytest.mark.fault("F27")
-async def test_404_to_the_probe_leads_to_initialize():
-    with scripted_mcp() as server:
-        server.on["server/discover"] = answering(reply(404))
-        async with connected(server) as client:
-            assert client.protocol_version == "2025-11-25"
-            await client.call_tool("echo")
 
 
 @pytest.mark.fault("F27")

@@ -8,6 +8,7 @@ import pytest
 from faulty import (
     BOUND_S,
     ONCE,
+    client_of,
     connected,
     outcome,
 )
@@ -137,10 +138,9 @@ async def test_an_event_id_that_is_no_header_value_is_not_sent(id):
         conn.send(sse_head() + chunk(sse_event("", id=id)) + LAST_CHUNK)
         return True
 
-    with scripted_mcp(resumable=True) as server:
-        async with connected(server) as client:
-            server.on["tools/call"] = breaks
-            await outcome(client.call_tool("echo", timeout=1))
+    async with client_of(scripted_mcp(resumable=True)) as (server, client):
+        server.on["tools/call"] = breaks
+        await outcome(client.call_tool("echo", timeout=1))
     assert heads_are_clean(server)
 
 

@@ -12,6 +12,7 @@ from faulty import (
     ONCE,
     QUICK,
     answering,
+    client_of,
     connected,
     outcome,
     unheard,
@@ -83,10 +84,9 @@ async def test_an_answer_is_read_however_its_stream_is_written(case, end):
         conn.send(LAST_CHUNK)
         return True
 
-    with scripted_mcp() as server:
-        async with connected(server, recovery=ONCE) as client:
-            server.on["tools/call"] = handler
-            assert (await client.call_tool("echo")).content == []
+    async with client_of(scripted_mcp(), recovery=ONCE) as (server, client):
+        server.on["tools/call"] = handler
+        assert (await client.call_tool("echo")).content == []
 
 
 @pytest.mark.fault("F30")
@@ -97,11 +97,10 @@ async def test_an_event_without_its_empty_line_is_not_one():
         conn.send(sse_head() + chunk(event + b"\n") + LAST_CHUNK)
         return True
 
-    with scripted_mcp() as server:
-        async with connected(server, recovery=ONCE) as client:
-            server.on["tools/call"] = handler
-            with pytest.raises(ConnectionClosed):
-                await client.call_tool("echo")
+    async with client_of(scripted_mcp(), recovery=ONCE) as (server, client):
+        server.on["tools/call"] = handler
+        with pytest.raises(ConnectionClosed):
+            await client.call_tool("echo")
 
 
 # Resuming...
@@ -148,12 +147,11 @@ async def test_the_stateless_era_resumes_nothing():
         conn.send(sse_head() + chunk(sse_event("", id="7")) + LAST_CHUNK)
         return True
 
-    with scripted_mcp("stateless") as server:
-        async with connected(server, recovery=QUICK) as client:
-            server.on["tools/call"] = breaks
-            with pytest.raises(ConnectionClosed) as caught:
-                await client.call_tool("echo")
-            assert caught.value.sent is True
+    async with client_of(scripted_mcp("stateless"), recovery=QUICK) as (server, client):
+        server.on["tools/call"] = breaks
+        with pytest.raises(ConnectionClosed) as caught:
+            await client.call_tool("echo")
+        assert caught.value.sent is True
     assert "GET" not in server.verbs()
 
 

@@ -4,10 +4,8 @@ import asyncio
 import contextlib
 import json
 
-import pytest
+import wired
 from by_hand import modern
-
-from mcpwire.server.http.uvicorn import serve_http
 
 PATIENCE = 30.0
 
@@ -22,20 +20,8 @@ HEAD = {
 @contextlib.asynccontextmanager
 async def served(server, **options):
     """Serve on a free port, and give the port."""
-    pytest.importorskip("uvicorn")
-    loop = asyncio.get_running_loop()
-    url = loop.create_future()
-    task = loop.create_task(
-        serve_http(server, "127.0.0.1:0", announce=url.set_result, **options)
-    )
-    try:
-        await asyncio.wait([task, url], return_when="FIRST_COMPLETED")
-        if not url.done():
-            await task
-        yield int(url.result().rpartition(":")[2].partition("/")[0])
-    finally:
-        task.cancel()
-        await asyncio.wait([task], timeout=PATIENCE)
+    async with wired.served(server, **options) as (url, _):
+        yield wired.port_of(url)
 
 
 def call(id, text="hi", name="echo"):

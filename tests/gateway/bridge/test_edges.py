@@ -12,8 +12,9 @@ from fakes import SILENCE, FakeServer
 
 from mcpwire.errors import InternalError, rpc_error
 from mcpwire.gateway import Gateway
+from mcpwire.gateway.downstream import RelayedCall
 from mcpwire.gateway.forwarding import forward
-from mcpwire.gateway.relay import RelayedCall, Teller
+from mcpwire.gateway.upstream import ChangeThrottle
 from mcpwire.limits import Recovery
 from mcpwire.server.notifications import TOOLS, Hub
 from mcpwire.server.request import RequestContext
@@ -250,7 +251,7 @@ async def test_a_teller_that_is_closed_says_nothing_more():
             self.told += 1
 
     hub = Told()
-    teller = Teller(hub)
+    teller = ChangeThrottle(hub)
     teller.tell(TOOLS)
     teller.tell(TOOLS)
     assert hub.told == 1

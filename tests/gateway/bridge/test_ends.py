@@ -73,7 +73,7 @@ async def test_a_client_that_leaves_ends_its_calls_and_nothing_of_them_is_left(d
         await client.open()
         await begin(client, up, 2)
         sets = [*gateway.opened, *gateway.pool.shared]
-        (relay,) = [each.members["up"].client.relay for each in sets]
+        (relay,) = [each.members["up"] for each in sets]
         assert len(relay.in_flight.calls) == 2
         await client.aclose()
         other = RawClient(gateway, down)
@@ -172,7 +172,7 @@ async def test_thousands_of_calls_of_a_session_leave_nothing_behind():
             await asyncio.gather(*map(client.answer, ids))
             up.received.clear()
         (upstreams,) = gateway.opened
-        relay = upstreams.members["up"].client.relay
+        relay = upstreams.members["up"]
         assert not relay.in_flight.calls
         assert not client.lines
         await client.aclose()

@@ -140,7 +140,7 @@ async def test_the_post_of_a_cancelled_request_ends_at_once():
         assert message["id"] == "x"
         assert message["error"]["code"] == -32800
         (upstreams,) = gateway.opened
-        assert not upstreams.members["up"].client.relay.in_flight.calls
+        assert not upstreams.members["up"].in_flight.calls
     await gateway.aclose()
 
 

@@ -11,6 +11,7 @@ from fakes import FakeServer
 import mcpwire
 from mcpwire import Context
 from mcpwire.gateway import Gateway
+from mcpwire.versions import LATEST_SESSION
 
 pytestmark = pytest.mark.anyio
 
@@ -121,7 +122,7 @@ async def test_how_a_task_stands_is_told_to_who_listens():
                 if change.params.status == "completed":
                     break
         assert change.params.task_id == task.task_id
-        relay = next(iter(two.gateway.pool.shared)).members["b"].client.relay
+        relay = next(iter(two.gateway.pool.shared)).members["b"]
         for _ in range(5):
             await two.client.discover()
         assert not relay.watched_tasks
@@ -225,5 +226,5 @@ async def test_tasks_are_listed_to_none_but_those_whose_they_are(share, lists):
         assert answer.get("result") == ({"tasks": [made]} if lists else None)
         assert lists or answer["error"]["code"] == -32601
         for upstreams in (*gateway.opened, *gateway.pool.shared):
-            assert ("list" in gateway.own_capabilities(upstreams)["tasks"]) is lists
+            assert ("list" in upstreams.capabilities(LATEST_SESSION)["tasks"]) is lists
         await client.aclose()

@@ -182,7 +182,6 @@ async def test_it_is_asked_one_call_after_the_other_in_a_session() -> None:
         results = await asyncio.gather(*calls)
         assert [texts(result)[-1] for result in results] == list("01234")
         assert (len(delegate.asked), delegate.most) == (5, 1)
-        assert splicer._locks == {}
 
 
 @pytest.mark.system("O01")

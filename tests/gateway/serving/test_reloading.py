@@ -14,7 +14,7 @@ from mcpwire import Client, Http
 from mcpwire.errors import ConfigError, UnknownServer
 from mcpwire.gateway import FromHeaders, Gateway, Static
 from mcpwire.gateway.gateway import Watched
-from mcpwire.gateway.serving import Files, watch
+from mcpwire.gateway.serving import marks_of, watch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,19 +123,20 @@ async def test_a_configuration_is_reloaded_and_a_wrong_one_is_not() -> None:
 
 def test_files_have_changed_when_one_of_them_has(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
-    files = Files([path])
-    assert not files.have_changed()
-    path.write_text("1")
-    assert files.have_changed()
-    assert not files.have_changed()
-    path.write_text("22")
-    assert files.have_changed()
     other = tmp_path / "other"
     other.write_text("22")
-    other.replace(path)
-    assert files.have_changed()
-    path.unlink()
-    assert files.have_changed()
+    changes = (
+        lambda: path.write_text("1"),
+        lambda: path.write_text("22"),
+        lambda: other.replace(path),
+        path.unlink,
+    )
+    before = marks_of([path])
+    for change in changes:
+        assert marks_of([path]) == before
+        change()
+        assert marks_of([path]) != before
+        before = marks_of([path])
 
 
 async def test_a_change_is_taken_over_and_a_wrong_one_reported(tmp_path: Path) -> None:

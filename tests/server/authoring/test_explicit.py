@@ -1,5 +1,6 @@
 """Schemas that are written by hand are held to, with and without jsonschema-rs."""
 
+import re
 import sys
 
 import pytest
@@ -64,7 +65,7 @@ def test_what_breaks_the_schema_is_refused(parameters, sent):
     with pytest.raises(BadArguments) as caught:
         parameters.convert(sent)
     assert "structuredContent" not in str(caught.value)
-    assert "argument" in str(caught.value)
+    assert re.search(r"arguments?|city|days", str(caught.value))
 
 
 def test_the_place_is_named():

@@ -491,8 +491,10 @@ def message(role, content):
         (types.GetPromptResult([]), []),
         ([], []),
         ({"a": 1}, [message("user", text('{"a":1}'))]),
+        (File(b"x"), [message("user", {"type": "resource", "resource": BLOB})]),
     ],
 )
+@pytest.mark.rule("PROMPT-04")
 def test_any_value_becomes_messages_of_a_prompt(value, messages):
     result = prompt_result(value, "What for")
     assert result["messages"] == messages

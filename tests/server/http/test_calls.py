@@ -119,25 +119,6 @@ async def test_ids_keep_their_type_and_value():
             assert (type(answer["id"]), answer["id"]) == (type(id), id)
 
 
-@pytest.mark.parametrize(
-    ("message", "id"),
-    [
-        ({"jsonrpc": "2.0", "id": 4, "method": 5}, 4),
-        ({"jsonrpc": "2.0", "id": None, "method": "ping"}, None),
-        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, None),
-        ({}, None),
-        (3, None),
-    ],
-)
-async def test_what_is_no_message_is_refused_with_400(message, id):
-    async with Bench() as bench:
-        hand = await bench.open()
-        visit = await hand.post(message).done()
-        assert visit.status == 400
-        assert visit.json["error"]["code"] == -32600
-        assert visit.json.get("id") == id
-
-
 # Several at once...
 
 
@@ -160,38 +141,6 @@ async def test_an_id_that_is_in_use_is_refused_and_the_first_goes_on():
         assert (await hand.post(call(1, text="3")).done()).json["result"] == content(
             "3"
         )
-
-
-@pytest.mark.attack("S10")
-@pytest.mark.case("B04")
-async def test_the_same_ids_in_many_sessions_are_never_mixed_up():
-    order = []
-
-    async def work(params, request):
-        order.append(None)
-        await asyncio.sleep(0)  # a turn of the loop
-        if len(order) % 3:
-            request.log("info", params["arguments"]["text"])
-        await asyncio.sleep(0)  # a turn of the loop
-        return content(params["arguments"]["text"])
-
-    async with Bench(work) as bench:
-        hands = [await bench.open() for _ in range(8)]
-        for turn in range(20):
-            visits = [
-                (n, id, hand.post(call(id, text=f"{n}-{id}-{turn}")))
-                for n, hand in enumerate(hands)
-                for id in range(4)
-            ]
-            for n, id, visit in visits:
-                await visit.done()
-                secret = f"{n}-{id}-{turn}"
-                if visit.is_stream:
-                    log, answer = visit.messages
-                    assert log["params"]["data"] == secret
-                else:
-                    answer = visit.json
-                assert answer == success(id, content(secret))
 
 
 @pytest.mark.case("D15")

@@ -1,18 +1,72 @@
-"""What keeps events: in memory and in a file."""
+"""Ids of events, and what keeps events: memory, a file."""
 
 import asyncio
+import gc
 import sqlite3
+import time
 from contextlib import closing
 
 import httpx
 import pytest
 from http_hand import Bench, call, content
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpwire import Context, Server
-from mcpwire.server.http.event_store import Event, MemoryEventStore, SQLiteEventStore
+from mcpwire.server.fair_pool import client_key
+from mcpwire.server.http.event_store import (
+    Event,
+    MemoryEventStore,
+    SQLiteEventStore,
+    parse_event_id,
+)
 from mcpwire.testing import AsgiTransport
 
 pytestmark = pytest.mark.anyio
+
+
+NUMBERS = st.integers(0, 10**15 - 1)
+
+
+@pytest.mark.rule("LHTTP-20")
+@given(
+    st.text("abcdef0123456789", min_size=1, max_size=12),
+    NUMBERS,
+    NUMBERS,
+)
+def test_an_id_says_its_session_its_stream_and_its_place(mark, stream, sequence):
+    assert parse_event_id(f"{mark}.{stream}.{sequence}") == (mark, stream, sequence)
+
+
+@given(st.text(max_size=30))
+def test_what_parses_is_what_was_written(text):
+    id = parse_event_id(text)
+    assert id is None or ".".join(map(str, id)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a",
+        "a.1",
+        ".1.2",
+        "a.1.",
+        "a..2",
+        "a.1.2.3",
+        "a.01.2",
+        "a.1.+2",
+        "a.1.-2",
+        "a.1. 2",
+        "a.1.1_0",
+        "a.1.²",
+        "a.1.٣",
+        "a.1." + "9" * 16,
+        "a.1." + "9" * 100_000,
+    ],
+)
+def test_what_is_no_id_of_ours_names_nothing(text):
+    assert parse_event_id(text) is None
 
 
 class Clock:
@@ -47,6 +101,7 @@ async def places(store, session, after=0, stream=1):
 
 
 @pytest.mark.rule("LHTTP-22")
+@pytest.mark.attack("S09")
 @pytest.mark.case("D09")
 async def test_a_store_gives_back_one_stream_of_one_session_in_order(make):
     store = make()
@@ -62,6 +117,12 @@ async def test_a_store_gives_back_one_stream_of_one_session_in_order(make):
     await store.drop_session("a")
     assert await places(store, "a", stream=2) == []
     assert await places(store, "b") == [1]
+    for _ in range(2):
+        await store.drop_stream("a", 1)
+        await store.drop_session("b")
+    assert await places(store, "b") == []
+    if isinstance(store, MemoryEventStore):
+        assert (len(store), store.size) == (0, 0)
     await store.aclose()
     await store.aclose()
 
@@ -95,6 +156,55 @@ async def test_memory_is_bounded_by_events_and_bytes():
     assert await places(store, "a") == [3]
     assert await places(store, "b") == [1, 2]
     assert len(store) == 3
+
+
+async def test_an_event_larger_than_the_bound_is_not_kept():
+    store = MemoryEventStore(size=5)
+    store.append_nowait("a", 1, Event(1, b"0123456789"))
+    assert (len(store), store.size) == (0, 0)
+
+
+@pytest.mark.attack("X07")
+async def test_over_the_bound_on_all_the_oldest_of_the_client_with_the_most_go():
+    kept = MemoryEventStore(total_size=6)
+    mine, first, second = [
+        client_key(mark, owner) for mark, owner in [("a", 1), ("b", 2), ("c", 2)]
+    ]
+    await fill(kept, mine, 1, 2)
+    for sequence in range(1, 9):
+        await fill(kept, first, sequence)
+        await fill(kept, second, sequence)
+    # What one client has in several sessions counts together.
+    assert (await places(kept, first), await places(kept, second)) == ([7, 8], [7, 8])
+    assert await places(kept, mine) == [1, 2]
+    await fill(kept, mine, 3)
+    assert await places(kept, mine) == [1, 2, 3]
+    await fill(kept, mine, 4)
+    assert await places(kept, mine) == [2, 3, 4]
+    assert kept.size == 6
+
+
+def seconds_for_one_more(kept, count):
+    """Return how long an event takes where each one has the oldest forgotten."""
+    began = time.process_time()
+    for sequence in range(count):
+        kept.append_nowait(f"{sequence % 100}.c", 1, Event(sequence, b"0123456789"))
+    return (time.process_time() - began) / count
+
+
+@pytest.mark.attack("X07")
+def test_a_full_store_takes_an_event_as_fast_as_a_small_one():
+    taken = []
+    for most in (100, 60_000):
+        kept = MemoryEventStore(events=most, size=10 * most, total_size=10 * most)
+        gc.disable()
+        try:
+            seconds_for_one_more(kept, most)
+            taken.append(seconds_for_one_more(kept, 20_000))
+        finally:
+            gc.enable()
+    # Where it grew with what is held, it would be 600 times as much.
+    assert taken[1] < 30 * taken[0]
 
 
 async def test_a_file_outlives_who_wrote_it(tmp_path):

@@ -1,14 +1,12 @@
 """uvicorn's protocols with what they lack: on real connections, byte by byte."""
 
 import asyncio
-import contextlib
 import contextvars
 import json
 
 import pytest
 from hosted import call
-from test_uvicorn_serving import served
-from wired import PATIENCE, Small, raw, spoken
+from wired import Small, answer, connected, port_of, raw, served, spoken
 
 from mcpwire import Limits
 
@@ -25,39 +23,19 @@ def anyio_backend():
     return "asyncio"
 
 
-@contextlib.asynccontextmanager
-async def connected(url):
-    port = int(url.rpartition(":")[2].partition("/")[0])
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        async with asyncio.timeout(PATIENCE):
-            yield reader, writer
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-
-
-async def answer(reader):
-    """Return the next answer: its status and its body as JSON."""
-    head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
-    return int(head.split(b" ")[1]), json.loads(await reader.readexactly(length))
-
-
 def kept(id, **more):
     return raw(call(id, arguments={"n": id}), connection=None, **more)
 
 
 async def ids(reader, count):
-    return [(await answer(reader))[1]["id"] for _ in range(count)]
+    return [json.loads((await answer(reader))[1])["id"] for _ in range(count)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_requests_of_one_connection_are_answered_in_their_order(name):
     async with (
         served(Small(), uvicorn={"http": name}) as (url, _),
-        connected(url) as (reader, writer),
+        connected(port_of(url)) as (reader, writer),
     ):
         for id in range(3):
             writer.write(kept(id))
@@ -70,7 +48,7 @@ async def test_requests_of_one_connection_are_answered_in_their_order(name):
 async def test_requests_may_come_in_any_pieces(name):
     async with (
         served(Small(), uvicorn={"http": name}) as (url, _),
-        connected(url) as (reader, writer),
+        connected(port_of(url)) as (reader, writer),
     ):
         data = kept(1) + kept(2)
         for at in range(0, len(data), 97):
@@ -84,7 +62,7 @@ async def test_requests_may_come_in_any_pieces(name):
 async def test_who_waits_to_be_told_to_go_on_is_told(name):
     async with (
         served(Small(), uvicorn={"http": name}) as (url, _),
-        connected(url) as (reader, writer),
+        connected(port_of(url)) as (reader, writer),
     ):
         head, _, body = kept(1, expect="100-continue").partition(b"\r\n\r\n")
         writer.write(head + b"\r\n\r\n")
@@ -98,7 +76,7 @@ async def test_who_waits_to_be_told_to_go_on_is_told(name):
 async def test_an_answer_without_a_body_comes_at_once(name):
     async with (
         served(Small(), uvicorn={"http": name}) as (url, _),
-        connected(url) as (reader, writer),
+        connected(port_of(url)) as (reader, writer),
     ):
         for _ in range(2):
             writer.write(b"HEAD /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -129,10 +107,10 @@ async def test_a_call_that_waits_and_one_that_does_not_share_a_connection():
     options = {"stream_after": 30.0}
     async with (
         served(Small(work), **options) as (url, _),
-        connected(url) as (reader, writer),
+        connected(port_of(url)) as (reader, writer),
     ):
         writer.write(kept(1) + kept(2))
-        async with connected(url) as (second, other):
+        async with connected(port_of(url)) as (second, other):
             other.write(kept(3))
             assert await ids(second, 1) == [3]
         going_on.set()
@@ -152,7 +130,7 @@ async def test_what_one_call_sets_in_its_context_no_other_sees():
 
     async with (
         served(Small(work)) as (url, _),
-        connected(url) as (reader, writer),
+        connected(port_of(url)) as (reader, writer),
     ):
         for id in range(3):
             writer.write(kept(id))

@@ -42,24 +42,6 @@ async def test_what_a_call_asks_goes_on_its_own_stream_and_is_answered_by_a_post
         assert stream.messages == []
 
 
-@pytest.mark.attack("S10", "S31")
-async def test_an_answer_from_another_session_answers_nothing():
-    async def work(params, request):
-        answer = await request.ask("roots/list", {})
-        return content(answer["whose"])
-
-    async with Bench(work) as bench:
-        ada, bob = await bench.open(), await bench.open()
-        visits = [hand.post(call(1)) for hand in (ada, bob)]
-        asked = [await visit.next() for visit in visits]
-        assert asked[0]["id"] == asked[1]["id"]
-        await bob.tell(success(asked[1]["id"], {"whose": "bob"}))
-        await bob.tell(success(asked[0]["id"], {"whose": "bob, again"}))
-        await ada.tell(success(asked[0]["id"], {"whose": "ada"}))
-        assert await visits[0].next() == success(1, content("ada"))
-        assert await visits[1].next() == success(1, content("bob"))
-
-
 async def ask_once(bench):
     """Return the question of a call, its visit and who asked."""
     hand = await bench.open()

@@ -232,17 +232,6 @@ async def test_the_head_of_initialize_may_name_what_is_not_spoken_here():
         assert visit.status == 200
 
 
-@pytest.mark.attack("S31")
-@pytest.mark.case("C01")
-async def test_an_open_session_is_not_opened_again():
-    async with Bench(echo) as bench:
-        hand = await bench.open()
-        visit = await hand.post(request(5, "initialize", session("2025-03-26"))).done()
-        assert visit.json["error"]["code"] == -32600
-        assert "mcp-session-id" not in visit.headers
-        assert (await hand.ask(6, "ping")) == success(6, {})
-
-
 @pytest.mark.system("L-O7")
 @pytest.mark.pain("P40")
 async def test_when_there_are_too_many_the_longest_idle_goes():

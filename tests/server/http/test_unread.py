@@ -8,9 +8,9 @@ import by_hand
 import pytest
 from asgi_driver import Visit, scope
 from hosted import call, fields, tools
-from test_uvicorn import ATTACKER, GET, SmallWrites, connected, large
+from test_uvicorn import ATTACKER, GET, SmallWrites, large
 from turns import until
-from wired import PATIENCE, raw
+from wired import PATIENCE, connected, raw
 
 from mcpwire import Limits
 from mcpwire.server.http.app import AsgiApp

@@ -7,10 +7,20 @@ import socket
 from types import SimpleNamespace
 
 import pytest
+from clocks import on_a_clock_by_hand
 from hosted import call
-from test_uvicorn_serving import served
 from turns import until
-from wired import PATIENCE, Small, raw, spoken
+from wired import (
+    PATIENCE,
+    Small,
+    answer,
+    connected,
+    port_of,
+    raw,
+    rest,
+    served,
+    spoken,
+)
 
 from mcpwire import Limits
 from mcpwire.server.http import uvicorn as http1
@@ -108,44 +118,6 @@ class SmallWrites(Host):
 
         protocol.connection_made = connection_made
         return protocol
-
-
-@contextlib.asynccontextmanager
-async def connected(port, source=HONEST, *, buffer=None):
-    sock = socket.socket()
-    if buffer is not None:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-    sock.bind((source, 0))
-    sock.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
-    reader, writer = await asyncio.open_connection(sock=sock, limit=65_536)
-    try:
-        async with asyncio.timeout(PATIENCE):
-            yield reader, writer
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-
-
-async def answer(reader):
-    """Return the status and the body of the next answer."""
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
-    return int(head.split(b" ")[1]), await reader.readexactly(length)
-
-
-async def rest(reader):
-    """Return what comes until the connection ends, however it does."""
-    received = b""
-    with contextlib.suppress(ConnectionResetError):
-        while data := await reader.read(65_536):
-            received += data
-    return received
-
-
-def port_of(url):
-    return int(url.rpartition(":")[2].partition("/")[0])
 
 
 # Trailers and framing...
@@ -259,7 +231,7 @@ async def test_a_body_that_no_answer_waits_for_has_the_time_of_a_head():
             w.write(head)
             assert (await answer(r))[0] == 401
             await rest(r)
-        host.connections.limits = Limits()
+        host.connections.heads.seconds = PATIENCE
         async with connected(host.port) as (r, w):
             w.write(head)
             assert (await answer(r))[0] == 401
@@ -481,17 +453,18 @@ async def test_a_slow_reader_gets_the_answer_of_a_server_that_ends(monkeypatch):
         await host.has(0)
 
 
+@on_a_clock_by_hand
 async def test_a_slow_reader_gets_the_whole_answer():
-    size = 16 * 2**20
-    large_one = Host(large(size), stall_timeout=0.2)
-    async with large_one as host, connected(host.port) as (r, w):
+    """It takes longer than a stall may, and none of its pauses does."""
+    size, loop = 16 * 2**20, asyncio.get_running_loop()
+    large_one = Host(large(size), stall_timeout=3.0)
+    async with large_one as host, connected(host.port, buffer=65_536) as (r, w):
         w.write(GET)
         head = await r.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 ")
-        received = 0
-        while received < size:
-            received += len(await r.read(65_536))
-            await asyncio.sleep(0)
+        for _ in range(16):  # what is on its way is less than six of these
+            await r.readexactly(size // 16)
+            await loop.advance(0.4)
         w.write(GET)
         assert (await answer(r))[0] == 200
 

@@ -13,7 +13,7 @@ import textwrap
 
 import pytest
 from hosted import call
-from wired import PATHS, PATIENCE, Small, raw, spoken
+from wired import PATHS, PATIENCE, Small, port_of, raw, served, spoken
 
 import mcpwire
 from mcpwire import Limits
@@ -27,26 +27,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
-
-
-@contextlib.asynccontextmanager
-async def served(server, **options):
-    """Serve on a free port; yields the URL and the task."""
-    pytest.importorskip("uvicorn")
-    urls = asyncio.Queue()
-    task = asyncio.get_running_loop().create_task(
-        serve_http(server, "127.0.0.1:0", announce=urls.put_nowait, **options)
-    )
-    getting = asyncio.get_running_loop().create_task(urls.get())
-    try:
-        await asyncio.wait([task, getting], return_when="FIRST_COMPLETED")
-        if task.done():
-            await task
-        yield getting.result(), task
-    finally:
-        getting.cancel()
-        task.cancel()
-        await asyncio.wait([task], timeout=PATIENCE)
 
 
 @pytest.mark.rule("TR-HTTP-04")
@@ -186,7 +166,7 @@ async def test_a_connection_that_is_closed_cancels_its_call():
             cancelled.set()
 
     async with served(Small(hangs), stream_after=0.001) as (url, _):
-        port = int(url.rpartition(":")[2].partition("/")[0])
+        port = port_of(url)
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(raw(call()))
         await asyncio.wait_for(entered.wait(), PATIENCE)
@@ -212,7 +192,7 @@ async def test_ending_lets_calls_end_and_frees_the_port():
         assert status == 200
         with pytest.raises(asyncio.CancelledError):
             await task
-    port = int(url.rpartition(":")[2].partition("/")[0])
+    port = port_of(url)
     with socket.create_server(("127.0.0.1", port)):
         pass
 
@@ -308,7 +288,7 @@ class Caller:
 
     async def run(self, url):
         """Return how it ended: with nothing, or in the middle of an answer."""
-        port = int(url.rpartition(":")[2].partition("/")[0])
+        port = port_of(url)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         request = raw(call(), connection="keep-alive")
         try:
@@ -351,7 +331,7 @@ async def test_a_signal_resets_no_call():
 @pytest.mark.attack("X10")
 async def test_a_signal_ends_half_sent_requests_at_once():
     async with served_by_a_child() as (url, child):
-        port = int(url.rpartition(":")[2].partition("/")[0])
+        port = port_of(url)
         data = raw(call(), connection="keep-alive")
         chunked = raw(b"", content_length=None, transfer_encoding="chunked")
         # The ends of what is sent: in a body, in a chunk, and in a head.

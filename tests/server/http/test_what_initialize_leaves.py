@@ -1,17 +1,15 @@
 """What a client says about itself is kept for its session, so it is bounded."""
 
-import asyncio
 import json
 import sys
 
 import pytest
 from by_hand import CAPABILITIES_KEY, Hand, modern, request, server, session
 from hosted import posted
-from wired import PATIENCE, Small, raw, spoken
+from wired import Small, raw, served, spoken
 
 import mcpwire
 from mcpwire.errors import InvalidParams, NegotiationError
-from mcpwire.server.http.uvicorn import serve_http
 from mcpwire.server.request import RETAINED_BYTES, check_retained
 
 pytestmark = pytest.mark.anyio
@@ -34,14 +32,7 @@ def is_refused(answer, words="at most 65536 bytes, got"):
 
 @pytest.mark.attack("X02")
 async def test_sixty_large_initializes_leave_nothing():
-    pytest.importorskip("uvicorn")
-    small, urls = Small(), asyncio.Queue()
-    task = asyncio.get_running_loop().create_task(
-        serve_http(small, "127.0.0.1:0", announce=urls.put_nowait)
-    )
-    try:
-        async with asyncio.timeout(PATIENCE):
-            url = await urls.get()
+    async with served(Small()) as (url, _):
         attacks = [
             raw(opening(capabilities=each), mcp_protocol_version=None)
             for each in (LARGE, MANY)
@@ -57,9 +48,6 @@ async def test_sixty_large_initializes_leave_nothing():
         assert sys.getallocatedblocks() - before < 100_000
         status, head, _ = await spoken(url, raw(opening(), mcp_protocol_version=None))
         assert (status, b"mcp-session-id" in head) == (200, True)
-    finally:
-        task.cancel()
-        await asyncio.wait([task], timeout=PATIENCE)
 
 
 @pytest.mark.attack("X02")

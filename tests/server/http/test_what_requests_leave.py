@@ -6,10 +6,8 @@ import gc
 import pytest
 from by_hand import notice
 from http_hand import Bench, Work, call, turns
-from test_uvicorn import connected, port_of, rest
-from test_uvicorn_serving import served
 from turns import until
-from wired import PATIENCE, raw
+from wired import PATIENCE, connected, port_of, raw, rest, served
 
 from mcpwire import Context, Limits, Server
 from mcpwire.server.http.exchange import Exchange

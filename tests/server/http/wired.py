@@ -3,11 +3,14 @@
 import asyncio
 import contextlib
 import json
+import socket
 from pathlib import Path
 
+import pytest
 from hosted import echo, fields, tools
 
 from mcpwire.server.http.app import AsgiApp
+from mcpwire.server.http.uvicorn import serve_http
 from mcpwire.versions import REVISIONS
 
 PATIENCE = 30.0
@@ -39,21 +42,72 @@ def raw(message, **more):
     return f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body
 
 
-async def spoken(url, data, *, end=False):
-    """Send bytes and return the status and the rest of what comes back."""
-    port = int(url.rpartition(":")[2].partition("/")[0])
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+def port_of(url):
+    return int(url.rpartition(":")[2].partition("/")[0])
+
+
+@contextlib.asynccontextmanager
+async def served(server, **options):
+    """Serve on a free port; yields the URL and the task."""
+    pytest.importorskip("uvicorn")
+    urls = asyncio.Queue()
+    task = asyncio.get_running_loop().create_task(
+        serve_http(server, "127.0.0.1:0", announce=urls.put_nowait, **options)
+    )
+    getting = asyncio.get_running_loop().create_task(urls.get())
     try:
-        writer.write(data)
-        if end:
-            writer.write_eof()
+        await asyncio.wait([task, getting], return_when="FIRST_COMPLETED")
+        if task.done():
+            await task
+        yield getting.result(), task
+    finally:
+        getting.cancel()
+        task.cancel()
+        await asyncio.wait([task], timeout=PATIENCE)
+
+
+@contextlib.asynccontextmanager
+async def connected(port, source="127.0.0.1", *, buffer=None):
+    """Connect, for a bounded time; yields the reader and the writer."""
+    sock = socket.socket()
+    if buffer is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    sock.bind((source, 0))
+    sock.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+    reader, writer = await asyncio.open_connection(sock=sock, limit=65_536)
+    try:
         async with asyncio.timeout(PATIENCE):
-            answer = await reader.read()
+            yield reader, writer
     finally:
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
-    head, _, body = answer.partition(b"\r\n\r\n")
+
+
+async def answer(reader):
+    """Return the status and the body of the next answer."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    return int(head.split(b" ")[1]), await reader.readexactly(length)
+
+
+async def rest(reader):
+    """Return what comes until the connection ends, however it does."""
+    received = b""
+    with contextlib.suppress(ConnectionResetError):
+        while data := await reader.read(65_536):
+            received += data
+    return received
+
+
+async def spoken(url, data, *, end=False):
+    """Send bytes and return the status and the rest of what comes back."""
+    async with connected(port_of(url)) as (reader, writer):
+        writer.write(data)
+        if end:
+            writer.write_eof()
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     return int(head.split(b" ")[1]) if head else None, head.lower(), body
 
 

@@ -19,7 +19,7 @@ from mcpwire.testing import (
     Stall,
     Swap,
 )
-from mcpwire.testing.faults.base import END, Chain, Pause
+from mcpwire.testing.faults import END, Chain, Pause
 
 STREAM = b"one\ntwo\nthree\nrest"
 

@@ -20,8 +20,8 @@ from mcpwire.testing import (
     leak_check,
     scripted_command,
 )
-from mcpwire.testing.faults import process
-from mcpwire.testing.faults.process import decode_faults, encode_faults
+from mcpwire.testing import relay as process
+from mcpwire.testing.relay import decode_faults, encode_faults
 
 ECHO = scripted_command(
     """

@@ -160,21 +160,32 @@ class _Pipes:
 
     def __init__(self, server: Any, folder: Path) -> None:
         self._server = server
-        self._paths = folder / "into", folder / "out_of"
-        for path in self._paths:
-            os.mkfifo(path)
-        self._pid = folder / "pid"
+        # Each child has pipes of its own: those of the one before may still be open.
+        self._arrivals = folder / "arrivals"
+        os.mkfifo(self._arrivals)
+        self._folder = folder
+        self._pid = 0
         self._is_over = False
         self._has_ended = asyncio.Event()
         self._has_ended.set()
-        into, out_of = self._paths
-        script = f"echo $$ > {self._pid}; cat < {out_of} & exec cat > {into}"
+        script = (
+            f"cd {folder}; mkfifo into.$$ out_of.$$; echo $$ > arrivals\n"
+            "cat < out_of.$$ & exec cat > into.$$"
+        )
         self.target = mcpwire.Stdio("sh", ["-c", script])
+
+    def _paths(self) -> list[Path]:
+        return [self._folder / f"{name}.{self._pid}" for name in ("into", "out_of")]
 
     def _open(self) -> list[int]:
         """Wait for a child; nothing where there will be none."""
+        with self._arrivals.open(encoding="ascii") as arrivals:
+            pid = arrivals.readline().strip()
+        if not pid:
+            return []
+        self._pid = int(pid)
         modes = os.O_RDONLY, os.O_WRONLY
-        return [os.open(*each) for each in zip(self._paths, modes, strict=True)]
+        return [os.open(*each) for each in zip(self._paths(), modes, strict=True)]
 
     async def serve(self, pool: ThreadPoolExecutor) -> None:
         loop = asyncio.get_running_loop()
@@ -193,7 +204,7 @@ class _Pipes:
                     os.close(fd)
 
     def cut(self) -> None:
-        os.killpg(int(self._pid.read_text(encoding="ascii")), signal.SIGKILL)
+        os.killpg(self._pid, signal.SIGKILL)
 
     async def settle(self) -> None:
         await self._has_ended.wait()
@@ -202,7 +213,9 @@ class _Pipes:
         """End with the child that is here, or let nobody wait for another."""
         self._is_over = True
         await self.settle()
-        fds = [os.open(path, os.O_RDWR | os.O_NONBLOCK) for path in self._paths]
+        paths = [path for path in (self._arrivals, *self._paths()) if path.exists()]
+        fds = [os.open(path, os.O_RDWR | os.O_NONBLOCK) for path in paths]
+        os.write(fds[0], b"\n")
         await asyncio.wait([serving])
         for fd in fds:
             os.close(fd)

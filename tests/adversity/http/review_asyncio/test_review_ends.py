@@ -12,6 +12,7 @@ from faulty import (
     HANG_S,
     QUICK,
     answering,
+    client_of,
     connected,
     outcome,
     unheard,
@@ -35,20 +36,6 @@ async def no_tasks_but(before):
 
 
 # Closing...
-
-
-@pytest.mark.system("O73")
-@pytest.mark.pain("P25")
-@pytest.mark.parametrize("retry", [None, 60_000])
-@pytest.mark.usefixtures("patient_close")
-async def test_closing_does_not_wait_for_the_servers_stream(retry):
-    with scripted_mcp(retry=retry, resumable=True) as server:
-        target = mcpwire.Http(server.url, server_stream="always")
-        async with connected(target) as client:
-            await until(lambda: server.streams)
-            await client.aclose()
-    assert server.verbs().count("DELETE") == 1
-    assert server.verbs().count("GET") == 1
 
 
 async def deletes_of_one_that_is_stuck():
@@ -172,14 +159,13 @@ async def test_closing_while_it_is_opened_again_ends_both():
         conn.wait_closed(HANG_S)
         return True
 
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            server.forget_sessions()
-            server.on["initialize"] = sticks
-            call = asyncio.ensure_future(outcome(client.call_tool("echo")))
-            await until(lambda: server.verbs().count("initialize") == 2)
-            await client.aclose()
-            assert isinstance(await call, mcpwire.MCPError)
+    async with client_of(scripted_mcp()) as (server, client):
+        server.forget_sessions()
+        server.on["initialize"] = sticks
+        call = asyncio.ensure_future(outcome(client.call_tool("echo")))
+        await until(lambda: server.verbs().count("initialize") == 2)
+        await client.aclose()
+        assert isinstance(await call, mcpwire.MCPError)
 
 
 async def test_a_call_after_a_close_says_so_and_connecting_works_again():
@@ -323,14 +309,13 @@ async def test_cancelling_a_subscription_at_each_moment_leaves_none(era, monkeyp
         if era == "stateless":
             await until(lambda: not client._connection.channel._waiting)
 
-    with scripted_mcp(era) as server:
-        async with connected(server) as client:
-            before = asyncio.all_tasks()
-            await Everywhere(monkeypatch).run(once, 3)
-            await client.call_tool("echo")
-            if era == "stateless":
-                await no_tasks_but(before)
-                await until(lambda: not server.streams)
+    async with client_of(scripted_mcp(era)) as (server, client):
+        before = asyncio.all_tasks()
+        await Everywhere(monkeypatch).run(once, 3)
+        await client.call_tool("echo")
+        if era == "stateless":
+            await no_tasks_but(before)
+            await until(lambda: not server.streams)
 
 
 # Forgetting...

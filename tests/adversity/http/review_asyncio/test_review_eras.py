@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from faulty import BOUND_S, QUICK, answering, connected, until
+from faulty import BOUND_S, QUICK, answering, client_of, connected, until
 from mcp_server import scripted_mcp
 from raw_server import json_reply, reply
 
@@ -60,17 +60,16 @@ async def test_two_clients_on_one_target_each_find_the_new_era():
     ("before", "after"), [("session", "stateless"), ("stateless", "session")]
 )
 async def test_20_calls_in_flight_while_the_era_changes_run_once(before, after):
-    with scripted_mcp(before) as server:
-        async with connected(server, recovery=QUICK) as client:
-            slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(5)]
-            await until(lambda: len(server.executed) == 5)
-            server.era = after
-            server.sessions.clear()
-            quick = (client.call_tool("echo", {"text": str(n)}) for n in range(20))
-            results = await asyncio.gather(*quick)
-            assert [result.text for result in results] == [str(n) for n in range(20)]
-            server.release()
-            assert {result.text for result in await asyncio.gather(*slow)} == {"slow"}
+    async with client_of(scripted_mcp(before), recovery=QUICK) as (server, client):
+        slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(5)]
+        await until(lambda: len(server.executed) == 5)
+        server.era = after
+        server.sessions.clear()
+        quick = (client.call_tool("echo", {"text": str(n)}) for n in range(20))
+        results = await asyncio.gather(*quick)
+        assert [result.text for result in results] == [str(n) for n in range(20)]
+        server.release()
+        assert {result.text for result in await asyncio.gather(*slow)} == {"slow"}
     texts = [args.get("text") for name, args, _ in server.executed if name == "echo"]
     assert sorted(texts) == sorted(str(n) for n in range(20))
     assert server.verbs().count("initialize") <= 2

@@ -258,12 +258,13 @@ async def test_calls_end_promptly_when_their_headers_fail():
         target = mcpwire.Http(server.url, headers=headers)
         async with connected(target) as client:
             headers.fails = True
-            asked = headers.asked
+            asked, sent = headers.asked, len(server.requests)
             with pytest.raises(NoTokenError):
                 await client.call_tool("echo")
             with pytest.raises(NoTokenError):
                 await client.list_tools()
             with pytest.raises(NoTokenError):
                 await client.notify("notifications/x")
+            assert len(server.requests) == sent
             # Neither asked again, nor until their thirty seconds are over.
             assert headers.asked == asked + 3

@@ -11,9 +11,9 @@ from faulty import (
     ONCE,
     QUICK,
     answering,
+    client_of,
     connected,
     outcome,
-    unheard,
     until,
 )
 from mcp_server import Session, scripted_mcp
@@ -31,18 +31,17 @@ ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 
 async def test_whoever_only_listens_hears_of_a_new_session():
     """Nobody makes a call: that the stream is gone says that the session is."""
-    with scripted_mcp() as server:
-        async with connected(server, recovery=QUICK) as client:
-            hearing = asyncio.ensure_future(anext(client.events()))
-            await until(lambda: server.streams)
-            server.forget_sessions()
-            await until(lambda: server.verbs().count("initialize") == 2)
-            await until(lambda: server.streams)
-            changed = {"method": "notifications/tools/list_changed"}
-            await to_thread(server.push, changed)
-            notification = await hearing
-            assert notification.method == "notifications/tools/list_changed"
-            assert len(server.sessions) == 1
+    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+        hearing = asyncio.ensure_future(anext(client.events()))
+        await until(lambda: server.streams)
+        server.forget_sessions()
+        await until(lambda: server.verbs().count("initialize") == 2)
+        await until(lambda: server.streams)
+        changed = {"method": "notifications/tools/list_changed"}
+        await to_thread(server.push, changed)
+        notification = await hearing
+        assert notification.method == "notifications/tools/list_changed"
+        assert len(server.sessions) == 1
 
 
 async def test_404_to_the_first_get_does_not_end_the_session():
@@ -129,31 +128,29 @@ async def test_a_question_on_a_forgotten_session_is_not_answered_in_the_new_one(
 
 @pytest.mark.usefixtures("patient_close")
 async def test_closing_while_calls_run_on_a_forgotten_session_ends_them():
-    with scripted_mcp() as server:
-        async with connected(unheard(server), recovery=QUICK) as client:
-            late = asyncio.ensure_future(client.call_tool("slow"))
-            await until(lambda: server.executed)
-            server.sessions.clear()
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            await client.aclose()
-            error = await outcome(late)
-            assert isinstance(error, (ConnectionClosed, SessionExpired)), error
-            server.release()
+    async with client_of(scripted_mcp(), "never", recovery=QUICK) as (server, client):
+        late = asyncio.ensure_future(client.call_tool("slow"))
+        await until(lambda: server.executed)
+        server.sessions.clear()
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        await client.aclose()
+        error = await outcome(late)
+        assert isinstance(error, (ConnectionClosed, SessionExpired)), error
+        server.release()
     assert server.verbs().count("DELETE") == 1
     assert server.requests[-1].headers["mcp-session-id"] == "session-2"
 
 
 async def test_a_call_on_a_forgotten_session_can_be_cancelled():
-    with scripted_mcp() as server:
-        async with connected(server, recovery=QUICK) as client:
-            late = await client.start_call("slow")
-            await until(lambda: server.executed)
-            server.sessions.clear()
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            late.cancel("enough")
-            with pytest.raises(mcpwire.CallCancelled):
-                await late
-            server.release()
+    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+        late = await client.start_call("slow")
+        await until(lambda: server.executed)
+        server.sessions.clear()
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        late.cancel("enough")
+        with pytest.raises(mcpwire.CallCancelled):
+            await late
+        server.release()
     told = [r for r in server.requests if r.method == "notifications/cancelled"]
     assert [r.headers["mcp-session-id"] for r in told] in ([], ["session-1"])
 
@@ -175,29 +172,28 @@ async def test_a_session_forgotten_while_subscribing_is_subscribed_in_the_new_on
             await client.unsubscribe("memo://one")
 
 
+@pytest.mark.system("O85")
 async def test_without_recovery_each_call_of_a_forgotten_session_says_so():
-    with scripted_mcp() as server:
-        async with connected(server, recovery=ONCE) as client:
-            server.forget_sessions()
-            calls = (outcome(client.call_tool("echo")) for _ in range(10))
-            for error in await asyncio.gather(*calls):
-                assert isinstance(error, SessionExpired), error
-            with pytest.raises(SessionExpired):
-                await client.notify("notifications/x")
-            with pytest.raises(SessionExpired):
-                await client.list_tools()
-            await client.aclose()
-            await client.connect()
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(scripted_mcp(), recovery=ONCE) as (server, client):
+        server.forget_sessions()
+        calls = (outcome(client.call_tool("echo")) for _ in range(10))
+        for error in await asyncio.gather(*calls):
+            assert isinstance(error, SessionExpired), error
+        with pytest.raises(SessionExpired):
+            await client.notify("notifications/x")
+        with pytest.raises(SessionExpired):
+            await client.list_tools()
+        await client.aclose()
+        await client.connect()
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert server.verbs().count("initialize") == 2
 
 
 @pytest.mark.usefixtures("patient_close")
 async def test_a_session_forgotten_as_it_is_closed_costs_nothing():
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            server.forget_sessions()
-            await client.aclose()
+    async with client_of(scripted_mcp()) as (server, client):
+        server.forget_sessions()
+        await client.aclose()
     assert server.verbs().count("DELETE") == 1
     assert server.verbs().count("initialize") == 1
 

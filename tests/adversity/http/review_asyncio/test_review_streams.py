@@ -11,6 +11,7 @@ from faulty import (
     HANG_S,
     QUICK,
     answering,
+    client_of,
     connected,
     once,
     outcome,
@@ -41,15 +42,14 @@ SAMPLING = {
 @pytest.mark.fault("F50")
 async def test_a_listen_of_an_era_that_is_over_ends_with_it():
     """The server still holds its stream; nobody hears everything twice."""
-    with scripted_mcp("dual") as server:
-        async with connected(server, recovery=QUICK) as client:
-            await client.subscribe("memo://one")
-            await until(lambda: len(server.streams) == 1)
-            old = server.streams[0]
-            server.era = "session"
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            assert client.protocol_version == "2025-11-25"
-            await until(lambda: old not in server.streams)
+    async with client_of(scripted_mcp("dual"), recovery=QUICK) as (server, client):
+        await client.subscribe("memo://one")
+        await until(lambda: len(server.streams) == 1)
+        old = server.streams[0]
+        server.era = "session"
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        assert client.protocol_version == "2025-11-25"
+        await until(lambda: old not in server.streams)
 
 
 async def test_a_listen_that_is_declined_for_a_moment_is_asked_for_again():
@@ -63,22 +63,21 @@ async def test_a_listen_that_is_declined_for_a_moment_is_asked_for_again():
 
 async def test_a_listen_whose_server_is_being_restarted_comes_back():
     """Refused for a while, and then there again."""
-    with scripted_mcp("stateless") as server:
-        async with connected(server, recovery=QUICK) as client:
-            await client.subscribe("memo://one")
-            await until(lambda: server.streams)
-            gone = []
+    async with client_of(scripted_mcp("stateless"), recovery=QUICK) as (server, client):
+        await client.subscribe("memo://one")
+        await until(lambda: server.streams)
+        gone = []
 
-            def declines(request, conn):
-                gone.append(None)
-                if len(gone) > 5:
-                    return False
-                conn.send(reply(503))
-                return True
+        def declines(request, conn):
+            gone.append(None)
+            if len(gone) > 5:
+                return False
+            conn.send(reply(503))
+            return True
 
-            server.on["subscriptions/listen"] = declines
-            server.close_streams()
-            await until(lambda: len(gone) > 5 and server.streams)
+        server.on["subscriptions/listen"] = declines
+        server.close_streams()
+        await until(lambda: len(gone) > 5 and server.streams)
 
 
 # The server's own stream...
@@ -257,35 +256,33 @@ async def test_progress_on_a_resumed_stream_extends_and_is_told():
 
 @pytest.mark.parametrize("era", ["session", "stateless"])
 async def test_a_call_without_a_limit_can_be_cancelled_at_any_time(era):
-    with scripted_mcp(era) as server:
-        async with connected(server, timeout=None) as client:
-            call = await client.start_call("slow")
-            await until(lambda: server.executed)
-            call.cancel()
-            await until(lambda: server.cancelled)
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(scripted_mcp(era), timeout=None) as (server, client):
+        call = await client.start_call("slow")
+        await until(lambda: server.executed)
+        call.cancel()
+        await until(lambda: server.cancelled)
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 async def test_headers_of_a_call_go_with_its_cancellation_and_no_other():
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            numbers = itertools.count()
-            # Of a call that a loaded machine has not sent in its time nobody is told.
-            while len(server.executed) < 5:
-                calls = [
-                    outcome(
-                        client.call_tool(
-                            "slow",
-                            timeout=0.2,
-                            headers={"X-Tenant": str(next(numbers))},
-                        )
+    async with client_of(scripted_mcp()) as (server, client):
+        numbers = itertools.count()
+        # Of a call that a loaded machine has not sent in its time nobody is told.
+        while len(server.executed) < 5:
+            calls = [
+                outcome(
+                    client.call_tool(
+                        "slow",
+                        timeout=0.2,
+                        headers={"X-Tenant": str(next(numbers))},
                     )
-                    for _ in range(5)
-                ]
-                for error in await asyncio.gather(*calls):
-                    assert isinstance(error, mcpwire.RequestTimeout)
-            await until(lambda: len(server.cancelled) >= 5)
-            server.release()
+                )
+                for _ in range(5)
+            ]
+            for error in await asyncio.gather(*calls):
+                assert isinstance(error, mcpwire.RequestTimeout)
+        await until(lambda: len(server.cancelled) >= 5)
+        server.release()
     tenant = {
         r.json["id"]: r.headers["x-tenant"]
         for r in server.requests

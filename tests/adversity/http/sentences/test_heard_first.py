@@ -6,7 +6,16 @@ import asyncio
 import time
 
 import pytest
-from faulty import BOUND_S, HANG_S, QUICK, answering, connected, outcome, until
+from faulty import (
+    BOUND_S,
+    HANG_S,
+    QUICK,
+    answering,
+    client_of,
+    connected,
+    outcome,
+    until,
+)
 from forgetful import LATE_S, URI, Forgetful, never_heads
 from http_bytes import reply
 from mcp_server import scripted_mcp
@@ -136,15 +145,14 @@ async def test_a_stream_that_is_not_wanted_is_not_waited_for():
 @pytest.mark.usefixtures("patient")
 async def test_a_stream_that_is_open_is_not_waited_for():
     options = {"on_notification": lambda _: None}
-    with scripted_mcp() as server:
-        async with connected(server, **options) as client:
-            await until(lambda: server.streams)
-            await client.subscribe(URI, timeout=None)
-            # Nor one that is being opened again: who listens knows of that by now.
-            server.on["GET"] = never_heads
-            server.close_streams()
-            await until(lambda: server.verbs().count("GET") == 2)
-            await client.subscribe("memo://two", timeout=None)
+    async with client_of(scripted_mcp(), **options) as (server, client):
+        await until(lambda: server.streams)
+        await client.subscribe(URI, timeout=None)
+        # Nor one that is being opened again: who listens knows of that by now.
+        server.on["GET"] = never_heads
+        server.close_streams()
+        await until(lambda: server.verbs().count("GET") == 2)
+        await client.subscribe("memo://two", timeout=None)
 
 
 @pytest.mark.pain("P20")

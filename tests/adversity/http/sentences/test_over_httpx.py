@@ -8,16 +8,24 @@ from faulty import ONCE, connected, outcome, until
 from http_bytes import reply
 from mcp_server import scripted_mcp
 from ports import kept_port
-from raw_server import raw_server
-from test_floods import FLOODS
-from test_hostile import LIMITS, endless
+from raw_server import chunk, head, raw_server
+from test_hostile import KIB, LIMITS, endless
 
 import mcpwire
-from mcpwire import ConnectError
+from mcpwire import ConnectError, HTTPError, RemoteProtocolError
 
 pytestmark = pytest.mark.anyio
 
 ENGINES = ("direct", "httpx")
+
+FLOODS = {
+    "an error": (head(500, transfer_encoding="chunked"), chunk(KIB), HTTPError),
+    "a page": (
+        head(200, content_type="text/html", transfer_encoding="chunked"),
+        chunk(KIB),
+        RemoteProtocolError,
+    ),
+}
 
 
 async def why_not(url, engine, **options):
@@ -36,6 +44,7 @@ def free_port():
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.system("O81")
 @pytest.mark.fault("F19")
 async def test_the_reason_is_told_why_there_is_no_connection(engine, free_port):
     url = f"http://127.0.0.1:{free_port}/mcp"

@@ -40,8 +40,9 @@ async def test_a_server_may_ask_on_either_stream(over, engine):
     assert server.verbs().count("GET") == 1
 
 
+@pytest.mark.system("O73")
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.pain("P20")
+@pytest.mark.pain("P20", "P25")
 @pytest.mark.usefixtures("patient_close")
 async def test_closing_ends_an_open_stream_and_waits_for_no_pause_of_its(engine):
     with scripted_mcp() as server:

@@ -5,7 +5,6 @@ import json
 import threading
 from contextlib import asynccontextmanager
 
-import attrs
 import pytest
 from asgi_driver import Visit, scope
 from turns import until
@@ -182,7 +181,7 @@ async def test_a_client_that_never_reads_its_stream_counts_as_gone(verb):
         await asyncio.Event().wait()
 
     app = server.asgi(stream_after=0.001)
-    app._timeouts = attrs.evolve(app._timeouts, stall=0.02)
+    app._timeouts.stall = 0.02
     session = await opened(app)
     deaf = visit(tool("forever"), session, verb)
     deaf.gate = asyncio.Event()
@@ -199,7 +198,7 @@ async def test_a_client_that_never_reads_its_stream_counts_as_gone(verb):
 async def test_one_that_reads_slowly_does_not():
     server = Server("slow", "1")
     app = server.asgi(heartbeat=0.005)
-    app._timeouts = attrs.evolve(app._timeouts, stall=0.05)
+    app._timeouts.stall = 0.05
     session = await opened(app)
     slow = visit(None, session, "GET").begin(app)
     await slow.until(lambda visit: len(visit.events) > 15)

@@ -1,4 +1,4 @@
-"""A real server behind pipes in which something goes wrong.
+"""A real server behind pipes in which something goes wrong (`FaultyStdio`).
 
 Between the client's ends of the pipes and the child's stands a `Relay`: two directions,
 each of which reads, lets the bytes pass a `Chain` of faults, and writes. It runs as
@@ -11,34 +11,60 @@ callbacks of the client's own loop: no task, no thread, no process::
 While anything waits to be written, nothing is read, so that pipes fill as they would
 without it. When one end closes, the other sees it; when the client is through, all
 descriptors are closed whatever a fault still holds back.
+
+As a program it is the relay in a process of its own (`FaultyStdio.command`), or what
+makes pipes of a server over HTTP::
+
+    python -m mcpwire.testing.relay FAULTS SEED COMMAND [ARG ...]
+    python -m mcpwire.testing.relay http
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextlib
+import json
 import os
+import signal
+import subprocess
+import sys
 from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.testing.faults.base import END, Chain, Fault, Pause
+import attrs
+
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.testing import faults as known
+from mcpwire.testing.faults import END, Chain, Fault, Pause
+from mcpwire.testing.wire import HttpWire
 from mcpwire.transports.duplex import forget_descriptor
+from mcpwire.transports.http.target import Http
 from mcpwire.transports.stdio import StdioChannel
-from mcpwire.transports.targets import Stdio, resolve
+from mcpwire.transports.targets import Stdio, opener, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from mcpwire.limits import Limits
-    from mcpwire.testing.faults.base import Item
+    from mcpwire.testing.faults import Item
+    from mcpwire.testing.wire import Wire
     from mcpwire.transports.base import Inbound
-    from mcpwire.transports.http.target import Http
     from mcpwire.transports.process import ChildProcess
 
-__all__ = ["FaultyChannel", "FaultyStdio", "Relay"]
+__all__ = ["FaultyChannel", "FaultyStdio", "Relay", "decode_faults", "encode_faults"]
 
 READ_BYTES: Final = 65_536
+
+DRAIN_S: Final = 1.0
+"""How long the client may take to read a dead server's last words."""
+
+COMMAND_NOT_FOUND: Final = 127
+
+HTTP_OPTIONS: Final = "MCPWIRE_HTTP_BRIDGE"
+"""The variable with the options of a target over HTTP, which may be secret: every
+process can read arguments."""
 
 
 class _Direction:
@@ -66,7 +92,7 @@ class _Direction:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Do what is next: pass on what there is, or read more."""
+        """Process the next item, or read more."""
         self._is_pausing = False
         if not self._items:
             self._loop.add_reader(self._read_fd, self._readable)
@@ -111,7 +137,7 @@ class _Direction:
             self._loop.add_writer(self._write_fd, self._go_on)
 
     def hurry(self) -> None:
-        """Pause no more: what a pause holds back, or would, is lost."""
+        """End pauses; bytes behind a pause are dropped."""
         self._is_hurried = True
         if self._is_pausing:
             self.close()
@@ -159,7 +185,7 @@ class Relay:
                 await self._to_client.over.wait()
 
     def input_ended(self) -> None:
-        """The client writes no more: no fault keeps the child from hearing that."""
+        """Pass the end of the client's input to the child, past all faults."""
         self._to_server.hurry()
 
     def close(self) -> None:
@@ -238,7 +264,6 @@ class FaultyStdio:
         self.seed = seed
 
     def __repr__(self) -> str:
-        """Return one readable line."""
         return f"<{type(self).__name__} {str(self.target)!r} {list(self.faults)}>"
 
     def command(self) -> Stdio:
@@ -246,9 +271,12 @@ class FaultyStdio:
 
         For programs that take commands only. Delays go by the real clock there.
         """
-        from mcpwire.testing.faults.process import relay_command
-
-        return relay_command(self.target, self.faults, self.seed)
+        program = ["-P", "-m", __name__, encode_faults(self.faults), str(self.seed)]
+        return attrs.evolve(
+            self.target,
+            command=sys.executable,
+            args=[*program, self.target.command, *self.target.args],
+        )
 
     def open_in_memory(self, client: Inbound, limits: Limits) -> Any:
         """Start the server and connect to it through the faults; clients call this.
@@ -265,12 +293,143 @@ def _as_command(target: str | Stdio | Http) -> Stdio:
     meant = resolve(target)
     if isinstance(meant, Stdio):
         return meant
-    from mcpwire.testing.faults.http_bridge import bridge_command
-    from mcpwire.transports.http.target import Http
-
     if not isinstance(meant, Http):
         raise ValueError(
             "the target must be a command line, a Stdio, a URL or an Http, "
             f"got {target!r}"
         )
-    return bridge_command(meant)
+    return _bridge_command(meant)
+
+
+def _bridge_command(target: Http) -> Stdio:
+    """Return the command of a bridge to a server over HTTP."""
+    given = {
+        each.name: getattr(target, each.name)
+        for each in attrs.fields(Http)
+        if each.init and getattr(target, each.name) != each.default
+    }
+    try:
+        options = json.dumps(given)
+    except TypeError as error:
+        names = ", ".join(sorted(set(given) - {"url"}))
+        raise ValueError(
+            f"options of {target} must be texts, numbers and mappings of them to "
+            f"reach another process ({names}): {error}"
+        ) from error
+    program = ["-P", "-m", __name__, "http"]
+    return Stdio(sys.executable, program, env={HTTP_OPTIONS: options}, inherit_env=True)
+
+
+# --- as a program
+
+
+def encode_faults(faults: Sequence[Fault]) -> str:
+    """Return faults as one argument of a command."""
+    return repr([(type(fault).__name__, _given(fault)) for fault in faults])
+
+
+def _given(fault: Any) -> dict[str, Any]:
+    """Return what differs from the defaults, which may have no literal (infinity)."""
+    values = {
+        each.name: getattr(fault, each.name) for each in attrs.fields(type(fault))
+    }
+    defaults = {each.name: each.default for each in attrs.fields(type(fault))}
+    return {name: value for name, value in values.items() if value != defaults[name]}
+
+
+def decode_faults(text: str) -> list[Fault]:
+    """Return the faults that `encode_faults` was given."""
+    return [getattr(known, name)(**given) for name, given in ast.literal_eval(text)]
+
+
+def _take(fd: int, flags: int) -> int:
+    """Duplicate a descriptor and point the original at /dev/null."""
+    copy = os.dup(fd)
+    nothing = os.open(os.devnull, flags)
+    os.dup2(nothing, fd)
+    os.close(nothing)
+    return copy
+
+
+async def _serve(
+    child: subprocess.Popen[bytes], faults: Sequence[Fault], seed: int
+) -> int:
+    assert child.stdin is not None
+    assert child.stdout is not None
+    relay = Relay(
+        from_client=_take(0, os.O_RDONLY),
+        to_child=os.dup(child.stdin.fileno()),
+        from_child=os.dup(child.stdout.fileno()),
+        to_client=_take(1, os.O_WRONLY),
+        faults=faults,
+        seed=seed,
+    )
+    child.stdin.close()
+    child.stdout.close()
+    code = await asyncio.to_thread(child.wait)
+    await relay.drain(DRAIN_S)
+    # At once: the client has seen the end of the stream, and asks why.
+    if code >= 0:
+        os._exit(code)
+    with contextlib.suppress(OSError):  # some signals have no handler
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+    return -code
+
+
+class _Bridge:
+    """Lets lines pass both ways; ends with the connection."""
+
+    def __init__(self) -> None:
+        self.is_over = asyncio.Event()
+
+    def wire_received(self, wire: Wire, data: bytes) -> None:
+        """Pass on what the server says."""
+        del wire
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    def wire_ended(self, wire: Wire) -> None:
+        """End this process, too."""
+        del wire
+        self.is_over.set()
+
+    async def run(self, target: Http) -> None:
+        """Pass lines on until either side ends."""
+        wire = HttpWire(self, answers_all=True)
+        wire.attach(opener(target, DEFAULT_LIMITS).open(wire))
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=DEFAULT_LIMITS.message)
+        await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+        )
+        reading = loop.create_task(self._read(reader, wire))
+        await self.is_over.wait()
+        reading.cancel()
+        await wire.aclose()
+
+    async def _read(self, reader: asyncio.StreamReader, wire: Wire) -> None:
+        while line := await reader.readline():
+            wire.put([line], 1)
+        self.is_over.set()
+
+
+def main(argv: Sequence[str]) -> int:
+    """Be the relay, and end as the server does; or be the bridge to HTTP."""
+    if argv == ["http"]:
+        given: dict[str, Any] = json.loads(os.environ[HTTP_OPTIONS])
+        asyncio.run(_Bridge().run(Http(given.pop("url"), **given)))
+        return 0
+    faults, seed, *command = argv
+    try:
+        child = subprocess.Popen(  # noqa: S603 - the test's own command
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+    except OSError as error:
+        sys.stderr.write(f"cannot start {command[0]!r}: {error.strerror}\n")
+        return COMMAND_NOT_FOUND
+    return asyncio.run(_serve(child, decode_faults(faults), int(seed)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

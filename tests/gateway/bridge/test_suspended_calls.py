@@ -13,8 +13,11 @@ from gated import PATIENCE
 
 from mcpwire.errors import InternalError
 from mcpwire.gateway import Gateway
-from mcpwire.gateway.relay import RelayedCall
-from mcpwire.gateway.suspended import Parking, ParkingLot
+from mcpwire.gateway.downstream import (
+    RelayedCall,
+    SuspendedCalls,
+    SuspensionLimits,
+)
 from mcpwire.server.request import RequestContext, RequestInfo
 from mcpwire.versions import LATEST
 
@@ -29,11 +32,11 @@ ANSWER = {"action": "accept", "content": {"name": "ann"}}
 class Standing:
     """A gateway before one asking server, and a client that stands alone."""
 
-    def __init__(self, **parking):
+    def __init__(self, **limits):
         self.server = AskingServer()
         self.gateway = Gateway({"up": self.server})
-        if parking:
-            self.gateway.parking = Parking(**parking)
+        if limits:
+            self.gateway.suspension = SuspensionLimits(**limits)
 
     async def __aenter__(self):
         await self.gateway.__aenter__()
@@ -148,7 +151,7 @@ async def test_a_client_that_takes_too_long_ends_the_servers_call():
         await asyncio.sleep(0.05)  # the time is what is tested
         (call,) = [m for m in at.server.received if m.get("method") == "tools/call"]
         assert at.cancelled()[0]["requestId"] == call["id"]
-        assert len(at.gateway.parking.calls) == 0
+        assert len(at.gateway.suspension.calls) == 0
         late = await at.call(
             ASK,
             requestState=first["requestState"],
@@ -165,22 +168,22 @@ async def test_beyond_the_bound_the_call_of_a_client_that_waited_for_longest_end
         await other.open(elicitation={})
         answer = await other.ask("tools/call", ASK)
         assert list(answer["result"]["inputRequests"]) == ["elicitation-1"]
-        assert len(at.gateway.parking.calls) == len(at.cancelled()) == 1
+        assert len(at.gateway.suspension.calls) == len(at.cancelled()) == 1
         late = {"requestState": first["requestState"], "inputResponses": {}}
         assert "not waiting any more" in (await at.call({**ASK, **late}))["message"]
         await other.aclose()
-    assert len(at.gateway.parking.calls) == 0
+    assert len(at.gateway.suspension.calls) == 0
 
 
 @pytest.mark.attack("X07")
 async def test_questions_that_a_stranger_leaves_open_take_no_room_from_others():
-    parking = Parking(most=4)
-    lots = [ParkingLot(parking) for _ in range(2)]
+    parking = SuspensionLimits(most=4)
+    lots = [SuspendedCalls(parking) for _ in range(2)]
     ended = []
 
     async def work(call, name):
         try:
-            await call.parked.ask("roots/list", None)
+            await call.suspended.ask("roots/list", None)
         except asyncio.CancelledError:
             ended.append(name)
             raise
@@ -191,7 +194,7 @@ async def test_questions_that_a_stranger_leaves_open_take_no_room_from_others():
             name, "tools/call", {}, LATEST, None, {}, print, False, info=info
         )
         call = RelayedCall(context)
-        result = await lot.perform(call, lambda: work(call, name))
+        result = await lot.perform(call, work(call, name))
         assert list(result["inputRequests"]) == ["roots-1"]
         await asyncio.sleep(0)  # the cancelled call ends
 
@@ -211,11 +214,11 @@ async def test_questions_that_a_stranger_leaves_open_take_no_room_from_others():
 
 @pytest.mark.attack("X07")
 async def test_calls_that_a_stranger_waits_for_end_for_a_client_with_fewer():
-    parking = Parking(most=2)
-    lot = ParkingLot(parking)
+    parking = SuspensionLimits(most=2)
+    lot = SuspendedCalls(parking)
 
     async def work(call):
-        await call.parked.ask("roots/list", None)
+        await call.suspended.ask("roots/list", None)
         await asyncio.Event().wait()
 
     async def asked(address):
@@ -224,15 +227,15 @@ async def test_calls_that_a_stranger_waits_for_end_for_a_client_with_fewer():
             1, "tools/call", {}, LATEST, None, {}, print, False, info=info
         )
         call = RelayedCall(context)
-        result = await lot.perform(call, lambda: work(call))
+        result = await lot.perform(call, work(call))
         assert list(result["inputRequests"]) == ["roots-1"]
         return call, context
 
     waited_for = []
     for _ in range(2):
         call, context = await asked("192.0.2.1")
-        call.parked.take({"roots-1": {}}, context)
-        waited_for.append(asyncio.create_task(call.parked.attend()))
+        call.suspended.take({"roots-1": {}}, context)
+        waited_for.append(asyncio.create_task(call.suspended.outcome()))
     async with asyncio.timeout(PATIENCE):
         await asked("198.51.100.1")
         with pytest.raises(InternalError, match="given up for others"):
@@ -245,8 +248,8 @@ async def test_calls_that_a_stranger_waits_for_end_for_a_client_with_fewer():
 
 
 async def test_calls_that_are_waited_for_do_not_end_for_others():
-    parking = Parking(most=1)
-    lot = ParkingLot(parking)
+    parking = SuspensionLimits(most=1)
+    lot = SuspendedCalls(parking)
     contexts = [
         RequestContext(id, "tools/call", {}, LATEST, None, {}, print, False)
         for id in range(2)
@@ -254,17 +257,17 @@ async def test_calls_that_are_waited_for_do_not_end_for_others():
     calls = [RelayedCall(each) for each in contexts]
 
     async def attended():
-        return await calls[1].parked.ask("roots/list", None)
+        return await calls[1].suspended.ask("roots/list", None)
 
     async def work():
-        waiting = asyncio.ensure_future(calls[0].parked.ask("roots/list", None))
+        waiting = asyncio.ensure_future(calls[0].suspended.ask("roots/list", None))
         await asyncio.sleep(0)
         with pytest.raises(InternalError, match="too many calls"):
-            await lot.perform(calls[1], attended)
+            await lot.perform(calls[1], attended())
         waiting.cancel()
         return {}
 
-    assert await lot.perform(calls[0], work) == {}
+    assert await lot.perform(calls[0], work()) == {}
     assert len(parking.calls) == 0
 
 
@@ -283,7 +286,7 @@ async def test_cancelling_a_request_that_goes_on_with_a_call_ends_the_call():
         for _ in range(3):
             await at.client.ask("server/discover")
         assert len(at.cancelled()) == 1
-        assert len(at.gateway.parking.calls) == 0
+        assert len(at.gateway.suspension.calls) == 0
 
 
 async def test_a_question_that_is_taken_back_is_not_asked_again():
@@ -327,7 +330,7 @@ async def test_progress_and_logs_go_to_the_request_that_waits_now():
 async def test_closing_the_gateway_ends_what_waits():
     async with Standing() as at:
         await at.call(ASK)
-    assert len(at.gateway.parking.calls) == 0
+    assert len(at.gateway.suspension.calls) == 0
 
 
 async def test_a_server_that_dies_fails_the_call_that_waits_and_nothing_else():
@@ -389,6 +392,6 @@ async def test_thousands_of_calls_leave_nothing_behind():
             ids = [at.client.request("tools/call", plain) for _ in range(100)]
             for id in ids:
                 await at.client.answer(id)
-        relay = upstreams.members["up"].client.relay
+        relay = upstreams.members["up"]
         assert not relay.in_flight.calls
-        assert not len(upstreams.downstream.lot)
+        assert not len(upstreams.downstream.suspended)

@@ -1,0 +1,74 @@
+"""Calls of tools that take a while, or send notifications while they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.check.roles import arguments_for
+from mcpwire.protocol.json_schema import properties_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.check.subject import Message, Response, Subject
+
+__all__ = ["SlowCall", "echo_params", "lasting", "start_slow", "texts_of"]
+
+_SECONDS: Final = ("second", "duration", "delay", "sleep", "wait", "time", "secs")
+_MILLISECONDS: Final = ("milli", "ms")
+
+
+def lasting(tool: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Return the params of a call that takes so long, if the tool lets choose."""
+    arguments = dict(arguments_for(tool) or {})
+    schema = tool.get("inputSchema")
+    for name, property_ in properties_of(schema or {}).items():
+        kind = property_.get("type") if isinstance(property_, dict) else None
+        lower = name.lower()
+        if kind not in {"number", "integer"}:
+            continue
+        if any(word in lower for word in _MILLISECONDS):
+            arguments[name] = round(seconds * 1000)
+        elif any(word in lower for word in _SECONDS):
+            arguments[name] = seconds if kind == "number" else max(1, round(seconds))
+    return {"name": tool["name"], "arguments": arguments}
+
+
+@attrs.frozen
+class SlowCall:
+    """A call that runs."""
+
+    id: Any
+    params: dict[str, Any]
+    response: Response | None
+
+
+async def start_slow(subject: Subject, seconds: float, *, id: Any = None) -> SlowCall:
+    """Start a call, and make sure that it runs.
+
+    Raises:
+        Absent: There is no tool that takes so long.
+    """
+    params = lasting(subject.need_tool("slow"), seconds)
+    id = subject.next_id() if id is None else id
+    response = await subject.send(subject.message("tools/call", params, id=id))
+    await subject.barrier()
+    if subject.answers_to(id):
+        subject.absent("tool that runs while other requests are answered")
+    return SlowCall(id, params, response)
+
+
+def echo_params(subject: Subject, text: str) -> dict[str, Any]:
+    """Return the params of a call of the echo tool."""
+    tool = subject.need_tool("echo")
+    return {"name": tool["name"], "arguments": arguments_for(tool, text)}
+
+
+def texts_of(message: Message) -> str:
+    """Return the texts of the result of a call, one after another."""
+    result = message.value.get("result")
+    content = result.get("content") if isinstance(result, dict) else None
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(p.get("text", "")) for p in parts if isinstance(p, dict))

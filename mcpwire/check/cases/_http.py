@@ -1,0 +1,101 @@
+"""What the cases over HTTP share: revisions, tools with a duration, the eras spoken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import LEGACY, MODERN, since
+from mcpwire.check.roles import arguments_for
+from mcpwire.protocol.json_schema import properties_of
+from mcpwire.versions import LATEST_SESSION
+from mcpwire.wire.urls import is_loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.check.peer import HeaderValue, Response
+    from mcpwire.check.subject import Message, Subject
+
+__all__ = [
+    "EVENTS",
+    "HTTP",
+    "JSON",
+    "SESSIONS",
+    "STREAMABLE",
+    "call_lasting",
+    "head_of",
+    "is_local",
+    "messages_on",
+    "revision_of_sessions",
+]
+
+HTTP: Final = ("http",)
+STREAMABLE: Final = since("2025-03-26")
+"""The revisions that have Streamable HTTP."""
+SESSIONS: Final = since("2025-03-26", LEGACY[-1])
+"""Those of them that have sessions."""
+assert MODERN[0] in STREAMABLE
+
+JSON: Final = "application/json"
+EVENTS: Final = "text/event-stream"
+
+_SECONDS: Final = ("second", "duration", "delay", "sleep", "wait", "time")
+_MILLISECONDS: Final = ("millis", "ms")
+
+
+async def head_of(
+    subject: Subject,
+    method: str,
+    headers: Mapping[str, HeaderValue] | None = None,
+    *,
+    target: str | None = None,
+) -> Response:
+    """Send a request without a body, and return the response once its head is there.
+
+    The body of a response that is no event stream is there too.
+    """
+    response = await subject.exchange(method, headers, target=target, complete=False)
+    if response.is_stream or method == "HEAD":
+        await subject.need_http().abandon(response)
+    else:
+        await subject.ended(response)
+    return response
+
+
+def messages_on(subject: Subject, response: Response) -> list[Message]:
+    """Return the messages that came with a response."""
+    return [each for each in subject.received if each.stream == response.number]
+
+
+def is_local(subject: Subject) -> bool:
+    """Tell whether the server runs on this machine, as its URL says."""
+    return is_loopback(subject.need_http().url.host)
+
+
+async def revision_of_sessions(subject: Subject) -> str | None:
+    """Return the revision that `initialize` gives; ``None``: there are no sessions."""
+    other = await subject.another(handshake=False)
+    other.revision = LATEST_SESSION
+    reaction = await other.provoke(other.message("initialize", other.hello(), id=1))
+    for message in reaction.messages:
+        result = message.value.get("result") if message.is_answer else None
+        if isinstance(result, dict):
+            if reaction.response is not None:
+                other.session_id = reaction.response.fields.get("mcp-session-id")
+            return str(result.get("protocolVersion"))
+    return None
+
+
+def call_lasting(tool: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Return the params of a call that takes about so long, as far as one can tell."""
+    arguments = arguments_for(tool) or {}
+    for name, schema in properties_of(tool.get("inputSchema") or {}).items():
+        kind = schema.get("type") if isinstance(schema, dict) else None
+        if kind not in {"number", "integer"}:
+            continue
+        if any(word in name.lower() for word in _MILLISECONDS):
+            arguments[name] = int(seconds * 1000)
+        elif any(word in name.lower() for word in _SECONDS):
+            is_whole = kind == "integer"
+            arguments[name] = max(1, round(seconds)) if is_whole else seconds
+    return {"name": tool["name"], "arguments": arguments}

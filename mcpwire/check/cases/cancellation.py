@@ -1,0 +1,173 @@
+"""Cancellation by notification: what stops, and what does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mcpwire.check.case import LEGACY, MODERN, Family, Level
+from mcpwire.check.cases._calls import SlowCall, lasting, start_slow
+from mcpwire.check.cases._exchange import (
+    AnyOf,
+    Notification,
+    Silence,
+    Status,
+    exchange,
+)
+
+if TYPE_CHECKING:
+    from mcpwire.check.subject import Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("cancellation")
+case = FAMILY.case
+
+CANCELLED: Final = "notifications/cancelled"
+IGNORED: Final = AnyOf(Silence(), Status(*range(400, 500)))
+_LASTS_S: Final = 1.0
+
+
+exchange(
+    FAMILY,
+    "CAN-06.a",
+    Level.SHOULD,
+    "a cancellation of an unknown request is ignored",
+    source="basic/utilities/cancellation#error-handling",
+    rules=("CAN-08",),
+    send=(
+        Notification(CANCELLED, {"requestId": 2**40, "reason": "mcpwire"}),
+        Notification(CANCELLED, {"requestId": "mcpwire-never"}),
+    ),
+    expect=IGNORED,
+    why="a cancellation that comes late ends the connection",
+)
+
+exchange(
+    FAMILY,
+    "CAN-06.b",
+    Level.SHOULD,
+    "a malformed cancellation is ignored",
+    source="basic/utilities/cancellation#error-handling",
+    send=(
+        Notification(CANCELLED, {}),
+        Notification(CANCELLED),
+        Notification(CANCELLED, {"requestId": None}),
+        Notification(CANCELLED, {"requestId": {"a": 1}}),
+        Notification(CANCELLED, {"requestId": [1]}),
+    ),
+    expect=IGNORED,
+    why="one faulty notification ends the work of all other calls",
+)
+
+
+@case(
+    "CAN-06.c",
+    Level.SHOULD,
+    "a cancellation of a request that is answered is ignored",
+    source="basic/utilities/cancellation#timing-considerations",
+    rules=("CAN-08",),
+    sends="a request, and after its answer its cancellation",
+    expects="nothing more for that request, and an answer to the next",
+    why="the two cross each other on their way, now and then",
+)
+async def late_cancellation(subject: Subject) -> None:
+    id = subject.next_id()
+    await subject.request(subject.facts.barrier, id=id)
+    await subject.notify(CANCELLED, {"requestId": id, "reason": "late"})
+    await subject.barrier()
+    count = len(subject.answers_to(id))
+    subject.expect(count == 1, "one answer", f"{count} answers")
+
+
+async def _run_and_cancel(subject: Subject) -> SlowCall:
+    """Cancel a call, and wait until one of the same length is over."""
+    call = await start_slow(subject, _LASTS_S)
+    await subject.notify(CANCELLED, {"requestId": call.id, "reason": "mcpwire"})
+    later = subject.next_id()
+    message = subject.message("tools/call", call.params, id=later)
+    response = await subject.send(message)
+    subject.last_sent = b"a call, its cancellation, then the same call again"
+    await subject.answer(later, response, timeout=_LASTS_S + subject.bound_s)
+    await subject.barrier()
+    return call
+
+
+def _expect_no_answer(subject: Subject, call: SlowCall) -> None:
+    found = subject.answers_to(call.id)
+    if found:
+        subject.broken("no answer to the cancelled call", found[0].raw)
+
+
+@case(
+    "CAN-05.a",
+    Level.SHOULD,
+    "a cancelled request is not answered",
+    source="basic/utilities/cancellation#behavior-requirements",
+    revisions=LEGACY,
+    needs=("role:slow",),
+    sends="a call that takes a second, its cancellation, then the same call again",
+    expects="an answer to the second call alone",
+    why="the client has forgotten the request, and takes the answer for an error",
+)
+async def cancelled_call(subject: Subject) -> None:
+    _expect_no_answer(subject, await _run_and_cancel(subject))
+
+
+@case(
+    "TR-STDIO-11.a",
+    Level.MUST,
+    "nothing more is sent for a cancelled request",
+    source="basic/transports/stdio#cancellation",
+    rules=("CAN-05",),
+    revisions=MODERN,
+    transports=("stdio",),
+    needs=("role:slow",),
+    sends="a call that takes a second, its cancellation, then the same call again",
+    expects="an answer to the second call alone",
+    why="the client has forgotten the request, and takes the answer for an error",
+)
+async def cancelled_modern_call(subject: Subject) -> None:
+    _expect_no_answer(subject, await _run_and_cancel(subject))
+
+
+@case(
+    "CAN-06.d",
+    Level.ROBUST,
+    "a cancellation whose id has another type cancels nothing",
+    rules=("CAN-06", "RPC-03"),
+    needs=("role:slow",),
+    is_quick=False,
+    sends="a call with a number as its id, and the cancellation of that number as text",
+    expects="an answer to the call",
+    why="the cancellation of one call ends another",
+)
+async def other_type(subject: Subject) -> None:
+    call = await start_slow(subject, _LASTS_S)
+    await subject.notify(CANCELLED, {"requestId": str(call.id)})
+    await subject.answer(call.id, call.response, timeout=_LASTS_S + subject.bound_s)
+
+
+@case(
+    "A15.a",
+    Level.ROBUST,
+    "a cancellation takes no other call along",
+    rules=("CAN-05",),
+    needs=("role:slow",),
+    transports=("stdio",),
+    is_quick=False,
+    sends="twelve calls at once, and the cancellation of each second one",
+    expects="one answer to each of the other six",
+    why="one user who stops a call ends the calls of others",
+)
+async def every_second(subject: Subject) -> None:
+    params = lasting(subject.need_tool("slow"), _LASTS_S)
+    ids = [subject.next_id() for _ in range(12)]
+    for id in ids:
+        await subject.send(subject.message("tools/call", params, id=id))
+    await subject.barrier()
+    for id in ids[::2]:
+        await subject.notify(CANCELLED, {"requestId": id})
+    for id in ids[1::2]:
+        await subject.answer(id, timeout=12.0)
+        count = len(subject.answers_to(id))
+        subject.expect(count == 1, "one answer", f"{count} answers")

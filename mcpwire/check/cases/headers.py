@@ -1,0 +1,576 @@
+"""Header fields of 2026-07-28 that repeat what the body says."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+
+from mcpwire.check.case import MODERN, Absent, Case, Family, Level
+from mcpwire.check.cases._exchange import Changed, Error, Refusal, Result, exchange
+from mcpwire.check.cases._http import HTTP, revision_of_sessions
+from mcpwire.check.peer import HeaderValue
+from mcpwire.check.roles import arguments_for
+from mcpwire.errors import MCPError
+from mcpwire.protocol.http_headers import ParamHeader, find_param_headers
+from mcpwire.protocol.json_schema import properties_of
+
+if TYPE_CHECKING:
+    from mcpwire.check.subject import Reaction, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("headers")
+case = FAMILY.case
+
+_PAGE: Final = "basic/transports/streamable-http"
+_VERSION: Final = f"{_PAGE}#protocol-version-header"
+_VALIDATION: Final = f"{_PAGE}#server-validation"
+_ENCODING: Final = f"{_PAGE}#value-encoding"
+_CUSTOM: Final = f"{_PAGE}#server-behavior-for-custom-headers"
+
+_MISMATCH: Final = Error(-32020, status=(400,))
+_WHY: Final = "a proxy routes and bills by a header that the server does not check"
+
+Fields: TypeAlias = Mapping[str, HeaderValue]
+
+
+@attrs.frozen
+class _Named:
+    """A request that has a name."""
+
+    method: str
+    params: dict[str, Any]
+    name: str
+
+    async def to(self, subject: Subject, headers: Fields | None = None) -> Reaction:
+        """Send it with other header fields."""
+        message = subject.message(self.method, self.params, id=subject.next_id())
+        return await subject.provoke(
+            message, headers={**subject.http_headers(message), **(headers or {})}
+        )
+
+
+def _named(subject: Subject) -> _Named:
+    """Return a request that has a name and does nothing but read."""
+    facts = subject.facts
+    echo = facts.roles.get("echo")
+    for tool in ([echo] if echo else []) + facts.callable_tools:
+        arguments = arguments_for(tool)
+        if arguments is not None and not _annotations(tool):
+            params = {"name": tool["name"], "arguments": arguments}
+            return _Named("tools/call", params, tool["name"])
+    for resource in facts.resources:
+        if isinstance(uri := resource.get("uri"), str):
+            return _Named("resources/read", {"uri": uri}, uri)
+    for prompt in facts.prompts:
+        wanted = [a for a in prompt.get("arguments") or () if a.get("required")]
+        if isinstance(name := prompt.get("name"), str) and not wanted:
+            return _Named("prompts/get", {"name": name}, name)
+    raise Absent("tool, resource or prompt that may be used")
+
+
+def _encoded(text: str) -> str:
+    return f"=?base64?{b64encode(text.encode()).decode()}?="
+
+
+# --- the standard fields --------------------------------------------------------------
+
+
+def _refused(
+    id: str,
+    title: str,
+    sends: str,
+    headers: Callable[[_Named], Fields],
+    *,
+    level: Level = Level.MUST,
+    source: str = _VALIDATION,
+) -> None:
+    """Add a case: a named request with other header fields is a mismatch."""
+
+    async def run(subject: Subject) -> None:
+        named = _named(subject)
+        reaction = await named.to(subject, headers(named))
+        subject.expect(_MISMATCH.holds(reaction), str(_MISMATCH), reaction)
+
+    FAMILY.add(
+        Case(
+            id=id,
+            family=FAMILY.name,
+            level=level,
+            title=title,
+            source=source if level is Level.MUST else "",
+            sends=sends,
+            expects=str(_MISMATCH),
+            why=_WHY,
+            run=run,
+            revisions=MODERN,
+            transports=HTTP,
+        )
+    )
+
+
+_refused(
+    "HDR-22.a",
+    "a request without Mcp-Method is refused",
+    "a request without Mcp-Method",
+    lambda _: {"Mcp-Method": None},
+)
+_refused(
+    "HDR-22.b",
+    "a request that names something without Mcp-Name is refused",
+    "a call of a tool, a reading or a prompt without Mcp-Name",
+    lambda _: {"Mcp-Name": None},
+)
+_refused(
+    "HDR-21.a",
+    "another method in Mcp-Method than in the body is refused",
+    "a request with Mcp-Method: tools/list",
+    lambda _: {"Mcp-Method": "tools/list"},
+)
+_refused(
+    "HDR-21.b",
+    "another name in Mcp-Name than in the body is refused",
+    "a request with Mcp-Name: mcpwire-other",
+    lambda _: {"Mcp-Name": "mcpwire-other"},
+)
+_refused(
+    "HDR-27.a",
+    "values of header fields are compared with their case",
+    "a request with its method in upper case in Mcp-Method",
+    lambda named: {"Mcp-Method": named.method.upper()},
+    source=f"{_PAGE}#case-sensitivity",
+)
+_refused(
+    "HDR-20.b",
+    "another name in Mcp-Name, encoded in Base64, is refused",
+    "a request with another name as =?base64?...?= in Mcp-Name",
+    lambda _: {"Mcp-Name": _encoded("mcpwire-other")},
+    source=_ENCODING,
+)
+_refused(
+    "HDR-20.c",
+    "the markers of Base64 count in lower case alone",
+    "a request with its name as =?BASE64?...?= in Mcp-Name",
+    lambda named: {"Mcp-Name": _encoded(named.name).replace("base64", "BASE64")},
+    source=_ENCODING,
+)
+_refused(
+    "HDR-23.a",
+    "a name in Base64 that cannot be decoded is refused",
+    "a request with Mcp-Name: =?base64?%%%?=",
+    lambda _: {"Mcp-Name": "=?base64?%%%?="},
+)
+_refused(
+    "HDR-23.b",
+    "a name in Base64 that is no UTF-8 is refused",
+    "a request with Mcp-Name: =?base64?/w==?=",
+    lambda _: {"Mcp-Name": "=?base64?/w==?="},
+)
+_refused(
+    "D13.a",
+    "a second Mcp-Method that differs is refused",
+    "a request with its method and tools/list, each in an Mcp-Method",
+    lambda named: {"Mcp-Method": (named.method, "tools/list")},
+    level=Level.ROBUST,
+)
+_refused(
+    "D13.b",
+    "a second Mcp-Name that differs is refused",
+    "a request with another name and its own, each in an Mcp-Name",
+    lambda named: {"Mcp-Name": ("mcpwire-other", named.name)},
+    level=Level.ROBUST,
+)
+
+
+@case(
+    "HDR-23.c",
+    Level.MUST,
+    "characters that no header field may have are refused",
+    source=_VALIDATION,
+    revisions=MODERN,
+    transports=HTTP,
+    sends="a request with the octets of an accented letter in Mcp-Name",
+    expects="the status 400",
+    why=_WHY,
+)
+async def invalid_characters(subject: Subject) -> None:
+    reaction = await _named(subject).to(subject, {"Mcp-Name": "mcpwire-\u00e9"})
+    subject.expect(reaction.status == 400, "the status 400", reaction)
+
+
+def _accepted(
+    id: str,
+    level: Level,
+    title: str,
+    sends: str,
+    headers: Callable[[_Named], Fields],
+    *,
+    source: str = "",
+) -> None:
+    """Add a case: a named request with other header fields is answered as without."""
+
+    async def run(subject: Subject) -> None:
+        named = _named(subject)
+        plain = await named.to(subject)
+        if not Result().holds(plain):
+            subject.absent(f"result of {named.method}")
+        reaction = await named.to(subject, headers(named))
+        subject.expect(Result().holds(reaction), "a result", reaction)
+
+    FAMILY.add(
+        Case(
+            id=id,
+            family=FAMILY.name,
+            level=level,
+            title=title,
+            source=source,
+            sends=sends,
+            expects="a result, as without the change",
+            why="the calls of other clients fail",
+            run=run,
+            revisions=MODERN,
+            transports=HTTP,
+        )
+    )
+
+
+_accepted(
+    "HDR-20.a",
+    Level.MUST,
+    "a name in Base64 is decoded before it is compared",
+    "a request with its name as =?base64?...?= in Mcp-Name",
+    lambda named: {"Mcp-Name": _encoded(named.name)},
+    source=_ENCODING,
+)
+_accepted(
+    "HDR-27.b",
+    Level.MUST,
+    "names of header fields count in any case",
+    "a request with the fields MCP-METHOD, mcp-name and mcp-protocol-version",
+    lambda named: {
+        "MCP-METHOD": named.method,
+        "mcp-name": named.name if named.name.isascii() else _encoded(named.name),
+        "mcp-protocol-version": MODERN[0],
+    },
+    source=f"{_PAGE}#case-sensitivity",
+)
+_accepted(
+    "HDR-28.a",
+    Level.ROBUST,
+    "spaces around the value of a header field do not count",
+    "a request with spaces before and behind the value of Mcp-Method",
+    lambda named: {"Mcp-Method": f"  {named.method} \t"},
+)
+
+
+# --- the version ----------------------------------------------------------------------
+
+
+@case(
+    "HDR-22.c",
+    Level.MUST,
+    "a request without MCP-Protocol-Version is refused",
+    source=_VALIDATION,
+    rules=("TR-HTTP-29",),
+    revisions=MODERN,
+    transports=HTTP,
+    sends="a request without MCP-Protocol-Version",
+    expects=f"{_MISMATCH}; a server of 2025-03-26 or older may read it as such",
+    why=_WHY,
+)
+async def no_version(subject: Subject) -> None:
+    message = subject.message(subject.facts.barrier, id=subject.next_id())
+    fields = {**subject.http_headers(message), "MCP-Protocol-Version": None}
+    reaction = await subject.provoke(message, headers=fields)
+    if not _MISMATCH.holds(reaction):
+        if await revision_of_sessions(subject) is not None:
+            subject.absent("server of this revision alone")
+        subject.broken(str(_MISMATCH), reaction)
+
+
+@case(
+    "TR-HTTP-26.a",
+    Level.MUST,
+    "another version in the header than in the body is refused",
+    source=_VERSION,
+    rules=("TR-HTTP-25",),
+    revisions=MODERN,
+    transports=HTTP,
+    sends="a request with 2026-07-28 in the header and 2025-11-25 in its _meta",
+    expects="an error -32020, or -32022 for that in the body, with the status 400",
+    why=_WHY,
+)
+async def other_version_in_body(subject: Subject) -> None:
+    message = subject.message(subject.facts.barrier, id=subject.next_id())
+    fields = subject.http_headers(message)
+    _set_version(message, "2025-11-25")
+    reaction = await subject.provoke(message, headers=fields)
+    expected = Error(-32020, -32022, status=(400,))
+    subject.expect(expected.holds(reaction), str(expected), reaction)
+
+
+@case(
+    "TR-HTTP-26.b",
+    Level.MUST,
+    "an older version in the header than in the body is refused",
+    source=_VERSION,
+    revisions=MODERN,
+    transports=HTTP,
+    sends="a request with 2025-11-25 in the header and 2026-07-28 in its _meta",
+    expects="an error -32020, or -32022 for the version in the header, with the status "
+    "400; lenient: another refusal",
+    why=_WHY,
+)
+async def other_version_in_header(subject: Subject) -> None:
+    message = subject.message(subject.facts.barrier, id=subject.next_id())
+    fields = subject.http_headers(message)
+    fields["MCP-Protocol-Version"] = "2025-11-25"
+    reaction = await subject.provoke(message, headers=fields)
+    expected = Error(-32020, -32022, status=(400,))
+    if not expected.holds(reaction) and Refusal().holds(reaction):
+        subject.lenient(str(expected), reaction)
+    subject.expect(expected.holds(reaction), str(expected), reaction)
+
+
+def _set_version(message: dict[str, Any], version: str) -> None:
+    message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = version
+
+
+def _is_told(data: Any) -> bool:
+    """Tell whether the data of an error names what is supported."""
+    if not isinstance(data, dict):
+        return False
+    supported = data.get("supported")
+    return isinstance(supported, list) and MODERN[0] in supported
+
+
+exchange(
+    FAMILY,
+    "TR-HTTP-27.a",
+    Level.MUST,
+    "a version that the server does not speak is refused with those that it speaks",
+    source=_VERSION,
+    revisions=MODERN,
+    transports=HTTP,
+    send=Changed(
+        lambda message: _set_version(message, "2999-01-01"),
+        "a request of the version 2999-01-01, in the header and in its _meta",
+        headers={"MCP-Protocol-Version": "2999-01-01"},
+    ),
+    expect=Error(
+        -32022, status=(400,), data=_is_told, text="whose data.supported names this one"
+    ),
+    why="a newer client cannot choose a version that both speak",
+)
+
+
+@case(
+    "TR-HTTP-32.a",
+    Level.MUST,
+    "the error for a header field has the id of its request",
+    source="basic/index#error-responses",
+    revisions=MODERN,
+    transports=HTTP,
+    sends="a request with another method in Mcp-Method",
+    expects="an error with the id of the request",
+    why="the caller waits for ever while the connection reports an error",
+)
+async def error_has_id(subject: Subject) -> None:
+    id = f"mcpwire-{subject.next_id()}"
+    message = subject.message(subject.facts.barrier, id=id)
+    fields = {**subject.http_headers(message), "Mcp-Method": "tools/call"}
+    reaction = await subject.provoke(message, headers=fields)
+    if not reaction.errors:
+        subject.absent("error for a header field")
+    got = [each.value.get("id") for each in reaction.errors]
+    subject.expect(id in got, f"the id {id!r}", reaction)
+
+
+# --- arguments of tools ---------------------------------------------------------------
+
+
+def _annotations(tool: Mapping[str, Any]) -> tuple[ParamHeader, ...]:
+    try:
+        return find_param_headers(tool.get("inputSchema"))
+    except MCPError:
+        return ()
+
+
+@attrs.frozen
+class _Mirrored:
+    """A call of a tool, one of whose arguments is repeated in a header field."""
+
+    call: _Named
+    header: str
+    value: Any
+
+
+def _mirrored(
+    subject: Subject, kind: str | None = None, *, optional: bool = False
+) -> _Mirrored:
+    """Return such a call; `kind`: the type of the argument; `optional`: left out."""
+    for tool in subject.facts.callable_tools:
+        arguments = arguments_for(tool)
+        properties = properties_of(tool.get("inputSchema") or {})
+        for header in _annotations(tool) if arguments is not None else ():
+            name = header.path[0]
+            schema = properties.get(name)
+            if len(header.path) != 1 or not isinstance(schema, dict):
+                continue
+            if kind is not None and schema.get("type") != kind:
+                continue
+            given = dict(arguments or {})
+            if optional and name in given:
+                continue
+            if not optional and name not in given:
+                given[name] = schema.get("default", _EXAMPLES.get(schema.get("type")))
+            params = {"name": tool["name"], "arguments": given}
+            if not optional and given[name] is None:
+                continue
+            call = _Named("tools/call", params, tool["name"])
+            return _Mirrored(call, header.name, given.get(name))
+    raise Absent(f"tool with x-mcp-header{f' on a {kind}' if kind else ''}")
+
+
+_EXAMPLES: Final[dict[Any, Any]] = {"string": "mcpwire", "integer": 1, "boolean": False}
+
+
+def _argument(
+    id: str,
+    title: str,
+    sends: str,
+    value: Callable[[_Mirrored], HeaderValue],
+    *,
+    kind: str | None = None,
+    is_accepted: bool = False,
+    level: Level = Level.MUST,
+    source: str = _CUSTOM,
+) -> None:
+    """Add a case: a call with another value in the header field of an argument."""
+    expected = Result() if is_accepted else _MISMATCH
+
+    async def run(subject: Subject) -> None:
+        found = _mirrored(subject, kind)
+        if is_accepted and not Result().holds(await found.call.to(subject)):
+            subject.absent(f"result of {found.call.name}")
+        reaction = await found.call.to(subject, {found.header: value(found)})
+        subject.expect(expected.holds(reaction), str(expected), reaction)
+
+    FAMILY.add(
+        Case(
+            id=id,
+            family=FAMILY.name,
+            level=level,
+            title=title,
+            source=source,
+            sends=sends,
+            expects=str(expected),
+            why="the calls of other clients fail" if is_accepted else _WHY,
+            run=run,
+            revisions=MODERN,
+            transports=HTTP,
+            needs=("call:",),
+        )
+    )
+
+
+_argument(
+    "HDR-24.a",
+    "an argument whose header field is missing is refused",
+    "a call without the Mcp-Param of an argument that the body has",
+    lambda _: None,
+)
+_argument(
+    "HDR-21.c",
+    "another text in the header field than in the argument is refused",
+    "a call with another text in the Mcp-Param of an argument",
+    lambda found: f"{found.value}-other",
+    kind="string",
+)
+_argument(
+    "HDR-21.d",
+    "another number in the header field than in the argument is refused",
+    "a call with a greater number in the Mcp-Param of an argument",
+    lambda found: str(found.value + 1),
+    kind="integer",
+)
+_argument(
+    "HDR-21.e",
+    "another truth in the header field than in the argument is refused",
+    "a call with the opposite in the Mcp-Param of an argument",
+    lambda found: "false" if found.value else "true",
+    kind="boolean",
+)
+_argument(
+    "HDR-23.d",
+    "an argument in Base64 that cannot be decoded is refused",
+    "a call with =?base64?%%%?= in the Mcp-Param of an argument",
+    lambda _: "=?base64?%%%?=",
+)
+_argument(
+    "HDR-20.d",
+    "an argument in Base64 is decoded before it is compared",
+    "a call with =?base64?...?= of the text in the Mcp-Param of an argument",
+    lambda found: _encoded(found.value),
+    kind="string",
+    is_accepted=True,
+    source=_ENCODING,
+)
+_argument(
+    "HDR-26.a",
+    "whole numbers are compared as numbers",
+    "a call with a number such as 1.0 in the Mcp-Param of the argument 1",
+    lambda found: f"{found.value}.0",
+    kind="integer",
+    is_accepted=True,
+    level=Level.SHOULD,
+    source=_VALIDATION,
+)
+
+
+@case(
+    "HDR-25.a",
+    Level.MUST,
+    "no header field is expected for an argument that is not there",
+    source=_CUSTOM,
+    revisions=MODERN,
+    transports=HTTP,
+    needs=("call:",),
+    sends="a call without an optional argument, and without its Mcp-Param",
+    expects="a result",
+    why="the calls of other clients fail",
+)
+async def no_argument(subject: Subject) -> None:
+    found = _mirrored(subject, optional=True)
+    reaction = await found.call.to(subject)
+    subject.expect(Result().holds(reaction), "a result", reaction)
+
+
+# --- the annotations ------------------------------------------------------------------
+
+
+@case(
+    "HDR-07.a",
+    Level.MUST,
+    "each x-mcp-header is valid",
+    source=f"{_PAGE}#schema-extension",
+    rules=("HDR-06", "HDR-08", "HDR-09", "HDR-10"),
+    revisions=MODERN,
+    needs=("tool:",),
+    sends="nothing by itself: it looks at the list of tools",
+    expects="each x-mcp-header is a token, unique, on a string, integer or boolean, "
+    "and reached through properties alone",
+    why="clients over HTTP leave the tool out",
+)
+async def valid_annotations(subject: Subject) -> None:
+    has_any = False
+    for tool in subject.facts.tools:
+        try:
+            has_any |= bool(find_param_headers(tool.get("inputSchema")))
+        except MCPError as error:
+            subject.broken("a valid x-mcp-header", f"{tool.get('name')}: {error}")
+    if not has_any:
+        subject.absent("tool with x-mcp-header")

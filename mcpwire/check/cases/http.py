@@ -1,0 +1,737 @@
+"""HTTP itself: formats, statuses, methods, bodies and their bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from typing import TYPE_CHECKING, Final
+
+from mcpwire.check.case import MODERN, Family, Level, NoAnswer, PeerDied
+from mcpwire.check.cases._exchange import (
+    AnyOf,
+    Changed,
+    Error,
+    Notification,
+    Octets,
+    Result,
+    Status,
+    exchange,
+)
+from mcpwire.check.cases._http import (
+    EVENTS,
+    HTTP,
+    JSON,
+    SESSIONS,
+    STREAMABLE,
+    head_of,
+    messages_on,
+    revision_of_sessions,
+)
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from mcpwire.check.peer import Response
+    from mcpwire.check.subject import Reaction, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("http")
+case = FAMILY.case
+
+_POST: Final = "basic/transports#sending-messages-to-the-server"
+_GIANT: Final = 10 * 1024**3
+_SENT_OF_GIANT: Final = 1024
+_FLOOD: Final = 80 * 1024**2
+_SLOW_CLIENTS: Final = 20
+_PATIENCE_S: Final = 60.0
+
+
+# --- formats --------------------------------------------------------------------------
+
+
+@case(
+    "TR-HTTP-12.a",
+    Level.MUST,
+    "a request is answered as application/json or as text/event-stream",
+    source=_POST,
+    rules=("LHTTP-05",),
+    revisions=STREAMABLE,
+    transports=HTTP,
+    sends="a request that any server answers, and a list",
+    expects="a Content-Type of application/json or text/event-stream for each",
+    why="clients read the answer by its Content-Type and refuse any other",
+)
+async def media_type(subject: Subject) -> None:
+    methods = [subject.facts.barrier]
+    methods += ["tools/list"] if subject.facts.declares("tools") else []
+    for method in methods:
+        answer = await subject.request(method)
+        got = answer.response.media_type if answer.response else ""
+        subject.expect(got in {JSON, EVENTS}, f"{JSON} or {EVENTS}", got or "no type")
+
+
+@case(
+    "TR-HTTP-12.b",
+    Level.MUST,
+    "a JSON body is one JSON object, and each event with data is one JSON-RPC message",
+    source=_POST,
+    revisions=STREAMABLE[1:],
+    transports=HTTP,
+    sends="a request that any server answers, and a list",
+    expects="one JSON object, or events that each hold one",
+    why="a client that reads one message fails on anything else",
+)
+async def one_object(subject: Subject) -> None:
+    methods = [subject.facts.barrier]
+    methods += ["tools/list"] if subject.facts.declares("tools") else []
+    for method in methods:
+        before = len(subject.received)
+        answer = await subject.request(method)
+        for message in subject.received[before:]:
+            is_one = message.value is not None and message.raw.strip()[:1] == b"{"
+            subject.expect(is_one, "one JSON object", message.raw)
+        if answer.response is not None and answer.response.media_type == JSON:
+            body = bytes(answer.response.body)
+            subject.expect(body.strip()[:1] == b"{", "one JSON object", body)
+
+
+for letter, accept, text in (
+    ("a", "*/*", "*/*"),
+    ("b", "application/json;q=0.9, text/event-stream;q=0.8", "weights"),
+    ("c", "text/event-stream,APPLICATION/JSON", "another order and case"),
+):
+    exchange(
+        FAMILY,
+        f"D01.{letter}",
+        Level.ROBUST,
+        f"an Accept with {text} that covers both formats is accepted",
+        revisions=STREAMABLE,
+        transports=HTTP,
+        send=Changed(
+            {}, f"a request with Accept: {accept}", headers={"Accept": accept}
+        ),
+        expect=Result(),
+        why="HTTP libraries and proxies write the field in these forms too",
+    )
+
+
+def _is(media: str) -> Status:
+    def condition(reaction: Reaction) -> bool:
+        return reaction.response is not None and reaction.response.media_type == media
+
+    return Status(200, condition=condition, text=f"as {media}")
+
+
+for letter, accept in (("d", JSON), ("e", EVENTS)):
+    other = EVENTS if accept == JSON else JSON
+    exchange(
+        FAMILY,
+        f"D01.{letter}",
+        Level.ROBUST,
+        f"a client that accepts only {accept} gets no {other}",
+        revisions=STREAMABLE,
+        transports=HTTP,
+        send=Changed(
+            {}, f"a request with Accept: {accept}", headers={"Accept": accept}
+        ),
+        expect=AnyOf(Status(400, 406), _is(accept)),
+        lenient=Result(),
+        why="the client cannot read what it did not ask for",
+    )
+
+exchange(
+    FAMILY,
+    "D01.f",
+    Level.ROBUST,
+    "a client that accepts neither format is refused",
+    revisions=STREAMABLE,
+    transports=HTTP,
+    send=Changed(
+        {}, "a request with Accept: text/html", headers={"Accept": "text/html"}
+    ),
+    expect=Status(400, 406, 415),
+    lenient=Result(),
+    why="a browser that opens the URL is shown protocol messages",
+)
+
+
+@case(
+    "D01.g",
+    Level.ROBUST,
+    "a GET that does not accept an event stream gets none",
+    revisions=SESSIONS,
+    transports=HTTP,
+    sends="a GET with Accept: application/json",
+    expects="the status 405, 406 or another from 400 to 499; lenient: an event stream",
+    why="health checks and browsers would hold streams open",
+)
+async def get_without_events(subject: Subject) -> None:
+    response = await head_of(subject, "GET", {"Accept": JSON})
+    if response.is_stream:
+        subject.lenient("a status from 400 to 499", f"{response.status}, {EVENTS}")
+    subject.expect(
+        400 <= response.status < 500, "a status from 400 to 499", response.status
+    )
+
+
+for letter, media, why in (
+    ("a", "text/plain", "web pages may send it to other sites without being asked"),
+    ("b", "multipart/form-data; boundary=x", "forms of web pages send it to any site"),
+    (
+        "c",
+        "application/x-www-form-urlencoded",
+        "forms of web pages send it to any site",
+    ),
+):
+    exchange(
+        FAMILY,
+        f"D02.{letter}",
+        Level.ROBUST,
+        f"a body that says it is {media.partition(';')[0]} is refused",
+        revisions=STREAMABLE,
+        transports=HTTP,
+        send=Changed(
+            {}, f"a request with Content-Type: {media}", headers={"Content-Type": media}
+        ),
+        expect=Status(400, 403, 406, 415, 422),
+        why=why,
+    )
+
+exchange(
+    FAMILY,
+    "D02.d",
+    Level.ROBUST,
+    "a body of no stated type is refused",
+    revisions=STREAMABLE,
+    transports=HTTP,
+    send=Changed({}, "a request without Content-Type", headers={"Content-Type": None}),
+    expect=Status(400, 403, 406, 415, 422),
+    lenient=Result(),
+    why="web pages may send such a body to other sites",
+)
+
+for letter, media, text in (
+    ("e", "application/json; charset=utf-8", "with a charset"),
+    ("f", "Application/JSON", "in another case"),
+):
+    exchange(
+        FAMILY,
+        f"D02.{letter}",
+        Level.ROBUST,
+        f"a Content-Type of JSON {text} is accepted",
+        revisions=STREAMABLE,
+        transports=HTTP,
+        send=Changed(
+            {}, f"a request with Content-Type: {media}", headers={"Content-Type": media}
+        ),
+        expect=Result(),
+        why="HTTP libraries write the field in this form too",
+    )
+
+
+# --- notifications and answers of the client ------------------------------------------
+
+
+def _is_empty(reaction: Reaction) -> bool:
+    return reaction.response is not None and not reaction.response.body
+
+
+_TAKEN: Final = Status(202, condition=_is_empty, text="no body")
+_NOT_TAKEN: Final = Status(*range(400, 500))
+
+exchange(
+    FAMILY,
+    "TR-HTTP-10.a",
+    Level.MUST,
+    "a notification is answered with 202 and no body, or refused",
+    source=_POST,
+    rules=("TR-HTTP-11", "LHTTP-04"),
+    revisions=STREAMABLE,
+    transports=HTTP,
+    send=Notification(
+        "notifications/cancelled",
+        {"requestId": "mcpwire-no-such-request"},
+        text="the cancellation of a request that was never made",
+    ),
+    expect=AnyOf(_TAKEN, _NOT_TAKEN),
+    why="a client waits for a body, or reads one as an answer",
+)
+
+exchange(
+    FAMILY,
+    "TR-HTTP-10.b",
+    Level.MUST,
+    "a notification that nobody knows is answered with 202 and no body, or refused",
+    source=_POST,
+    rules=("TR-HTTP-11", "LHTTP-04"),
+    revisions=STREAMABLE,
+    transports=HTTP,
+    send=Notification("notifications/mcpwire-unknown"),
+    expect=AnyOf(_TAKEN, _NOT_TAKEN),
+    why="a client of a newer revision gets an answer to what is no request",
+)
+
+exchange(
+    FAMILY,
+    "LHTTP-04.a",
+    Level.MUST,
+    "an answer to no question is answered with 202 and no body, or refused",
+    source=_POST,
+    revisions=SESSIONS,
+    transports=HTTP,
+    send=Octets(
+        b'{"jsonrpc":"2.0","id":"mcpwire-nobody-asked","result":{}}',
+        "an answer that no request of the server waits for",
+    ),
+    expect=AnyOf(_TAKEN, _NOT_TAKEN),
+    why="a late answer of a client costs the connection",
+)
+
+exchange(
+    FAMILY,
+    "D14.a",
+    Level.ROBUST,
+    "broken JSON is the client's mistake: a status from 400 to 499",
+    revisions=STREAMABLE,
+    transports=HTTP,
+    send=(
+        Octets(b'{"jsonrpc":"2.0","id":1,"method":', "a body that is cut JSON"),
+        Octets(b"", "an empty body"),
+    ),
+    expect=_NOT_TAKEN,
+    lenient=Error(-32700, -32600),
+    why="monitoring counts it as a failure of the server, and proxies try again",
+)
+
+
+# --- statuses of 2026-07-28 -----------------------------------------------------------
+
+
+async def _only_modern(subject: Subject) -> None:
+    """Leave the case where the server speaks revisions with sessions too."""
+    if await revision_of_sessions(subject) is not None:
+        subject.absent("server of this revision alone")
+
+
+for letter, method in (("a", "GET"), ("b", "DELETE")):
+
+    async def not_allowed(subject: Subject, method: str = method) -> None:
+        fields = {"Accept": EVENTS} if method == "GET" else {}
+        response = await head_of(subject, method, fields)
+        if response.status != 405:
+            await _only_modern(subject)
+        subject.expect(response.status == 405, "the status 405", response.status)
+
+    case(
+        f"TR-HTTP-30.{letter}",
+        Level.SHOULD,
+        f"a {method} is answered with 405",
+        source="basic/transports/streamable-http#earlier-streamable-http-revisions",
+        revisions=MODERN,
+        transports=HTTP,
+        sends=f"a {method}",
+        expects="the status 405, of a server that speaks no earlier revision",
+        why="older clients take any other status for a stream or a session",
+    )(not_allowed)
+
+
+for letter, field, what in (
+    ("a", "Mcp-Session-Id", "a session id"),
+    ("b", "Last-Event-ID", "an event id"),
+):
+
+    async def stray(subject: Subject, field: str = field) -> None:
+        message = subject.message(subject.facts.barrier, id=subject.next_id())
+        reaction = await subject.provoke(message, headers={field: "mcpwire-stray"})
+        if not Result().holds(reaction):
+            await _only_modern(subject)
+        subject.expect(Result().holds(reaction), "a result", reaction)
+
+    case(
+        f"TR-HTTP-31.{letter}",
+        Level.SHOULD,
+        f"{what} of an earlier revision is ignored",
+        source="basic/transports/streamable-http#earlier-streamable-http-revisions",
+        rules=("TR-HTTP-21",),
+        revisions=MODERN,
+        transports=HTTP,
+        sends=f"a request with {field}: mcpwire-stray",
+        expects="a result, of a server that speaks no earlier revision",
+        why="a client that speaks both loses its requests",
+    )(stray)
+
+
+@case(
+    "TR-HTTP-31.c",
+    Level.SHOULD,
+    "no session id is given or repeated",
+    source="basic/transports/streamable-http#earlier-streamable-http-revisions",
+    revisions=MODERN,
+    transports=HTTP,
+    sends="a request without, and one with a session id",
+    expects="no Mcp-Session-Id in the responses",
+    why="clients of earlier revisions take it for a session, which is not there",
+)
+async def no_session_id(subject: Subject) -> None:
+    for given in (None, "mcpwire-stray"):
+        message = subject.message(subject.facts.barrier, id=subject.next_id())
+        reaction = await subject.provoke(message, headers={"Mcp-Session-Id": given})
+        fields = reaction.response.fields if reaction.response else {}
+        got = fields.get("mcp-session-id")
+        subject.expect(got is None, "no Mcp-Session-Id", f"Mcp-Session-Id: {got}")
+
+
+# --- methods of HTTP ------------------------------------------------------------------
+
+
+@case(
+    "D12.a",
+    Level.ROBUST,
+    "methods of HTTP that mean nothing here are answered with 405 and Allow",
+    revisions=STREAMABLE,
+    transports=HTTP,
+    sends="a PUT, and a PATCH",
+    expects="the status 405 (501 for a method nobody knows), with Allow at 405",
+    why="scanners and proxies learn from it what the place is for",
+)
+async def other_methods(subject: Subject) -> None:
+    for method in ("PUT", "PATCH"):
+        response = await subject.exchange(method, None, b"{}")
+        wanted = f"the status 405 with Allow for {method}"
+        subject.expect(response.status in {405, 501}, wanted, response.status)
+        if response.status == 405:
+            subject.expect("allow" in response.fields, wanted, "405 without Allow")
+
+
+@case(
+    "D12.b",
+    Level.ROBUST,
+    "HEAD and OPTIONS cause no failure of the server",
+    revisions=STREAMABLE,
+    transports=HTTP,
+    sends="a HEAD, and an OPTIONS",
+    expects="any status below 500, or 501",
+    why="probes of load balancers take the server for broken",
+)
+async def probes(subject: Subject) -> None:
+    for method in ("HEAD", "OPTIONS"):
+        response = await head_of(subject, method)
+        is_fine = 200 <= response.status < 500 or response.status == 501
+        actual = response.status or response.problem
+        subject.expect(is_fine, f"a status below 500 for {method}", actual)
+
+
+# --- bodies ---------------------------------------------------------------------------
+
+
+def _plain(subject: Subject) -> tuple[bytes, bytes, int]:
+    """Return the head without its end, the body and the id of a good request."""
+    id = subject.next_id()
+    message = subject.message(subject.facts.barrier, id=id)
+    http = subject.need_http()
+    head = http.head("POST", subject.http_headers(message), http.url.target)
+    return head[:-2], encode(message), id
+
+
+async def _answered(subject: Subject, response: Response) -> bool:
+    """Wait for the end of a response, and tell whether it has a result."""
+    await subject.ended(response)
+    return any(
+        isinstance(each.value, dict) and "result" in each.value
+        for each in messages_on(subject, response)
+    )
+
+
+@case(
+    "D14.b",
+    Level.ROBUST,
+    "a body far over any bound is refused before it is read",
+    transports=HTTP,
+    sends="the head of a POST of 10 GiB, and 1 KiB of it",
+    expects="the status 413, or another from 400 to 499, or a closed connection",
+    why="one client fills the memory of the server",
+)
+async def giant(subject: Subject) -> None:
+    head, _, _ = _plain(subject)
+    data = head + b"Content-Length: %d\r\n\r\n" % _GIANT + b" " * _SENT_OF_GIANT
+    expected = "the status 413 before the body is there"
+    try:
+        response = await subject.raw_exchange(data)
+    except NoAnswer:
+        subject.broken(expected, "the server waits for the rest of 10 GiB")
+    is_refused = 400 <= response.status < 500 or not response.status
+    subject.expect(is_refused, expected, response.status)
+
+
+@case(
+    "D14.c",
+    Level.ROBUST,
+    "a body of 80 MiB does not stop the server",
+    transports=HTTP,
+    is_hostile=True,
+    is_quick=False,
+    bound_s=60.0,
+    sends="a request with 80 MiB of JSON",
+    expects="a status from 400 to 499, an answer or a closed connection; then others",
+    why="one client fills the memory of the server",
+)
+async def flood(subject: Subject) -> None:
+    message = subject.message(subject.facts.barrier, id=subject.next_id())
+    message["params"] = {**message.get("params", {}), "mcpwire": "x" * _FLOOD}
+    subject.bound_s, patience = _PATIENCE_S / 2, subject.bound_s
+    try:
+        reaction = await subject.provoke(message)
+    finally:
+        subject.bound_s = patience
+    got = reaction.status or 0
+    subject.expect(got < 500, "a status below 500, or a closed connection", got)
+
+
+@case(
+    "D14.d",
+    Level.ROBUST,
+    "a body in chunks is read",
+    transports=HTTP,
+    sends="a request with Transfer-Encoding: chunked, in two chunks",
+    expects="a result",
+    why="HTTP libraries send bodies of unknown length so",
+)
+async def chunked(subject: Subject) -> None:
+    head, body, _ = _plain(subject)
+    halves = body[:20], body[20:]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(half), half) for half in halves)
+    head += b"Transfer-Encoding: chunked\r\n\r\n"
+    response = await subject.raw_exchange(head + chunks + b"0\r\n\r\n")
+    is_answered = await _answered(subject, response)
+    subject.expect(is_answered, "a result", response.status or response.problem)
+
+
+@case(
+    "D14.e",
+    Level.ROBUST,
+    "a body that is cut off is not taken for a whole one",
+    transports=HTTP,
+    sends="a whole JSON text in a body that should be 10 octets longer, then the end",
+    expects="no result",
+    why="the server acts on a request that never came whole",
+)
+async def truncated(subject: Subject) -> None:
+    head, body, id = _plain(subject)
+    head += b"Content-Length: %d\r\n\r\n" % (len(body) + 10)
+    http = subject.need_http()
+    subject.last_sent = head + body
+    response = await http.raw(head + body)
+    await subject.barrier()  # meanwhile a hasty server answers
+    http.more(response, b"", is_last=True)
+    try:
+        await subject.ended(response)
+    except NoAnswer:
+        await http.abandon(response)
+    got = [each for each in subject.answers_to(id) if "result" in each.value]
+    subject.expect(not got, "no result", got[0].raw if got else "")
+
+
+@case(
+    "D14.f",
+    Level.ROBUST,
+    "a client that waits for 100 Continue is answered",
+    transports=HTTP,
+    sends="the head of a request with Expect: 100-continue, and later its body",
+    expects="100 Continue or a final status before the body; then the answer",
+    why="curl and other clients wait before they send a large body",
+)
+async def continues(subject: Subject) -> None:
+    head, body, _ = _plain(subject)
+    head += b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body)
+    http = subject.need_http()
+    subject.last_sent = head
+    response = await http.raw(head)
+    expected = "100 Continue, or a final status"
+    try:
+        async with asyncio.timeout(subject.bound_s):
+            await response.has_begun.wait()
+    except TimeoutError:
+        await http.abandon(response)
+        subject.broken(expected, "nothing, while the client waits")
+    subject.expect(not response.ended.is_set() or response.status, expected, "nothing")
+    if response.has_head.is_set():  # a final status will do
+        await http.abandon(response)
+        return
+    http.more(response, body)
+    is_answered = await _answered(subject, response)
+    subject.expect(is_answered, "a result", response.status or response.problem)
+
+
+for letter, lines, text in (
+    ("g", b"Content-Length: 5\r\nContent-Length: 7\r\n", "two lengths that differ"),
+    ("h", b"Content-Length: +7\r\n", "a length that is no number"),
+    ("i", b"Content-Length: -1\r\n", "a negative length"),
+):
+
+    async def bad_length(subject: Subject, lines: bytes = lines) -> None:
+        head, body, id = _plain(subject)
+        length = b"%d" % len(body)
+        # The first, or the number without its sign, is the true length.
+        lines = lines.replace(b": 5", b": " + length).replace(b"+7", b"+" + length)
+        response = await subject.raw_exchange(head + lines + b"\r\n" + body)
+        answers = subject.answers_to(id)
+        subject.expect(not answers, "no answer, and a refusal", response.status)
+        is_refused = 400 <= response.status < 500 or not response.status
+        subject.expect(
+            is_refused, "the status 400 or a closed connection", response.status
+        )
+
+    case(
+        f"D14.{letter}",
+        Level.ROBUST,
+        f"a body with {text} is refused",
+        transports=HTTP,
+        sends=f"a request with {text}",
+        expects="the status 400, or a closed connection",
+        why="a proxy and the server see different requests in the same octets",
+    )(bad_length)
+
+
+@case(
+    "D14.j",
+    Level.ROBUST,
+    "a body with a length and in chunks is refused, or read as chunks alone",
+    transports=HTTP,
+    sends="a request with Content-Length: 4 and Transfer-Encoding: chunked",
+    expects="the status 400 or a closed connection; lenient: one answer to the chunks",
+    why="a proxy and the server see different requests in the same octets",
+)
+async def two_framings(subject: Subject) -> None:
+    head, body, id = _plain(subject)
+    head += b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    response = await subject.raw_exchange(head + chunks)
+    expected = "the status 400 or a closed connection"
+    if any("result" in each.value for each in subject.answers_to(id)):
+        subject.lenient(expected, response.status)
+    is_refused = 400 <= response.status < 500 or not response.status
+    subject.expect(is_refused, expected, response.status)
+
+
+@case(
+    "D14.k",
+    Level.ROBUST,
+    "a chunk whose size is no number is refused",
+    transports=HTTP,
+    sends="a request in chunks with the size zz",
+    expects="the status 400, or a closed connection",
+    why="what follows is read as another request",
+)
+async def bad_chunk(subject: Subject) -> None:
+    head, body, _ = _plain(subject)
+    head += b"Transfer-Encoding: chunked\r\n\r\n"
+    response = await subject.raw_exchange(head + b"zz\r\n" + body + b"\r\n0\r\n\r\n")
+    is_refused = 400 <= response.status < 500 or not response.status
+    subject.expect(
+        is_refused, "the status 400, or a closed connection", response.status
+    )
+
+
+@case(
+    "D14.l",
+    Level.ROBUST,
+    "a compressed body is read or refused",
+    transports=HTTP,
+    sends="a request compressed with gzip, and Content-Encoding: gzip",
+    expects="a result, or a status from 400 to 499",
+    why="the server fails on what it could say that it does not support",
+)
+async def compressed(subject: Subject) -> None:
+    message = subject.message(subject.facts.barrier, id=subject.next_id())
+    fields = {**subject.http_headers(message), "Content-Encoding": "gzip"}
+    reaction = await subject.provoke(gzip.compress(encode(message)), headers=fields)
+    is_fine = Result().holds(reaction) or _NOT_TAKEN.holds(reaction)
+    subject.expect(is_fine, "a result, or a status from 400 to 499", reaction)
+
+
+exchange(
+    FAMILY,
+    "D14.m",
+    Level.ROBUST,
+    "a header field of 100 KiB causes no failure of the server",
+    transports=HTTP,
+    send=Changed(
+        {}, "a request with a field of 100 KiB", headers={"X-Mcpwire": "x" * 102_400}
+    ),
+    expect=AnyOf(
+        Result(), Status(*range(400, 500)), Status(0, text="a closed connection")
+    ),
+    why="long cookies and tokens happen",
+)
+
+
+@case(
+    "D14.n",
+    Level.ROBUST,
+    "clients that are slow to send keep no others waiting",
+    transports=HTTP,
+    sends="20 requests that stop in the middle of the body, then a whole one",
+    expects="an answer to the whole one",
+    why="a few slow clients stop the server for all",
+)
+async def slow_bodies(subject: Subject) -> None:
+    http = subject.need_http()
+    head, body, _ = _plain(subject)
+    head += b"Content-Length: %d\r\n\r\n" % len(body)
+    slow = [await http.raw(head + body[:10]) for _ in range(_SLOW_CLIENTS)]
+    try:
+        await subject.request(subject.facts.barrier)
+    finally:
+        for response in slow:
+            await http.abandon(response)
+
+
+@case(
+    "D14.o",
+    Level.ROBUST,
+    "a body that never ends is given up",
+    transports=HTTP,
+    is_hostile=True,
+    is_quick=False,
+    bound_s=_PATIENCE_S + 10,
+    sends="a request that stops in the middle of the body",
+    expects=f"the status 408, or a closed connection, within {_PATIENCE_S:g} s",
+    why="each such client holds a connection and memory for ever",
+)
+async def endless_body(subject: Subject) -> None:
+    http = subject.need_http()
+    head, body, _ = _plain(subject)
+    response = await http.raw(
+        head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:10]
+    )
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            await response.ended.wait()
+    except TimeoutError:
+        await http.abandon(response)
+        subject.broken(f"an end within {_PATIENCE_S:g} s", "the server still waits")
+
+
+@case(
+    "D14.p",
+    Level.ROBUST,
+    "connections that come and go leave the server as it was",
+    transports=HTTP,
+    sends="30 connections that are closed at once, in the head or before it",
+    expects="an answer to the next request",
+    why="port scanners and health checks do that all day",
+)
+async def come_and_go(subject: Subject) -> None:
+    http = subject.need_http()
+    for data in (
+        b"",
+        b"POST ",
+        b"\x16\x03\x01\x00",
+        b"GET / HTTP/1.1\r\nHost: x\r\n",
+    ) * 8:
+        response = await http.raw(data)
+        await http.abandon(response)
+    try:
+        await subject.request(subject.facts.barrier)
+    except PeerDied as found:
+        subject.broken("an answer to the next request", found.actual)

@@ -1,0 +1,364 @@
+"""Stdout, resources and the end of a server over stdio.
+
+The end comes last: the shared connection is closed by the first case that needs that,
+and each case looks at one side of it. So they cost no process of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
+
+import attrs
+
+from mcpwire.check.case import LEGACY, MODERN, Family, Level, Start
+from mcpwire.check.cases._calls import echo_params, start_slow
+from mcpwire.check.procfs import (
+    HAS_PROC,
+    descendants,
+    descriptors,
+    is_alive,
+    resident_memory,
+)
+
+if TYPE_CHECKING:
+    from mcpwire.check.peer import StdioPeer
+    from mcpwire.check.subject import Message, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("hygiene")
+case = FAMILY.case
+
+STDIO: Final = ("stdio",)
+
+GRACE_S: Final = 2.0
+"""How long clients wait for the end of a server before they kill it."""
+
+_REQUESTS: Final = 1000
+_AT_ONCE: Final = 50
+_MEMORY: Final = 32 * 1024 * 1024
+_DESCRIPTORS: Final = 8
+_CHILDREN: Final = 2
+
+
+def _stdio(subject: Subject) -> StdioPeer:
+    if subject.stdio is None:
+        subject.absent("stdio")
+    return subject.stdio
+
+
+def _expect_messages(subject: Subject, found: list[Message]) -> None:
+    for each in found:
+        if each.problem or not isinstance(each.value, dict):
+            subject.last_sent = b""
+            subject.broken("lines that are messages", each.raw)
+
+
+@case(
+    "TR-STDIO-02.a",
+    Level.MUST,
+    "stdout holds nothing but messages",
+    source="basic/transports#stdio",
+    rules=("RPC-02",),
+    transports=STDIO,
+    start=Start.LAST,
+    sends="nothing by itself: it looks at all lines of the connection",
+    expects="each line is one message, in UTF-8",
+    why="a line of a log or a print ends the connection, or blocks it",
+)
+async def lines_are_messages(subject: Subject) -> None:
+    _stdio(subject)
+    if not subject.received:
+        subject.absent("line on stdout")
+    _expect_messages(subject, subject.received)
+
+
+# --- resources ------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Use:
+    descriptors: int
+    memory: int
+    children: int
+
+
+_USES: Final[WeakKeyDictionary[Subject, tuple[_Use, _Use]]] = WeakKeyDictionary()
+
+
+def _use_of(subject: Subject, pid: int) -> _Use:
+    files, memory = descriptors(pid), resident_memory(pid)
+    if files is None or memory is None:
+        subject.absent("/proc")
+    return _Use(files, memory, len(descendants(pid)))
+
+
+async def _ask_many(subject: Subject, count: int) -> None:
+    for start in range(0, count, _AT_ONCE):
+        ids = [subject.next_id() for _ in range(_AT_ONCE)]
+        for i, id in enumerate(ids):
+            if "echo" in subject.facts.roles:
+                params = echo_params(subject, f"mcpwire {start + i}")
+                message = subject.message("tools/call", params, id=id)
+            else:
+                message = subject.message(subject.facts.barrier, id=id)
+            await subject.send(message)
+        for id in ids:
+            await subject.answer(id, timeout=20.0)
+
+
+async def _uses(subject: Subject) -> tuple[_Use, _Use]:
+    """Return what the server uses after 200 requests, and after 1,000 more."""
+    stdio = _stdio(subject)
+    if not HAS_PROC:
+        subject.absent("/proc")
+    if subject not in _USES:
+        await _ask_many(subject, 200)
+        before = _use_of(subject, stdio.pid)
+        await _ask_many(subject, _REQUESTS)
+        _USES[subject] = before, _use_of(subject, stdio.pid)
+        subject.last_sent = b"a thousand requests, fifty at once"
+    return _USES[subject]
+
+
+@case(
+    "H02.a",
+    Level.ROBUST,
+    "descriptors are closed",
+    transports=STDIO,
+    start=Start.LAST,
+    is_quick=False,
+    sends="a thousand requests, after two hundred others",
+    expects=f"at most {_DESCRIPTORS} descriptors more than before",
+    why="a server that runs for a day cannot open a file any more",
+    bound_s=90.0,
+)
+async def descriptors_stay(subject: Subject) -> None:
+    before, after = await _uses(subject)
+    limit = before.descriptors + _DESCRIPTORS
+    subject.expect(after.descriptors <= limit, f"at most {limit}", after.descriptors)
+
+
+@case(
+    "H02.b",
+    Level.ROBUST,
+    "processes that requests start end",
+    transports=STDIO,
+    start=Start.LAST,
+    is_quick=False,
+    sends="a thousand requests, after two hundred others",
+    expects=f"at most {_CHILDREN} processes more than before",
+    why="a server that runs for a day fills the table of processes",
+    bound_s=90.0,
+)
+async def children_stay(subject: Subject) -> None:
+    before, after = await _uses(subject)
+    limit = before.children + _CHILDREN
+    subject.expect(after.children <= limit, f"at most {limit}", after.children)
+
+
+@case(
+    "H03.a",
+    Level.ROBUST,
+    "memory does not grow with the number of requests",
+    transports=STDIO,
+    start=Start.LAST,
+    is_quick=False,
+    sends="a thousand requests, after two hundred others",
+    expects=f"at most {_MEMORY >> 20} MiB more than before",
+    why="a server that runs for a day is killed",
+    bound_s=90.0,
+)
+async def memory_stays(subject: Subject) -> None:
+    before, after = await _uses(subject)
+    grown = after.memory - before.memory
+    subject.expect(
+        grown <= _MEMORY, f"at most {_MEMORY >> 20} MiB more", f"{grown >> 20} MiB more"
+    )
+
+
+# --- the end --------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _End:
+    in_time: bool
+    code: int | None
+    lines: list[Message]
+    """What it wrote behind the end of its input."""
+    left: set[int]
+    """Its descendants that go on."""
+
+
+_ENDS: Final[WeakKeyDictionary[Subject, _End]] = WeakKeyDictionary()
+
+
+async def _end(subject: Subject) -> _End:
+    """Close the server's input, once; return how it ended."""
+    stdio = _stdio(subject)
+    if subject not in _ENDS:
+        before, pids = len(subject.received), descendants(stdio.pid)
+        stdio.close_input()
+        in_time = await stdio.wait_exit(GRACE_S)
+        for _ in range(20):
+            left = {pid for pid in pids if is_alive(pid)} if HAS_PROC else set()
+            if not left or not in_time:
+                break
+            await asyncio.sleep(0.05)
+        _ENDS[subject] = _End(in_time, stdio.exit_code, subject.received[before:], left)
+    subject.last_sent = b"the end of the input"
+    return _ENDS[subject]
+
+
+async def _expect_end(subject: Subject) -> None:
+    ended = await _end(subject)
+    subject.expect(ended.in_time, f"its end within {GRACE_S:g} s", "it goes on")
+
+
+@case(
+    "TR-STDIO-13.a",
+    Level.SHOULD,
+    "the server ends when its input ends",
+    source="basic/transports/stdio#shutdown",
+    rules=("LIFE-12",),
+    revisions=MODERN,
+    transports=STDIO,
+    start=Start.LAST,
+    sends="the end of the input",
+    expects=f"the end of the process within {GRACE_S:g} s",
+    why="each session leaves a process behind, or ends by force",
+)
+async def ends_with_its_input(subject: Subject) -> None:
+    await _expect_end(subject)
+
+
+@case(
+    "A07.a",
+    Level.ROBUST,
+    "the server of a session ends when its input ends",
+    rules=("LIFE-12",),
+    revisions=LEGACY,
+    transports=STDIO,
+    start=Start.LAST,
+    sends="the end of the input",
+    expects=f"the end of the process within {GRACE_S:g} s",
+    why="each session leaves a process behind, or ends by force",
+)
+async def session_ends_with_its_input(subject: Subject) -> None:
+    await _expect_end(subject)
+
+
+@case(
+    "A07.b",
+    Level.ROBUST,
+    "the server ends with the exit code 0",
+    transports=STDIO,
+    start=Start.LAST,
+    sends="the end of the input",
+    expects="the exit code 0",
+    why="supervisors start it anew, and users see an error at each end",
+)
+async def exit_code(subject: Subject) -> None:
+    ended = await _end(subject)
+    if not ended.in_time:
+        subject.absent("end of the process by itself")
+    subject.expect(ended.code == 0, "the exit code 0", f"the exit code {ended.code}")
+
+
+@case(
+    "A07.c",
+    Level.ROBUST,
+    "no process of the server goes on behind its end",
+    transports=STDIO,
+    start=Start.LAST,
+    sends="the end of the input",
+    expects="all processes that it started have ended",
+    why="each session leaves a process behind",
+)
+async def no_child_left(subject: Subject) -> None:
+    ended = await _end(subject)
+    if not ended.in_time or not HAS_PROC:
+        subject.absent("end of the process by itself")
+    subject.expect(not ended.left, "no process", f"{len(ended.left)} processes")
+
+
+@case(
+    "TR-STDIO-02.b",
+    Level.MUST,
+    "stdout holds nothing but messages at the end too",
+    source="basic/transports#stdio",
+    transports=STDIO,
+    start=Start.LAST,
+    sends="the end of the input",
+    expects="no line, or messages alone",
+    why="clients report an error at each end",
+)
+async def clean_end(subject: Subject) -> None:
+    _expect_messages(subject, (await _end(subject)).lines)
+
+
+@case(
+    "A07.d",
+    Level.ROBUST,
+    "the server ends while a call runs",
+    rules=("TR-STDIO-13",),
+    transports=STDIO,
+    needs=("role:slow",),
+    start=Start.OWN,
+    is_quick=False,
+    sends="a call that takes ten seconds, then the end of the input",
+    expects=f"the end of the process within {GRACE_S:g} s",
+    why="a user who closes the client during a call leaves a process behind",
+)
+async def ends_during_a_call(subject: Subject) -> None:
+    stdio = _stdio(subject)
+    await start_slow(subject, 10.0)
+    stdio.close_input()
+    ended = await stdio.wait_exit(GRACE_S)
+    subject.expect(ended, f"its end within {GRACE_S:g} s", "it goes on")
+
+
+@case(
+    "A07.e",
+    Level.ROBUST,
+    "the server ends on SIGTERM",
+    rules=("LIFE-12",),
+    transports=STDIO,
+    start=Start.OWN,
+    is_quick=False,
+    sends="SIGTERM, the input left open",
+    expects=f"the end of the process within {GRACE_S:g} s",
+    why="each stop of a supervisor takes until it kills the process",
+)
+async def ends_on_sigterm(subject: Subject) -> None:
+    stdio = _stdio(subject)
+    os.kill(stdio.pid, signal.SIGTERM)
+    ended = await stdio.wait_exit(GRACE_S)
+    subject.expect(ended, f"its end within {GRACE_S:g} s", "it goes on")
+
+
+@case(
+    "A07.f",
+    Level.ROBUST,
+    "the server ends when its client has died",
+    rules=("TR-STDIO-13",),
+    transports=STDIO,
+    start=Start.OWN,
+    is_quick=False,
+    sends="requests, and the ends of both pipes before their answers are read",
+    expects=f"the end of the process within {GRACE_S:g} s",
+    why="each crash of a client leaves a process behind",
+)
+async def ends_with_its_client(subject: Subject) -> None:
+    stdio = _stdio(subject)
+    stdio.close_output()
+    for _ in range(5):
+        id = subject.next_id()
+        await subject.send(subject.message(subject.facts.barrier, id=id))
+    stdio.close_input()
+    ended = await stdio.wait_exit(GRACE_S)
+    subject.expect(ended, f"its end within {GRACE_S:g} s", "it goes on")

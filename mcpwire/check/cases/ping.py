@@ -1,0 +1,91 @@
+"""Ping, in the session revisions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from mcpwire.check.case import LEGACY, Absent, Family, Level
+from mcpwire.check.cases._calls import lasting, start_slow
+from mcpwire.check.cases._exchange import Changed, Request, Result, exchange
+
+if TYPE_CHECKING:
+    from mcpwire.check.subject import Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("ping")
+case = FAMILY.case
+
+SOURCE: Final = "basic/utilities/ping#behavior-requirements"
+
+
+def _is_empty(result: dict[str, object]) -> bool:
+    return not set(result) - {"_meta"}
+
+
+exchange(
+    FAMILY,
+    "PING-01.a",
+    Level.MUST,
+    "a ping is answered with an empty result",
+    source=SOURCE,
+    revisions=LEGACY,
+    send=(Request("ping"), Request("ping", {})),
+    expect=Result(_is_empty, "an empty result"),
+    why="clients take the server for dead, and end the connection",
+)
+
+exchange(
+    FAMILY,
+    "PING-01.b",
+    Level.MUST,
+    "a ping may have `_meta`",
+    source="schema#PingRequest",
+    revisions=LEGACY,
+    send=(
+        Request("ping", {"_meta": {}}),
+        Request("ping", {"_meta": {"progressToken": "mcpwire"}}),
+    ),
+    expect=Result(_is_empty, "an empty result"),
+    why="clients that trace their requests take the server for dead",
+)
+
+exchange(
+    FAMILY,
+    "F04.a",
+    Level.ROBUST,
+    "a ping with unknown params is answered",
+    rules=("RPC-33", "PING-01"),
+    revisions=LEGACY,
+    send=Changed({"params": {"mcpwireUnknown": [1]}}, "a ping with unknown params"),
+    expect=Result(),
+    why="newer clients take the server for dead",
+)
+
+
+@case(
+    "F04.b",
+    Level.ROBUST,
+    "a ping is answered while a call runs",
+    rules=("PING-01",),
+    revisions=LEGACY,
+    needs=("role:slow",),
+    is_quick=False,
+    sends="a call that takes a second, and a ping behind it",
+    expects="the answer to the ping first",
+    why="clients take a busy server for dead, and end the connection",
+)
+async def while_a_call_runs(subject: Subject) -> None:
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    try:
+        call = await start_slow(subject, 1.0)
+    except Absent:
+        is_chosen = lasting(subject.need_tool("slow"), 1.0) != lasting(
+            subject.need_tool("slow"), 2.0
+        )
+        if not is_chosen or clock() - began < 0.9:
+            raise  # the call is just quick
+        subject.broken("the answer to the ping first", "that to the call first")
+    await subject.answer(call.id, call.response, timeout=1.0 + subject.bound_s)

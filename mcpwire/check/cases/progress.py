@@ -1,0 +1,216 @@
+"""Progress of a call: its token, its order, its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import Family, Level
+from mcpwire.check.cases._calls import lasting
+from mcpwire.check.cases._exchange import (
+    AnyOf,
+    Error,
+    Notification,
+    Request,
+    Result,
+    Silence,
+    Status,
+    exchange,
+)
+
+if TYPE_CHECKING:
+    from mcpwire.check.subject import Answer, Message, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("progress")
+case = FAMILY.case
+
+PROGRESS: Final = "notifications/progress"
+FLOW: Final = "basic/utilities/progress#progress-flow"
+BEHAVIOR: Final = "basic/utilities/progress#behavior-requirements"
+
+
+async def _call(subject: Subject, token: Any = None) -> tuple[Answer, list[Message]]:
+    """Call the tool that reports progress; return what came until a barrier after."""
+    params = lasting(subject.need_tool("notify"), 1)
+    if token is not None:
+        params["_meta"] = {"progressToken": token}
+    before = len(subject.received)
+    answer = await subject.request("tools/call", params, timeout=15.0)
+    await subject.barrier()
+    found = [each for each in subject.received[before:] if each.method == PROGRESS]
+    return answer, found
+
+
+async def _observed(subject: Subject, token: Any) -> tuple[Answer, list[Message]]:
+    answer, found = await _call(subject, token)
+    if not found:
+        subject.absent("progress of the tool that plays the role notify")
+    return answer, found
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+@case(
+    "PROG-01.a",
+    Level.MUST,
+    "progress has the token of its call, of the same JSON type",
+    source=BEHAVIOR,
+    rules=("PROG-03",),
+    needs=("role:notify",),
+    sends="a call with a text as its token, and one with a number",
+    expects="progress notifications with exactly that token",
+    why="the client cannot tell whose progress it is",
+)
+async def tokens_come_back(subject: Subject) -> None:
+    for token in ("mcpwire-progress", 77_001):
+        for each in (await _observed(subject, token))[1]:
+            got = each.params.get("progressToken")
+            subject.expect(_is_same(got, token), f"the token {token!r}", each.raw)
+
+
+@case(
+    "F03.a",
+    Level.ROBUST,
+    "the tokens 0 and the empty text are tokens",
+    rules=("PROG-01",),
+    needs=("role:notify",),
+    is_quick=False,
+    sends='a call with the token 0, and one with ""',
+    expects="progress notifications with exactly that token",
+    why="the first call of a client that counts from 0 has no progress",
+)
+async def falsy_tokens(subject: Subject) -> None:
+    await _observed(subject, "mcpwire")
+    for token in (0, ""):
+        found = (await _call(subject, token))[1]
+        subject.expect(found, f"progress with the token {token!r}", "none")
+        for each in found:
+            got = each.params.get("progressToken")
+            subject.expect(_is_same(got, token), f"the token {token!r}", each.raw)
+
+
+@case(
+    "PROG-02.a",
+    Level.MUST,
+    "progress increases with each notification",
+    source=FLOW,
+    needs=("role:notify",),
+    sends="a call with a token",
+    expects="a `progress` that is larger than the last one, each time",
+    why="a bar goes backwards, and clients that check end the call",
+)
+async def increases(subject: Subject) -> None:
+    last: float | None = None
+    for each in (await _observed(subject, "mcpwire-increase"))[1]:
+        got = each.params.get("progress")
+        is_number = isinstance(got, (int, float)) and not isinstance(got, bool)
+        subject.expect(is_number, "a number", each.raw)
+        if last is not None:
+            subject.expect(got > last, f"more than {last:g}", each.raw)  # type: ignore[operator]
+        last = got
+
+
+@case(
+    "PROG-03.a",
+    Level.MUST,
+    "a call without a token brings no progress",
+    source=BEHAVIOR,
+    needs=("role:notify",),
+    sends="a call with a token, then one without",
+    expects="no progress notification of the second",
+    why="the client takes it for that of another call",
+)
+async def no_token(subject: Subject) -> None:
+    await _observed(subject, "mcpwire-with")
+    found = (await _call(subject))[1]
+    if found:
+        subject.broken("no progress without a token", found[0].raw)
+
+
+@case(
+    "PROG-03.b",
+    Level.MUST,
+    "two calls at once have the progress of their own tokens",
+    source=BEHAVIOR,
+    rules=("PROG-01",),
+    needs=("role:notify",),
+    is_quick=False,
+    sends="two calls at once, each with its token",
+    expects="as much progress for each as one call brings alone",
+    why="one bar shows the progress of another call",
+)
+async def two_at_once(subject: Subject) -> None:
+    alone = len((await _observed(subject, "mcpwire-alone"))[1])
+    before = len(subject.received)
+    started = []
+    for token in ("mcpwire-one", "mcpwire-two"):
+        params = lasting(subject.need_tool("notify"), 1)
+        params["_meta"] = {"progressToken": token}
+        id = subject.next_id()
+        message = subject.message("tools/call", params, id=id)
+        started.append((id, await subject.send(message)))
+    for id, response in started:
+        await subject.answer(id, response, timeout=15.0)
+    await subject.barrier()
+    tokens = [
+        each.params.get("progressToken")
+        for each in subject.received[before:]
+        if each.method == PROGRESS
+    ]
+    foreign = set(map(str, tokens)) - {"mcpwire-one", "mcpwire-two"}
+    subject.expect(not foreign, "no other token", sorted(foreign))
+    both = all(tokens.count(t) for t in ("mcpwire-one", "mcpwire-two"))
+    subject.expect(both and alone, "progress of both", tokens)
+
+
+@case(
+    "PROG-04.a",
+    Level.MUST,
+    "no progress comes behind the answer",
+    source="basic/utilities/progress#implementation-notes",
+    rules=("PROG-03",),
+    needs=("role:notify",),
+    sends="a call with a token, and a request behind its answer",
+    expects="no progress notification behind the answer",
+    why="the client has forgotten the call, and takes it for an error",
+)
+async def none_behind(subject: Subject) -> None:
+    answer, found = await _observed(subject, "mcpwire-behind")
+    at = subject.received.index(answer.message)
+    for each in found:
+        is_before = subject.received.index(each) < at
+        subject.expect(is_before, "progress before the answer alone", each.raw)
+
+
+exchange(
+    FAMILY,
+    "F03.b",
+    Level.ROBUST,
+    "progress with an unknown token is ignored",
+    rules=("PROG-03",),
+    send=(
+        Notification(PROGRESS, {"progressToken": "mcpwire-never", "progress": 1}),
+        Notification(PROGRESS, {"progressToken": 2**40, "progress": 1, "total": 2}),
+        Notification(PROGRESS, {}),
+    ),
+    expect=AnyOf(Silence(), Status(*range(400, 500))),
+    why="progress that comes late ends the connection",
+)
+
+exchange(
+    FAMILY,
+    "F03.c",
+    Level.ROBUST,
+    "a token that is neither a text nor a number does no harm",
+    rules=("PROG-01",),
+    needs=("tools",),
+    send=(
+        Request("tools/list", {"_meta": {"progressToken": {"a": 1}}}),
+        Request("tools/list", {"_meta": {"progressToken": None}}),
+    ),
+    expect=AnyOf(Result(), Error(-32600, -32602)),
+    why="one faulty client ends the work of all others",
+)

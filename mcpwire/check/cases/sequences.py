@@ -1,0 +1,311 @@
+"""Several requests in flight, the same id twice, and JSON that is hard to read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.check.case import Family, Level
+from mcpwire.check.cases._calls import echo_params, texts_of
+from mcpwire.check.cases._exchange import (
+    AnyOf,
+    Refusal,
+    Result,
+    Silence,
+    exchange,
+    spoiled,
+    with_value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpwire.check.subject import Message, Response, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("sequences")
+case = FAMILY.case
+
+SOURCE: Final = "basic/index#result-responses"
+
+_LISTS: Final = {"tools": "tools", "prompts": "prompts", "resources": "resources"}
+
+
+@attrs.frozen
+class _Asked:
+    """A request, and what its answer must be."""
+
+    id: int | str
+    fits: Callable[[Message], object]
+    text: str
+    response: Response | None = None
+
+
+class _Model:
+    """Makes random valid requests; knows what the answer to each must be."""
+
+    def __init__(self, subject: Subject, *, can_echo: bool) -> None:
+        self.subject = subject
+        self._kinds = [self._barrier, self._unknown]
+        self._kinds += [self._list] if self._lists() else []
+        self._kinds += [self._echo] * 3 if can_echo else []
+
+    def _lists(self) -> list[str]:
+        return [name for name in _LISTS if self.subject.facts.declares(name)]
+
+    def next(self) -> tuple[dict[str, Any], _Asked]:
+        """Return a request and what is expected of its answer."""
+        number = self.subject.next_id()
+        id = self.subject.random.choice((number, f"mcpwire-{number}"))
+        return self.subject.random.choice(self._kinds)(id)
+
+    def _barrier(self, id: int | str) -> tuple[dict[str, Any], _Asked]:
+        message = self.subject.message(self.subject.facts.barrier, id=id)
+        return message, _Asked(id, lambda m: "result" in m.value, "a result")
+
+    def _unknown(self, id: int | str) -> tuple[dict[str, Any], _Asked]:
+        message = self.subject.message(f"mcpwire/{id}", id=id)
+        return message, _Asked(id, lambda m: "error" in m.value, "an error")
+
+    def _list(self, id: int | str) -> tuple[dict[str, Any], _Asked]:
+        name = self.subject.random.choice(self._lists())
+
+        def fits(message: Message) -> bool:
+            result = message.value.get("result")
+            return isinstance(result, dict) and name in result
+
+        message = self.subject.message(f"{name}/list", {}, id=id)
+        return message, _Asked(id, fits, f"a result with {name}")
+
+    def _echo(self, id: int | str) -> tuple[dict[str, Any], _Asked]:
+        text = f"mcpwire {id} {self.subject.random.random()}"
+        params = echo_params(self.subject, text)
+        message = self.subject.message("tools/call", params, id=id)
+        return message, _Asked(id, lambda m: text in texts_of(m), f"the text {text!r}")
+
+
+async def _can_echo(subject: Subject) -> bool:
+    if "echo" not in subject.facts.roles:
+        return False
+    params = echo_params(subject, "mcpwire first")
+    answer = await subject.request("tools/call", params)
+    return "mcpwire first" in texts_of(answer.message)
+
+
+async def _traffic(subject: Subject, count: int, width: int) -> None:
+    """Keep requests in flight, and hold each answer against the model."""
+    model = _Model(subject, can_echo=await _can_echo(subject))
+    open_: list[_Asked] = []
+    every: list[_Asked] = []
+
+    async def take() -> None:
+        asked = open_.pop(subject.random.randrange(len(open_)))
+        answer = await subject.answer(asked.id, asked.response)
+        fits = asked.fits(answer.message)
+        subject.expect(fits, f"{asked.text} for {asked.id!r}", answer)
+
+    for _ in range(count):
+        message, asked = model.next()
+        response = await subject.send(message)
+        open_.append(attrs.evolve(asked, response=response))
+        every.append(asked)
+        while len(open_) > subject.random.randrange(width):
+            await take()
+    while open_:
+        await take()
+    await subject.barrier()
+    for asked in every:
+        answers = len(subject.answers_to(asked.id))
+        subject.expect(answers == 1, f"one answer to {asked.id!r}", f"{answers}")
+
+
+@case(
+    "RPC-07.e",
+    Level.MUST,
+    "of several calls in flight each gets its own answer",
+    source=SOURCE,
+    sends="fifty random requests, up to eight in flight: calls of the echo tool, "
+    "lists, unknown methods, with ids of both types",
+    expects="one answer to each, with its own text, list or error",
+    why="two users see each other's data",
+)
+async def short_traffic(subject: Subject) -> None:
+    await _traffic(subject, 50, 8)
+
+
+@case(
+    "RPC-07.f",
+    Level.MUST,
+    "of many calls in flight each gets its own answer",
+    source=SOURCE,
+    is_quick=False,
+    sends="four hundred random requests, up to forty in flight",
+    expects="one answer to each, with its own text, list or error",
+    why="two users see each other's data",
+    bound_s=60.0,
+)
+async def long_traffic(subject: Subject) -> None:
+    await _traffic(subject, 400, 40)
+
+
+@case(
+    "B04.a",
+    Level.ROBUST,
+    "the same id twice in flight does not cross the answers",
+    rules=("RPC-05", "RPC-06"),
+    needs=("role:echo",),
+    sends="two calls of the echo tool with one id and two texts",
+    expects="one or two answers, each an error or one of the texts",
+    why="a client that counts wrongly hangs, or gets the data of another call",
+)
+async def same_id_twice(subject: Subject) -> None:
+    if not await _can_echo(subject):
+        subject.absent("echo tool that gives its text back")
+    id = f"mcpwire-twice-{subject.next_id()}"
+    texts = {"mcpwire one", "mcpwire two"}
+    before = len(subject.received)
+    sent = {}
+    for text in sorted(texts):
+        params = echo_params(subject, text)
+        response = await subject.send(subject.message("tools/call", params, id=id))
+        sent[response.number if response else 0] = text
+    await subject.answer(id)
+    await subject.barrier()
+    await subject.barrier()
+    found = [
+        each
+        for each in subject.received[before:]
+        if each.is_answer and each.value and each.value.get("id") == id
+    ]
+    subject.expect(len(found) <= 2, "at most two answers", f"{len(found)} answers")
+    for each in found:
+        text = texts_of(each)
+        own = {sent[each.stream]} if each.stream in sent and len(sent) > 1 else texts
+        fits = "error" in each.value or any(part in text for part in own)
+        subject.expect(fits, "an error or its own text", each.raw)
+
+
+@case(
+    "B04.b",
+    Level.MUST,
+    "the same id in two sessions does not cross the answers",
+    source=SOURCE,
+    transports=("http",),
+    needs=("role:echo",),
+    sends="in two sessions at once, twenty calls of the echo tool with the same ids",
+    expects="each session gets its own texts",
+    why="two users see each other's data",
+)
+async def same_id_in_two_sessions(subject: Subject) -> None:
+    if not await _can_echo(subject):
+        subject.absent("echo tool that gives its text back")
+    pair = subject, await subject.another()
+    for turn in range(20):
+        id = 880_000 + turn
+        started = []
+        for name, each in zip(("one", "two"), pair, strict=True):
+            params = echo_params(each, f"mcpwire {name} {turn}")
+            message = each.message("tools/call", params, id=id)
+            started.append((each, name, await each.send(message)))
+        for each, name, response in started:
+            answer = await each.answer(id, response)
+            fits = f"mcpwire {name} {turn}" in texts_of(answer.message)
+            each.expect(fits, f"the text of session {name}", answer)
+
+
+# --- JSON that is hard to read --------------------------------------------------------
+
+BOUNDED: Final = AnyOf(Result(), Refusal())
+
+
+def _value(value: bytes, text: str) -> Any:
+    return spoiled(lambda line: with_value(value, line), text)
+
+
+exchange(
+    FAMILY,
+    "B13.a",
+    Level.ROBUST,
+    "params ten thousand levels deep are answered or refused",
+    send=_value(b"[" * 10_000 + b"]" * 10_000, "a request with 10,000 nested arrays"),
+    expect=BOUNDED,
+    why="one request ends the process of all users",
+)
+
+exchange(
+    FAMILY,
+    "B13.b",
+    Level.ROBUST,
+    "a name that stands twice in an object does no harm",
+    send=(
+        _value(b'{"a":1,"a":2}', "a request with a name twice in its params"),
+        spoiled(
+            lambda line: line.replace(b'{"jsonrpc"', b'{"jsonrpc":"2.0","jsonrpc"', 1),
+            'one with "jsonrpc" twice',
+        ),
+    ),
+    expect=BOUNDED,
+    why="one request ends the process of all users",
+)
+
+exchange(
+    FAMILY,
+    "B13.c",
+    Level.ROBUST,
+    "NaN and Infinity are refused",
+    send=(
+        _value(b"NaN", "a request with NaN"),
+        _value(b"-Infinity", "one with -Infinity"),
+    ),
+    expect=AnyOf(Refusal(), Silence()),
+    lenient=Result(),
+    why="they are no JSON, and other implementations refuse the whole message",
+)
+
+exchange(
+    FAMILY,
+    "B13.d",
+    Level.ROBUST,
+    "numbers beyond all bounds are answered or refused",
+    send=(
+        _value(b"1e400", "a request with 1e400"),
+        _value(b"9" * 5_000, "one with an integer of 5,000 digits"),
+        _value(b"-0.0", "one with -0.0"),
+    ),
+    expect=BOUNDED,
+    why="one request ends the process of all users",
+)
+
+exchange(
+    FAMILY,
+    "B13.e",
+    Level.ROBUST,
+    "an object with a million names is answered or refused",
+    is_hostile=True,
+    send=spoiled(
+        lambda line: with_value(
+            b"{" + b",".join(b'"%d":1' % i for i in range(1_000_000)) + b"}", line
+        ),
+        "a request with a million names in its params",
+    ),
+    expect=BOUNDED,
+    why="one request takes the time of all users",
+    bound_s=60.0,
+)
+
+exchange(
+    FAMILY,
+    "B13.f",
+    Level.ROBUST,
+    "an integer of five million digits is answered or refused",
+    is_hostile=True,
+    send=spoiled(
+        lambda line: with_value(b"9" * 5_000_000, line),
+        "a request with an integer of five million digits",
+    ),
+    expect=BOUNDED,
+    why="one request takes the time of all users",
+    bound_s=60.0,
+)

@@ -1,0 +1,567 @@
+"""One server behind the gateway: its client, and what it sends to the clients.
+
+::
+
+    client ── request ──► forward ──────────► RelayClient ──► server
+       ▲                     │ rounds, suspended   │
+       │                     ▼                     │ RelayFeatures: its requests
+       └──── Downstream ◄── Upstream ◄─────────────┘ RelayInbound: its notifications
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import attrs
+
+from mcpwire.client import Client
+from mcpwire.client.connection import Connection
+from mcpwire.client.inbound import ClientInbound
+from mcpwire.client.requests import Requests
+from mcpwire.errors import InvalidRequest, LocalProtocolError, MCPError, TransportError
+from mcpwire.gateway.downstream import RelayedCall
+from mcpwire.gateway.forwarding import with_forwarded_headers
+from mcpwire.gateway.translation import (
+    InFlightCalls,
+    answer_across,
+    declared_again,
+    lowered,
+    passed_error,
+    question_across,
+    reaches,
+    refusal,
+    with_task_id,
+)
+from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
+from mcpwire.protocol.methods import capability_declared, find
+from mcpwire.protocol.subscriptions import Filter
+from mcpwire.server.notifications import UPDATED
+from mcpwire.types._base import LOG_LEVEL
+from mcpwire.versions import LATEST_SESSION, Era
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+
+    from mcpwire.gateway.downstream import Downstream
+    from mcpwire.gateway.plan import Planned
+    from mcpwire.gateway.upstreams import Upstreams
+    from mcpwire.limits import Limits
+    from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.negotiation import Agreement, Profile
+    from mcpwire.server.notifications import Hub
+    from mcpwire.server.request import NotifyFn
+    from mcpwire.transports.base import CallHandle, ReplyFn
+    from mcpwire.transports.targets import OpenChannel
+    from mcpwire.versions import Revision
+    from mcpwire.wire.jsonrpc import RequestId
+
+    Params = dict[str, Any] | None
+
+__all__ = ["ChangeThrottle", "RelayClient", "Upstream"]
+
+logger = logging.getLogger("mcpwire")
+
+LISTS: Final = ("tools", "prompts", "resources")
+
+
+class Upstream:
+    """One server of a set."""
+
+    def __init__(self, upstreams: Upstreams, planned: Planned) -> None:
+        gateway, downstream = upstreams.gateway, upstreams.downstream
+        if gateway.denies(planned):
+            raise InvalidRequest(f"the URL of the server {planned.name!r} is denied")
+        self.upstreams = upstreams
+        self.downstream: Downstream = downstream
+        self.planned = planned
+        self.name = planned.name
+        self.problem: Exception | None = None  # why it could not be connected to
+        self.retry_at = 0.0  # when that is tried again, by the loop's clock
+        self.problems: dict[str, Exception] = {}  # of its lists, by method
+        self.calls = 0
+        self.in_flight: InFlightCalls[RelayedCall] = InFlightCalls()
+        # A resource's URI at the server -> what clients call it, and how many watch it.
+        self.watched: dict[str, Counter[str]] = {}
+        # A task's id at the server -> its listeners.
+        self.watched_tasks: dict[str, dict[object, NotifyFn]] = {}
+        self.changes = ChangeThrottle(upstreams.hub)
+        self._level: str | None = None
+        # Servers that send requests of their own refuse to at 2026-07-28.
+        is_session = downstream.revision.era is Era.SESSION
+        options = {
+            "timeout": gateway.timeout,
+            "connect_timeout": gateway.connect_timeout,
+            "limits": gateway.limits,
+            "mode": "prefer-session" if is_session else "auto",
+            **planned.options,
+        }
+        if gateway.trace is not None:
+            from mcpwire.gateway.tracing import ConnectionTrace
+
+            options["trace"] = ConnectionTrace(
+                gateway.trace, self.name, downstream.session, options.get("trace")
+            )
+        self.timeout: float | None = options["timeout"]
+        self.limits: Limits = options["limits"]
+        target = with_forwarded_headers(planned.target, upstreams)
+        self.client = RelayClient(target, upstream=self, **options)
+
+    def __repr__(self) -> str:
+        return f"<Upstream {self.name!r}, {self.state}>"
+
+    # The server...
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """What the handshake agreed; ``None`` before."""
+        return self.client.profile.agreement
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What it declared, as it came; empty before the handshake."""
+        agreement = self.agreement
+        if agreement is None or not isinstance(agreement.capabilities, dict):
+            return {}
+        return agreement.capabilities
+
+    @property
+    def revision(self) -> Revision | None:
+        """What it speaks; ``None`` before the handshake."""
+        agreement = self.agreement
+        return agreement.revision if agreement is not None else None
+
+    def offers(self, capability: str) -> bool:
+        """Tell whether it declared a capability, such as ``resources.subscribe``."""
+        return capability_declared(self.capabilities, capability)
+
+    @property
+    def state(self) -> str:
+        """``"ready"``, ``"lost"``, ``"failed"`` or ``"idle"``."""
+        if self.client.is_connected:
+            return "ready"
+        if self.problem is not None:
+            return "failed"
+        return "idle" if self.agreement is None else "lost"
+
+    def status(self) -> dict[str, Any]:
+        """Return its state as JSON; no secrets."""
+        found: dict[str, Any] = {"name": self.name, "state": self.state}
+        agreement = self.agreement
+        if agreement is not None:
+            found["protocolVersion"] = agreement.revision.name
+            if isinstance(agreement.server_info, dict):
+                found["serverInfo"] = agreement.server_info
+            found["capabilities"] = self.capabilities
+        if self.problem is not None:
+            found["error"] = str(self.problem)
+        if self.problems:
+            found["problems"] = {m: str(e) for m, e in self.problems.items()}
+        found["calls"] = self.calls
+        return found
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work beside the calls, for as long as the connection lives."""
+        self.client.connection.spawn(work, "relay")
+
+    # Its requests...
+
+    async def ask(
+        self, method: str, params: Params, asks: Revision, call: RelayedCall | None
+    ) -> dict[str, Any]:
+        """Return the client's answer to a server's request, in the server's revision.
+
+        Raises:
+            RPCError: The client refused, or the revision has no form for its answer.
+        """
+        downstream = self.downstream
+        revision, declared = downstream.revision, downstream.capabilities
+        if call is not None:
+            revision, declared = call.request.revision, call.request.client_capabilities
+        refused = refusal(method, params, revision, declared)
+        if refused is not None:
+            raise refused
+        put = question_across(
+            method, params, revision, new_id=secrets.token_urlsafe(16)
+        )
+        answer = await downstream.ask(method, put, call)
+        return answer_across(method, answer, asks)
+
+    # Its notifications...
+
+    def notified(self, method: str, params: Params, handle: object | None) -> None:
+        """Pass a notification on to its receiver, if there is one.
+
+        Progress comes by its call (`RelayedCall.heard`). What the protocol does not
+        know is between a session's two ends.
+        """
+        downstream = self.downstream
+        fields = params or {}
+        # Of 2025-11-25 alone: there a visit to a URL, or a task, has a public id.
+        tells_ids = downstream.revision is LATEST_SESSION
+        match method:
+            case "notifications/message":
+                self._log(method, fields, handle)
+            case "notifications/resources/updated":
+                self._updated(fields)
+            case "notifications/elicitation/complete" if tells_ids:
+                downstream.tell(method, params)
+            case "notifications/tasks/status" if tells_ids:
+                self._task_status(method, fields)
+            case "notifications/tasks":
+                self._task(method, fields)
+            case (
+                "notifications/tools/list_changed"
+                | "notifications/prompts/list_changed"
+                | "notifications/resources/list_changed"
+            ):
+                self.changed(method.split("/")[1])
+            case _ if find(method) is None:
+                downstream.tell(method, params)
+
+    def changed(self, kind: str) -> None:
+        """Drop a list, and tell that it changed."""
+        # So a client that lists again after the notification never gets the old list.
+        self.upstreams.catalog.drop(kind, self.name)
+        self.changes.tell(f"notifications/{kind}/list_changed")
+
+    def renewed(self) -> None:
+        """Drop every list after a loss of the connection; tell of those it offers."""
+        for kind in LISTS:
+            if self.offers(kind):
+                self.changed(kind)
+            else:
+                self.upstreams.catalog.drop(kind, self.name)
+
+    def _updated(self, params: dict[str, Any]) -> None:
+        # 2025-11-25 server/resources, "Subscriptions": it may be a part of what was
+        # subscribed to, of which the client knows the whole.
+        for watched, names in self.watched.items():
+            if Filter(uris=frozenset((watched,))).matches(UPDATED, params):
+                for name in names:
+                    self.changes.tell(UPDATED, name)
+
+    def _log(self, method: str, params: dict[str, Any], handle: object | None) -> None:
+        call = self._call_of(handle)
+        session = self.downstream.session
+        if session is not None:
+            if not reaches(params.get("level"), session.log_level):
+                return
+            if call is not None and call.request.is_open:
+                call.request.notify(method, params)
+            else:
+                self.downstream.tell(method, params)
+        elif call is not None:
+            request = call.request
+            wanted: str | None = request.meta.get(LOG_LEVEL)
+            if request.session is not None:
+                wanted = request.session.log_level
+            if reaches(params.get("level"), wanted):
+                request.notify(method, params)
+
+    def _call_of(self, handle: object | None) -> RelayedCall | None:
+        """Return the call that a message belongs to; ``None``: nothing shows which."""
+        if handle is not None:
+            return handle if isinstance(handle, RelayedCall) else None
+        if self.downstream.session is None:
+            # Of several clients' calls: what one of them gave up is told nobody else.
+            return self.in_flight.sole(asyncio.get_running_loop().time())
+        calls = self.in_flight.calls
+        return next(iter(calls)) if len(calls) == 1 else None
+
+    def _task_status(self, method: str, params: dict[str, Any]) -> None:
+        raw = params.get("taskId")
+        name = self.downstream.tasks.name(self.name, raw) if type(raw) is str else None
+        if name is not None:
+            self.downstream.tell(method, with_task_id(params, str(raw), name))
+
+    def _task(self, method: str, params: dict[str, Any]) -> None:
+        raw = params.get("taskId")
+        listeners = self.watched_tasks.get(raw) if type(raw) is str else None
+        if listeners:
+            name = self.downstream.tasks.claim(self.name, str(raw))
+            for send in list(listeners.values()):
+                send(method, with_task_id(params, str(raw), name))
+
+    # What it is told on behalf of clients...
+
+    async def watch(self, uri: str, name: str) -> None:
+        """Have it tell when a resource changes that clients know by that name.
+
+        Raises:
+            RPCError: It refused.
+        """
+        # Noted first: what it tells before it has answered counts as well.
+        self.watched.setdefault(uri, Counter())[name] += 1
+        try:
+            await self.client.subscribe(uri)
+        except MCPError as error:
+            self._forget(uri, name)
+            raise passed_error(self.name, "resources/subscribe", error) from error
+        except BaseException:
+            self._forget(uri, name)
+            raise
+
+    async def unwatch(self, uri: str, name: str) -> None:
+        """Take one `watch` back."""
+        if not self._forget(uri, name):
+            return
+        try:
+            await self.client.unsubscribe(uri)
+        except MCPError as error:
+            # Nobody hears of it any more; that its server goes on telling hurts nobody.
+            logger.debug("%r: %s", self.name, error)
+
+    def _forget(self, uri: str, name: str) -> bool:
+        names = self.watched.get(uri)
+        if names is None or name not in names:
+            return False
+        names[name] -= 1
+        if not names[name]:
+            del names[name]
+        if not names:
+            del self.watched[uri]
+        return True
+
+    async def set_level(self, level: str) -> None:
+        """Have it send log messages from a level on, where it can.
+
+        Where several clients share its session, that has the lowest level that any of
+        them wants: each message is compared with the level of its own client.
+        """
+        client, profile = self.client, self.client.profile
+        is_shared = self.downstream.session is None
+        has_levels = profile.agreement is not None and profile.offers("logging")
+        if is_shared and not (
+            has_levels and profile.era is Era.SESSION and lowered(self._level, level)
+        ):
+            return
+        before, self._level = self._level, level
+        client.connection.log_level = level  # for each new session
+        if not has_levels:
+            return
+        try:
+            await client.set_log_level(level)  # type: ignore[arg-type] # it is checked
+        except MCPError as error:
+            logger.debug("%r takes no log level: %s", self.name, error)
+            if is_shared:
+                self._level = client.connection.log_level = before
+
+    async def tell_roots_changed(self) -> None:
+        """Tell it that the client's roots changed."""
+        try:
+            await self.client.notify("notifications/roots/list_changed")
+        except TransportError as error:
+            logger.debug("roots/list_changed was not told: %s", error)
+
+
+class RelayFeatures(ClientFeatures):
+    """What the client behind the gateway declared, and its answers, as they come."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        super().__init__()
+        self._upstream = upstream
+        self.handle: object | None = None  # the call of the stream of a request
+
+    @property
+    def extensions(self) -> frozenset[str]:
+        """The ids of the extensions that are switched on."""
+        declared = self._upstream.downstream.capabilities
+        return frozenset(declared.get("extensions") or ())
+
+    def capabilities(self, revision: Revision) -> dict[str, Any]:
+        """Return what the client behind declared, as that revision says it."""
+        downstream = self._upstream.downstream
+        return declared_again(downstream.capabilities, downstream.revision, revision)
+
+    def prepare(self, method: str, params: Params, revision: Revision) -> ServerRequest:
+        """Return what asks the client behind.
+
+        Its call is found now: later it may no longer be known.
+
+        Raises:
+            RPCError: Nothing shows which client is to be asked.
+        """
+        upstream = self._upstream
+        call = upstream.downstream.call_of(upstream.in_flight, self.handle)
+
+        def ask(_: None) -> Any:
+            return upstream.ask(method, params, revision, call)
+
+        return ServerRequest(ask, None, _as_it_is)
+
+    def complete_elicitation(self, params: Params) -> bool:
+        """Accept the URL; the client decides on it."""
+        return True
+
+
+def _as_it_is(answer: Any) -> dict[str, Any]:
+    if type(answer) is not dict:
+        raise LocalProtocolError("the client's answer must be an object")
+    return answer
+
+
+class RelayInbound(ClientInbound):
+    """Hands on what a server starts, with the call that it belongs to."""
+
+    upstream: Upstream | None = None  # until the client is made
+
+    def notification(
+        self, method: str, params: Params, call: CallHandle | None
+    ) -> None:
+        """Hand a notification to all receivers, the gateway last."""
+        super().notification(method, params, call)
+        if self.upstream is not None:
+            self.upstream.notified(method, params, call)
+
+    def request(
+        self,
+        id: RequestId,
+        method: str,
+        params: Params,
+        reply: ReplyFn,
+        call: CallHandle | None,
+    ) -> None:
+        """Answer what the server asks."""
+        features: Any = self.features
+        features.handle = call
+        try:
+            super().request(id, method, params, reply, call)
+        finally:
+            features.handle = None
+
+
+class RelayConnection(Connection):
+    """A connection with a `RelayInbound`."""
+
+    _inbound_type = RelayInbound
+
+
+class RelayRequests(Requests):
+    """Makes requests; their progress is passed on as it came."""
+
+    async def _begin_with_progress(  # noqa: PLR0917 - all of `begin`'s
+        self,
+        channel: OpenChannel,
+        method: str,
+        params: Params,
+        deadline: Deadline | None,
+        on_progress: Any,
+        headers: Mapping[str, str] | None,
+        handle: CallHandle | None,
+    ) -> dict[str, Any]:
+        return await channel.call(
+            method,
+            params,
+            deadline=deadline,
+            handle=handle,
+            on_notification=on_progress,
+            headers=headers,
+        )
+
+
+QUESTIONS: Final = 256
+"""Requests of a server that wait for their answers at once; people take time."""
+
+
+class RelayClient(Client):
+    """A connection to a server behind the gateway; options as for `Client`."""
+
+    _connection_type: ClassVar[type[Connection]] = RelayConnection
+    _requests_type: ClassVar[type[Requests]] = RelayRequests
+
+    _connection: RelayConnection
+
+    def __init__(
+        self, target: Any, *, upstream: Upstream, limits: Limits, **options: Any
+    ) -> None:
+        self._upstream = upstream
+        limits = attrs.evolve(limits, inbound=max(limits.inbound, QUESTIONS))
+        super().__init__(target, limits=limits, **options)
+        inbound: Any = self._connection.inbound
+        inbound.upstream = upstream
+        inbound.renewed.append(self._renewed)
+        self._subscriptions.hear_lists()
+
+    def _client_features(self, **_: Any) -> ClientFeatures:
+        return RelayFeatures(self._upstream)
+
+    async def aclose(self) -> None:
+        """Close the connection; see `Client.aclose`."""
+        self._upstream.changes.close()
+        await super().aclose()
+
+    def _renewed(self) -> None:
+        if self._connection.serial:  # not the first one
+            self._upstream.renewed()
+
+    @property
+    def connection(self) -> RelayConnection:
+        """The connection."""
+        return self._connection
+
+    @property
+    def requests(self) -> Requests:
+        """Makes the requests."""
+        return self._requests
+
+    @property
+    def profile(self) -> Profile:
+        """How requests are made now."""
+        return self._connection.profile
+
+    def may_repeat(self, method: str, params: Mapping[str, Any]) -> bool | None:
+        """Return what the hints of a tool say about calling it again."""
+        name = params.get("name")
+        if method != "tools/call" or type(name) is not str:
+            return None
+        return self._may_repeat(name, None)
+
+    async def hear(self, wanted: Filter) -> Filter:
+        """Have the server tell of this too; return what of it it will tell."""
+        return await self._subscriptions.add(wanted, {})
+
+    async def unhear(self, wanted: Filter) -> None:
+        """Take one `hear` back."""
+        await self._subscriptions.remove(wanted, {})
+
+
+WINDOW_S: Final = 0.05
+"""How long after one notification the next one of its kind waits for more."""
+
+
+class ChangeThrottle:
+    """Tells a hub of changes: the first at once, those that follow it soon as one."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._is_closed = False
+        self._waiting: dict[tuple[str, str | None], asyncio.TimerHandle] = {}
+        self._again: set[tuple[str, str | None]] = set()
+
+    def tell(self, method: str, uri: str | None = None) -> None:
+        """Say that something changed; on the loop's thread."""
+        what = method, uri
+        if what in self._waiting:
+            self._again.add(what)
+        elif not self._is_closed:
+            self._hub.tell(method, uri)
+            loop = asyncio.get_running_loop()
+            self._waiting[what] = loop.call_later(WINDOW_S, self._due, what)
+
+    def _due(self, what: tuple[str, str | None]) -> None:
+        del self._waiting[what]
+        if what in self._again:
+            self._again.discard(what)
+            self.tell(*what)
+
+    def close(self) -> None:
+        """Say nothing more."""
+        self._is_closed = True
+        for timer in self._waiting.values():
+            timer.cancel()
+        self._waiting.clear()
+        self._again.clear()

@@ -1,0 +1,470 @@
+"""What can go wrong between a client and a server, as a list of values.
+
+Each fault is a stage that bytes pass on their way in one direction, `toward` the client
+unless told otherwise; stages stand in the order of the list. Faults that name messages
+count the lines that reach them from 1, and hold back a line until it is complete, so
+a fault that cuts bytes comes last. `mcpwire.testing.relay` moves the bytes.
+"""
+
+from __future__ import annotations
+
+import random
+from enum import Enum
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+
+from mcpwire.testing.wire import at_random, cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from mcpwire.testing.wire import Split as Cuts
+
+__all__ = [
+    "END",
+    "ByteOrderMark",
+    "Chain",
+    "Corrupt",
+    "Delay",
+    "Drop",
+    "Duplicate",
+    "Fault",
+    "HangUp",
+    "Item",
+    "Lose",
+    "Noise",
+    "Pause",
+    "Split",
+    "Stall",
+    "Swap",
+]
+
+LONGEST_DELAY_S: Final = 60.0
+"""A longer delay is a `Stall`."""
+
+
+class _End(Enum):
+    END = "end"
+
+
+END: Final = _End.END
+"""Close this direction; nothing after it passes."""
+
+
+@attrs.frozen
+class Pause:
+    """Let nothing pass for so many seconds (infinite: ever), nor be read."""
+
+    seconds: float
+
+
+Item: TypeAlias = bytes | Pause | _End
+"""What a stage lets pass."""
+
+
+class Stage:
+    """Bytes of one direction on their way; this one lets them pass as they are."""
+
+    def start(self) -> Iterable[Item]:
+        """Return what passes before any bytes."""
+        return ()
+
+    def feed(self, data: bytes) -> Iterable[Item]:
+        """Take bytes and return what passes."""
+        return (data,)
+
+    def finish(self) -> Iterable[Item]:
+        """Return what was held back, at the end of the bytes."""
+        return ()
+
+
+class Lines(Stage):
+    """Holds back what is no whole line; `change` gets each line and its number."""
+
+    def __init__(self, change: Callable[[bytes, int], Iterable[Item]]) -> None:
+        self._change = change
+        self._partial: list[bytes] = []
+        self._count = 0
+
+    def feed(self, data: bytes) -> Iterator[Item]:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            whole = b"".join([*self._partial, line, b"\n"])
+            self._partial.clear()
+            self._count += 1
+            yield from self._change(whole, self._count)
+        if rest:
+            self._partial.append(rest)
+
+    def finish(self) -> Iterator[Item]:
+        if self._partial:
+            yield b"".join(self._partial)
+
+
+class Chain:
+    """The stages of one direction of one connection, one after the other."""
+
+    def __init__(self, faults: Sequence[Fault], toward: str, seed: int) -> None:
+        chance = random.Random(f"{seed} {toward}")  # noqa: S311 - to repeat a test
+        self._stages = [f.begin(chance) for f in faults if f.toward == toward]
+
+    def start(self) -> list[Item]:
+        """Return what comes out before any bytes."""
+        items: list[Item] = []
+        for place, stage in enumerate(self._stages, 1):
+            items += self._pass(stage.start(), place)
+        return items
+
+    def feed(self, data: bytes) -> list[Item]:
+        """Take bytes and return what comes out at the end."""
+        return self._pass([data], 0)
+
+    def finish(self) -> list[Item]:
+        """Return what was held back, at the end of the bytes, and the end."""
+        items: list[Item] = []
+        for place, stage in enumerate(self._stages, 1):
+            items += self._pass(stage.finish(), place)
+        return [*items, END]
+
+    def _pass(self, items: Iterable[Item], place: int) -> list[Item]:
+        items = list(items)
+        for stage in self._stages[place:]:
+            passed: list[Item] = []
+            for item in items:
+                passed += stage.feed(item) if isinstance(item, bytes) else [item]
+            items = passed
+        return items
+
+
+# --- the faults
+
+
+def _as_direction(_: Any, __: Any, value: object) -> None:
+    if value not in {"client", "server"}:
+        raise ValueError(f"toward must be 'client' or 'server', got {value!r}")
+
+
+def _as_chance(_: Any, __: Any, value: float) -> None:
+    if not 0 < value <= 1:
+        raise ValueError(f"chance must be above 0 and at most 1, got {value!r}")
+
+
+def _above_zero(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if value is not None and not value > 0:
+        raise ValueError(f"{attribute.name} must be above zero, got {value!r}")
+
+
+def _not_negative(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if not value >= 0:
+        raise ValueError(f"{attribute.name} must not be negative, got {value!r}")
+
+
+def _numbers(value: int | Iterable[int] | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    return (value,) if isinstance(value, int) else tuple(value)
+
+
+@attrs.frozen(kw_only=True)
+class Fault:
+    """Something that goes wrong in one direction.
+
+    Attributes:
+        toward: ``"client"`` (what the server says) or ``"server"``.
+    """
+
+    toward: str = attrs.field(default="client", validator=_as_direction)
+
+    def begin(self, chance: random.Random) -> Stage:
+        """Return a stage for one connection."""
+        raise NotImplementedError
+
+
+@attrs.frozen(kw_only=True)
+class _OfMessages(Fault):
+    """Something that happens to messages.
+
+    Attributes:
+        message: To which, counted from 1; to all by default.
+        chance: How likely, for each of these, by the seed.
+    """
+
+    message: tuple[int, ...] | None = attrs.field(default=None, converter=_numbers)
+    chance: float = attrs.field(default=1.0, validator=_as_chance)
+
+    def begin(self, chance: random.Random) -> Stage:
+        """Return a stage for one connection."""
+        own = random.Random(chance.getrandbits(32))  # noqa: S311 - to repeat a test
+
+        def change(line: bytes, number: int) -> Iterable[Item]:
+            is_meant = self.message is None or number in self.message
+            is_changed = is_meant and own.random() < self.chance
+            return self.change(line) if is_changed else (line,)
+
+        return Lines(change)
+
+    def change(self, line: bytes) -> Iterable[Item]:
+        """Return what passes in place of a message."""
+        raise NotImplementedError
+
+
+@attrs.frozen(kw_only=True)
+class Delay(_OfMessages):
+    """Let messages come late, and all that follow them.
+
+    Attributes:
+        seconds: How late, by the clock of the relay's loop.
+    """
+
+    seconds: float = attrs.field(
+        validator=[_above_zero, attrs.validators.le(LONGEST_DELAY_S)]
+    )
+
+    def change(self, line: bytes) -> Iterable[Item]:
+        """Return what passes in place of a message."""
+        return (Pause(self.seconds), line)
+
+
+@attrs.frozen(kw_only=True)
+class Drop(_OfMessages):
+    """Lose messages."""
+
+    def change(self, line: bytes) -> Iterable[Item]:
+        """Return what passes in place of a message."""
+        return ()
+
+
+@attrs.frozen(kw_only=True)
+class Duplicate(_OfMessages):
+    """Let messages come more than once.
+
+    Attributes:
+        times: How often.
+    """
+
+    times: int = attrs.field(default=2, validator=_above_zero)
+
+    def change(self, line: bytes) -> Iterable[Item]:
+        """Return what passes in place of a message."""
+        return (line,) * self.times
+
+
+@attrs.frozen(kw_only=True)
+class Noise(_OfMessages):
+    """Put bytes before messages.
+
+    Attributes:
+        data: The bytes, with their newline if they are to be a line.
+    """
+
+    data: bytes = b"this is no message\n"
+
+    def change(self, line: bytes) -> Iterable[Item]:
+        """Return what passes in place of a message."""
+        return (self.data, line)
+
+
+@attrs.frozen(kw_only=True)
+class ByteOrderMark(Noise):
+    """Put a byte order mark before the first message."""
+
+    message: tuple[int, ...] | None = attrs.field(default=(1,), converter=_numbers)
+    data: bytes = b"\xef\xbb\xbf"
+
+
+@attrs.frozen(kw_only=True)
+class Swap(Fault):
+    """Let a message come after the one that follows it.
+
+    Attributes:
+        message: Which, counted from 1.
+    """
+
+    message: int = attrs.field(validator=_above_zero)
+
+    def begin(self, chance: random.Random) -> Stage:
+        """Return a stage for one connection."""
+        return _Swapping(self.message)
+
+
+class _Swapping(Lines):
+    def __init__(self, swapped: int) -> None:
+        super().__init__(self._swap)
+        self._swapped = swapped
+        self._held = b""
+
+    def _swap(self, line: bytes, number: int) -> Iterable[Item]:
+        if number == self._swapped:
+            self._held = line
+            return ()
+        held, self._held = self._held, b""
+        return (line, held) if held else (line,)
+
+    def finish(self) -> Iterator[Item]:
+        if self._held:
+            yield self._held
+        yield from super().finish()
+
+
+@attrs.frozen(kw_only=True)
+class Split(Fault):
+    """Let bytes pass in parts, each read by itself: the last fault of a list.
+
+    Attributes:
+        size: The size of each part; 1 unless `at` or `longest` is given.
+        at: Offsets in each piece the relay reads, instead.
+        longest: Parts of 1 to so many bytes by chance, instead.
+        gap: Seconds between parts.
+    """
+
+    size: int = attrs.field(default=1, validator=_above_zero)
+    at: tuple[int, ...] | None = attrs.field(default=None, converter=_numbers)
+    longest: int | None = attrs.field(default=None, validator=_above_zero)
+    gap: float = attrs.field(default=0.0, validator=_not_negative)
+
+    def begin(self, chance: random.Random) -> Stage:
+        """Return a stage for one connection."""
+        split: Cuts = self.size if self.at is None else self.at
+        if self.longest is not None:
+            split = at_random(chance.getrandbits(32), self.longest)
+        return _Splitting(split, self.gap)
+
+
+@attrs.define
+class _Splitting(Stage):
+    split: Cuts
+    gap: float
+
+    def feed(self, data: bytes) -> Iterator[Item]:
+        for part in cut(data, self.split):
+            yield part
+            if self.gap:
+                yield Pause(self.gap)
+
+
+@attrs.frozen(kw_only=True)
+class Corrupt(Fault):
+    """Change one byte.
+
+    Attributes:
+        at: Which one, counted from 0.
+        value: What it becomes; by default all of its bits are turned round.
+    """
+
+    at: int = attrs.field(validator=_not_negative)
+    value: int | None = None
+
+    def begin(self, chance: random.Random) -> Stage:
+        """Return a stage for one connection."""
+
+        def spoil(data: bytes) -> bytes:
+            return bytes([data[0] ^ 0xFF if self.value is None else self.value])
+
+        return _AtOffset(self.at, 1, spoil)
+
+
+@attrs.frozen(kw_only=True)
+class Lose(Fault):
+    """Lose bytes.
+
+    Attributes:
+        at: The first of them, counted from 0.
+        count: How many.
+    """
+
+    at: int = attrs.field(validator=_not_negative)
+    count: int = attrs.field(default=1, validator=_above_zero)
+
+    def begin(self, chance: random.Random) -> Stage:
+        """Return a stage for one connection."""
+        return _AtOffset(self.at, self.count, lambda _: b"")
+
+
+@attrs.define
+class _AtOffset(Stage):
+    at: int
+    count: int
+    change: Callable[[bytes], bytes]
+    passed: int = 0
+
+    def feed(self, data: bytes) -> Iterator[Item]:
+        start = max(self.at - self.passed, 0)
+        end = min(max(self.at + self.count - self.passed, 0), len(data))
+        self.passed += len(data)
+        if start < end:
+            data = data[:start] + self.change(data[start:end]) + data[end:]
+        if data:
+            yield data
+
+
+@attrs.frozen(kw_only=True)
+class _AtPoint(Fault):
+    """Something that happens once, after so many bytes or messages; else at once."""
+
+    after_bytes: int | None = None
+    after_message: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.after_bytes is not None and self.after_message is not None:
+            raise ValueError("after_bytes and after_message exclude each other")
+
+    def begin(self, chance: random.Random) -> Stage:
+        """Return a stage for one connection."""
+        item = self._item()
+        if self.after_message is None:
+            return _AfterBytes(self.after_bytes or 0, item)
+        last = self.after_message
+        return Lines(lambda line, at: (line, item) if at == last else (line,))
+
+    def _item(self) -> Item:
+        return END
+
+
+@attrs.define
+class _AfterBytes(Stage):
+    left: int
+    item: Item
+    is_over: bool = False
+
+    def start(self) -> Iterable[Item]:
+        self.is_over = self.left == 0
+        return (self.item,) if self.is_over else ()
+
+    def feed(self, data: bytes) -> Iterator[Item]:
+        if self.is_over or len(data) < self.left:
+            self.left -= len(data)
+            yield data
+            return
+        self.is_over = True
+        yield data[: self.left]
+        yield self.item
+        if data[self.left :]:
+            yield data[self.left :]
+
+
+@attrs.frozen(kw_only=True)
+class HangUp(_AtPoint):
+    """Close this direction: the reader sees the end, the writer a broken pipe.
+
+    Attributes:
+        after_bytes: After so many bytes.
+        after_message: Or after this message, counted from 1; else at once.
+    """
+
+
+@attrs.frozen(kw_only=True)
+class Stall(_AtPoint):
+    """Read and pass nothing: the writer's pipe fills, the reader waits.
+
+    Attributes:
+        after_bytes: After so many bytes.
+        after_message: Or after this message, counted from 1; else at once.
+        seconds: For so long; for ever by default.
+    """
+
+    seconds: float = attrs.field(default=inf, validator=_above_zero)
+
+    def _item(self) -> Item:
+        return Pause(self.seconds)

@@ -1,0 +1,103 @@
+"""The servers of this folder judge clients: what one may not do fails its test."""
+
+import json
+
+import checked
+import httpx
+import pytest
+from mcp_server import scripted_mcp
+from raw_server import raw_server, reply
+
+pytestmark = pytest.mark.unchecked_wire("it sends what is wrong, to be found out")
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+MODERN = {**ACCEPT, "MCP-Protocol-Version": "2026-07-28"}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+MIRRORED = {"name": "mirrored", "arguments": {"region": "ä"}, "_meta": META}
+
+
+def post(url, message, headers):
+    with httpx.Client(trust_env=False, timeout=30) as client:
+        return client.post(url, content=json.dumps(message), headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("fields", "method", "params", "status", "code"),
+    [
+        ({"Mcp-Method": "ping"}, "ping", {"_meta": META}, 404, -32601),
+        ({"Mcp-Method": "tools/list"}, "ping", {"_meta": META}, 400, -32020),
+        ({"MCP-Protocol-Version": "2026-07-29"}, "ping", {"_meta": META}, 400, -32020),
+        ({"Mcp-Method": "ping"}, "ping", {"_meta": {}}, 400, -32602),
+        ({"Mcp-Method": "tools/call"}, "tools/call", MIRRORED, 400, -32020),
+        (
+            {"Mcp-Method": "tools/call", "Mcp-Name": "mirrored"},
+            "tools/call",
+            MIRRORED,
+            400,
+            -32020,
+        ),
+    ],
+)
+def test_a_stateless_server_refuses_a_head_that_is_not_the_bodys(
+    fields, method, params, status, code
+):
+    headers = {**MODERN, "Content-Type": "application/json", **fields}
+    with scripted_mcp("stateless") as server:
+        message = {**PING, "method": method, "params": params}
+        answer = post(server.url, message, headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+def test_what_no_client_may_do_fails_the_test():
+    def body():
+        with scripted_mcp() as server:
+            post(server.url, PING, {"Accept": "text/html"})
+
+    with pytest.raises(AssertionError, match="Accept lacks"):
+        body()
+
+
+def test_what_a_script_raises_fails_the_test_or_is_a_note_of_its_own_error():
+    def script(conn):
+        assert conn.receive().verb == "GET"
+
+    def body(error):
+        with raw_server(script) as server:
+            with pytest.raises(httpx.HTTPError):
+                post(server.url, PING, {})
+            server.wait_until(lambda: not server.open)
+            if error is not None:
+                raise error
+
+    with pytest.raises(AssertionError, match="GET"):
+        body(None)
+    with pytest.raises(ValueError, match="of the test") as caught:
+        body(ValueError("of the test"))
+    assert "GET" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("message", "fields", "wrong"),
+    [
+        (PING, {"MCP-Protocol-Version": "2025-11-25"}, None),
+        (PING, MODERN, "may not send ping in 2026-07-28"),
+        ({**PING, "id": None}, {"MCP-Protocol-Version": "2025-11-25"}, "$.id"),
+        ({"jsonrpc": "2.0", "id": 1, "result": {}}, {}, None),
+        ({"jsonrpc": "2.0", "id": 1, "result": 1}, {}, "$.result"),
+        ({**PING, "method": "tools/list", "params": {"_meta": META}}, MODERN, None),
+        ({**PING, "method": "tools/list"}, MODERN, "params"),
+        ({"no": "message"}, {}, None),
+    ],
+)
+def test_what_the_schema_refuses_is_collected(spec_dir, message, fields, wrong):
+    def script(conn):
+        conn.receive()
+        conn.send(reply(202))
+
+    with checked.watch() as found, raw_server(script) as server:
+        post(server.url, message, fields)
+    assert (wrong in "\n".join(found)) if wrong else found == []
