@@ -63,6 +63,7 @@ PROFILE: Final = "2026.1"
 
 _PAGES: Final = 20
 _START_S: Final = 15.0
+_REFUSED: Final = 3  # connections; then a server counts as gone
 _PROBE_S: Final = 2.0
 _LISTS: Final = (
     ("tools", "tools/list", "tools"),
@@ -161,6 +162,8 @@ class _CellRun:
     revision: Revision
     facts: Facts
     shared: Subject | None = None
+    refused: int = 0
+    """How many connections could not be opened."""
     gone: str = ""
     """Why the server cannot be reached any more."""
 
@@ -391,8 +394,12 @@ class _Run:
         try:
             subject = await self._connect(run, case)
         except (Finding, ConnectError) as found:
-            run.gone = f"no connection any more: {self._spoken(found)}"
-            return self._result(run, case, Verdict.UNRUN, "", run.gone)
+            # One process that starts too slowly on a busy machine is not the end.
+            why = f"no connection any more: {self._spoken(found)}"
+            run.refused += 1
+            if case.start is Start.SHARED or run.refused == _REFUSED:
+                run.gone = why
+            return self._result(run, case, Verdict.UNRUN, "", why)
         subject.tape.clear()
         subject.last_sent = b""
         subject.random.seed(f"{self._options.seed} {case.id} {run.cell}")

@@ -111,7 +111,7 @@ def is_first(params):
 without_capability("tools are not declared", "tools", "TOOL-01.a")
 error(
     "tools are declared and not listed",
-    "TOOL-02.a",
+    *("TOOL-02.a", "B09.a", "F03.c", "RPC-07.e", "RPC-07.f", "VER-02.c"),
     of="tools/list",
     code=-32601,
     when=is_first,
