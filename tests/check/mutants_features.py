@@ -290,7 +290,7 @@ without_capability(
 )
 error(
     "resources are declared and not listed",
-    "RES-02.a",
+    *("RES-02.a", "RPC-07.e"),
     of="resources/list",
     code=-32601,
     when=is_first,
@@ -436,7 +436,7 @@ success(
 without_capability("prompts are not declared", "prompts", "PROMPT-01.a", "LIFE-11.d")
 error(
     "prompts are declared and not listed",
-    "PROMPT-02.a",
+    *("PROMPT-02.a", "RPC-07.e"),
     of="prompts/list",
     code=-32601,
     when=is_first,
