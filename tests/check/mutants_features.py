@@ -1,5 +1,7 @@
 """Faults in tools, resources, prompts, completion, pages, caching and `_meta`."""
 
+import json
+
 from mutants import Mutant, in_responses, register
 
 MODERN = "2026-07-28"
@@ -649,11 +651,13 @@ CACHED = (
 )
 
 for _method, _letter, _schema in CACHED:
+    _more = ["VER-05.a"] if _letter == "a" else []
 
     @result(
         f"{_method} does not say by whom it may be kept",
         f"CACHE-01.{_letter}",
         f"SCHEMA.{_schema}",
+        *_more,
         of=_method,
         revision=MODERN,
     )
@@ -664,6 +668,7 @@ for _method, _letter, _schema in CACHED:
         f"{_method} may be kept for less than nothing",
         f"CACHE-03.{_letter}",
         f"SCHEMA.{_schema}",
+        *_more,
         of=_method,
         revision=MODERN,
     )
@@ -782,6 +787,24 @@ def trace(message, method, params, kept):
         message["error"]["message"] = (
             'Traceback (most recent call last):\n  File "/srv/app.py", line 7, in run'
         )
+
+
+def leak(held):
+    message = json.loads(held["body"] or b"null")
+    if isinstance(message, dict) and "error" in message and "id" in message:
+        message["error"]["message"] = held["request"]["headers"]["authorization"]
+        held["body"] = json.dumps(message).encode()
+
+
+register(
+    Mutant(
+        "an error shows a token",
+        ("D19.b",),
+        transport="http",
+        response=leak,
+        is_guarded=True,
+    )
+)
 
 
 # --- skills ---------------------------------------------------------------------------
