@@ -10,7 +10,7 @@ def large_ids(message, _):
     return message
 
 
-@mutant("an unknown method is invalid params", "RPC-31.a")
+@mutant("an unknown method is invalid params", "RPC-31.a", "T11-02.a", "T11-03.a")
 def unknown_method(message, _):
     error = message.get("error", {})
     if error.get("code") == -32601:
