@@ -29,7 +29,7 @@ PEER_PIP = $(PY) -m pip --quiet --python $(@D)/bin/python install --no-deps
 
 .DEFAULT_GOAL := help
 .PHONY: help demo setup peers lint types format test verify pytest coverage fresh conformance \
-	fuzz soak bench bench-peers plots clean
+	fuzz soak rows bench bench-peers plots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -133,7 +133,7 @@ test: ## set up, then lint, types, tests, coverage, a stranger's install, two of
 	@cat $(BUILD)/times
 	@$(PY) tests/run_tests.py --report
 
-verify: ## everything else and everything larger: all legs, soak, load, fuzz, benchmarks
+verify: ## everything else and everything larger: all legs, soak, load, fuzz, rows, benchmarks
 	@mkdir -p $(BUILD) && rm -f $(BUILD)/times $(BUILD)/junit*.xml
 	@$(PART) "set-up" $(MAKE_QUIETLY) setup
 	@$(PART) "real servers" $(MAKE_QUIETLY) bench-peers
@@ -142,6 +142,7 @@ verify: ## everything else and everything larger: all legs, soak, load, fuzz, be
 	@$(PART) "official legs" $(MAKE_QUIETLY) conformance
 	@$(PART) "soak and load" $(MAKE_QUIETLY) soak LOAD=--full
 	@$(PART) "fuzz" $(MAKE_QUIETLY) fuzz
+	@$(PART) "rows of the five systems" $(MAKE_QUIETLY) rows
 	@$(PART) "benchmarks" $(MAKE_QUIETLY) bench
 	@cat $(BUILD)/times
 	@$(PY) tests/run_tests.py --report
@@ -159,6 +160,9 @@ soak: $(VENV)/.dev ## use the client for long, put the server under load; SOAK="
 
 fuzz: $(VENV)/.dev ## attack the server with 700,000 frames (some minutes); FUZZ="--frames N --seed N"
 	@$(PY) tests/adversity/server/fuzz.py $(FUZZ)
+
+rows: $(VENV)/.dev peers ## break each row of the five systems: its test fails; ROWS="A01 12 --anew"
+	@$(PY) tests/rows.py --workers $(WORKERS) $(ROWS)
 
 bench: bench-peers ## run all benchmarks, beside all peers; PUBLISH=1, BENCH="--only stdio"
 	@$(PY) benchmarks/run.py $(if $(PUBLISH),--publish) $(BENCH)

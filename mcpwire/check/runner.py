@@ -63,8 +63,8 @@ PROFILE: Final = "2026.1"
 
 _PAGES: Final = 20
 _START_S: Final = 15.0
-_REFUSED: Final = 3  # connections; then a server counts as gone
 _PROBE_S: Final = 2.0
+_MISSED: Final = 3  # connections that fail before a cell is given up
 _LISTS: Final = (
     ("tools", "tools/list", "tools"),
     ("resources", "resources/list", "resources"),
@@ -162,10 +162,10 @@ class _CellRun:
     revision: Revision
     facts: Facts
     shared: Subject | None = None
-    refused: int = 0
-    """How many connections could not be opened."""
     gone: str = ""
     """Why the server cannot be reached any more."""
+    missed: int = 0
+    """How many connections in a row could not be opened."""
 
 
 class _Run:
@@ -394,18 +394,19 @@ class _Run:
         try:
             subject = await self._connect(run, case)
         except (Finding, ConnectError) as found:
-            # One process that starts too slowly on a busy machine is not the end.
-            why = f"no connection any more: {self._spoken(found)}"
-            run.refused += 1
-            if case.start is Start.SHARED or run.refused == _REFUSED:
-                run.gone = why
-            return self._result(run, case, Verdict.UNRUN, "", why)
+            run.missed += 1
+            problem = f"no connection any more: {self._spoken(found)}"
+            if run.missed >= _MISSED:
+                run.gone = problem
+            return self._result(run, case, Verdict.UNRUN, "", problem)
+        run.missed = 0
         subject.tape.clear()
         subject.last_sent = b""
         subject.random.seed(f"{self._options.seed} {case.id} {run.cell}")
         try:
             verdict, expected, actual = await self._judge(subject, case)
         finally:
+            await subject.close_others()
             if case.start in {Start.OWN, Start.RAW}:
                 await subject.close()
         if verdict in {Verdict.CRASH, Verdict.HANG} and subject is run.shared:

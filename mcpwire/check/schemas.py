@@ -174,8 +174,10 @@ class SchemaWatch:
         if not message.is_answer:
             return schema.sendable["server"].get(str(message.method))
         if "error" in message.value:
+            if message.value.get("id", "") is None:
+                return None  # JSON-RPC 2.0 wants null there, the schema no id
             # Before 2025-11-25 the schema wants an id even where none could be read.
-            has_id = message.value.get("id") is not None
+            has_id = "id" in message.value
             return schema.error if has_id or schema.allows_no_id else None
         if method is None:
             return None

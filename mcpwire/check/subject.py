@@ -310,7 +310,7 @@ class Subject:
         capabilities: dict[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Subject:
-        """Open one more connection to the same server; closed with this one."""
+        """Open one more connection to the same server; closed when the case is over."""
         other = Subject(
             self.target,
             self.revision,
@@ -330,10 +330,15 @@ class Subject:
             await other.handshake()
         return other
 
+    async def close_others(self) -> None:
+        """End the connections that were opened from this one."""
+        others, self._others = self._others, []
+        for other in others:
+            await other.close()
+
     async def close(self) -> None:
         """End the connection and all others that were opened from it."""
-        for other in self._others:
-            await other.close()
+        await self.close_others()
         for task in self._answering:
             task.cancel()
         if self.stdio is not None:
@@ -541,6 +546,14 @@ class Subject:
             raise self.stdio.death()
         self._came.clear()
         await self._came.wait()
+
+    async def until(self, is_so: Callable[[], object], timeout: float) -> bool:
+        """Wait until something is so; tell whether it is within the time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while not is_so():
+                    await self._wait()
+        return bool(is_so())
 
     async def wait_for(
         self,

@@ -319,7 +319,7 @@ fault("a cut body is read", "D14.e", is_hasty=True)
 
 
 def delays_continue(head):
-    return asyncio.sleep(2) if "expect" in head["given"] else None
+    return asyncio.sleep(4) if "expect" in head["given"] else None
 
 
 fault("100 Continue comes late", "D14.f", request=delays_continue)
@@ -381,7 +381,7 @@ fault(
 
 
 def few_at_once(head):
-    return asyncio.sleep(2) if head["open"] >= 18 else None
+    return asyncio.sleep(4) if head["open"] >= 18 else None
 
 
 fault("more than 18 requests wait", "D14.n", request=few_at_once)

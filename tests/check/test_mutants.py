@@ -20,12 +20,15 @@ BAD = {Verdict.FAIL, Verdict.WARN, Verdict.CRASH, Verdict.HANG, Verdict.LENIENT}
 SHARED = [
     case
     for case in CASES
-    if case.start in {Start.SHARED, Start.LAST} and not case.is_hostile
+    if case.start in {Start.SHARED, Start.LAST}
+    and case.is_quick
+    and not case.is_hostile
+    and case.family != "concurrency"  # they take long, and no other fault is theirs
 ]
 
 
 def options(mutant):
-    """Return options that run the mutant's cases, and all that share a connection."""
+    """Return options that run the mutant's cases, and the quick ones that share."""
     chosen = {case.id for case in SHARED if mutant.revision in case.revisions}
     chosen |= set(mutant.cases)
     return Options(
@@ -79,7 +82,7 @@ class Served:
         self.child.stdin.write(f"{mutant.name}\n")
         self.child.stdin.flush()
         assert self.child.stdout.readline() == "ready\n"
-        found = attrs.evolve(options(mutant), **facts)
+        found = attrs.evolve(options(mutant), answer_s=2.0, **facts)
         return asyncio.run(run(self.url, found))
 
 

@@ -4,13 +4,10 @@ import re
 from collections import defaultdict
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import markers
 from markers import RANGES
-
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "contributing" / "systems.md"
+from rows import PAGE, ROOT, TEST, named_in, table
 
 ROWS = 126
 """What the five have together, in the first table."""
@@ -36,8 +33,6 @@ REFUSED = {
 }
 """What specification or design have otherwise; everything else works."""
 
-TEST = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
-
 
 def every_id():
     """Return the ids in the order of the page: a system's lines, then its limits."""
@@ -50,18 +45,6 @@ def every_id():
         ]
         ids += [f"L-{system}{number}" for number in range(1, LIMITS[system] + 1)]
     return ids
-
-
-@cache
-def cells():
-    """Return the page's table rows by their first cell, in order."""
-    found = defaultdict(list)
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        if line.startswith("| ") and not line.startswith(("| ---", "| # ")):
-            first, *rest = (cell.strip() for cell in line.strip("|").split(" | "))
-            if first not in {"line", "limit"}:
-                found[first].append(rest)
-    return dict(found)
 
 
 @cache
@@ -82,14 +65,10 @@ def carried(test):
     return carried_in(path).get(test, set()) | carried_in(path).get(path, set())
 
 
-def named_in(cell):
-    return [f"tests/{path}::{name}" for path, name in TEST.findall(cell)]
-
-
 def test_every_row_and_every_line_stands_there_once_and_in_order():
     expected = [*(str(number) for number in range(1, ROWS + 1)), *every_id()]
-    assert list(cells()) == expected
-    assert [name for name, rows in cells().items() if len(rows) != 1] == []
+    assert list(table()) == expected
+    assert [name for name, rows in table().items() if len(rows) != 1] == []
 
 
 def wrong_row(capability, what, lines, proof):
@@ -118,13 +97,13 @@ def wrong_line(name, what, proof):
 
 
 def test_each_row_has_a_test_that_carries_one_of_its_lines():
-    rows = {number: cells()[str(number)][0] for number in range(1, ROWS + 1)}
+    rows = {number: table()[str(number)][0] for number in range(1, ROWS + 1)}
     wrong = {number: wrong_row(*row) for number, row in rows.items()}
     assert [f"{number}: {why}" for number, why in wrong.items() if why] == []
 
 
 def test_each_line_works_and_its_tests_carry_it_or_it_is_refused_with_a_reason():
-    wrong = {name: wrong_line(name, *cells()[name][0]) for name in every_id()}
+    wrong = {name: wrong_line(name, *table()[name][0]) for name in every_id()}
     assert [f"{name}: {why}" for name, why in wrong.items() if why] == []
 
 

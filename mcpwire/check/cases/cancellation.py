@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import LEGACY, MODERN, Family, Level
+from mcpwire.check.case import LEGACY, MODERN, Family, Level, NoAnswer
 from mcpwire.check.cases._calls import SlowCall, lasting, start_slow
 from mcpwire.check.cases._exchange import (
     AnyOf,
@@ -144,7 +144,10 @@ async def cancelled_modern_call(subject: Subject) -> None:
 async def other_type(subject: Subject) -> None:
     call = await start_slow(subject, _LASTS_S)
     await subject.notify(CANCELLED, {"requestId": str(call.id)})
-    await subject.answer(call.id, call.response, timeout=_LASTS_S + subject.bound_s)
+    try:
+        await subject.answer(call.id, call.response, timeout=_LASTS_S + subject.bound_s)
+    except NoAnswer as found:
+        subject.broken("an answer to the call", found.actual)
 
 
 @case(

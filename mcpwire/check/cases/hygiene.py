@@ -35,8 +35,8 @@ case = FAMILY.case
 
 STDIO: Final = ("stdio",)
 
-GRACE_S: Final = 2.0
-"""How long clients wait for the end of a server before they kill it."""
+GRACE_S: Final = 5.0
+"""How long a server may take to end; a machine that is busy makes all of it slow."""
 
 _REQUESTS: Final = 1000
 _AT_ONCE: Final = 50

@@ -124,6 +124,10 @@ async def test_the_servers_stream_goes_on_at_its_place_and_loses_nothing():
                 await until(lambda: not server.streams)
             await client.call_tool("echo")
             assert stream is not None
+    gets = [request for request in server.requests if request.verb == "GET"]
+    places = [request.headers.get("last-event-id") for request in gets]
+    assert places[0] is None
+    assert all(places[1:])
     assert heard == [0, 1, 2, 3, 4]
 
 

@@ -169,6 +169,11 @@ async def test_a_session_forgotten_while_subscribing_is_subscribed_in_the_new_on
             assert client.session_id != "session-1"
             assert server.verbs().count("initialize") == 2
             assert set(server.subscribed) == {"memo://one"}
+            # And once more, where nothing asks for it.
+            before = len(server.subscribed)
+            server.forget_sessions()
+            await client.call_tool("echo", {"text": "x"})
+            assert server.subscribed[before:] == ["memo://one"]
             await client.unsubscribe("memo://one")
 
 

@@ -1,0 +1,37 @@
+"""Each row of the five systems has a change that breaks it, or is listed as open.
+
+`make rows` applies them and runs the tests; here it is seen only that it can.
+"""
+
+import pytest
+from rows import OPEN, Change, changes, main, table, unproven
+
+CHANGES = changes()
+
+
+def test_each_change_is_of_a_row_and_can_be_applied():
+    assert set(CHANGES) <= set(table())
+    assert [each.problem() for each in CHANGES.values() if each.problem()] == []
+
+
+def test_rows_without_a_change_are_listed_and_only_become_fewer():
+    assert unproven() == OPEN.read_text(encoding="utf-8").split()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (("mcpwire/none.py", "a", "b"), "there is no"),
+        (("mcpwire/versions.py", "no such text", "b"), "occurs 0 times"),
+        (("mcpwire/versions.py", "import", "b"), "times in"),
+        (("mcpwire/versions.py", "class Era", "class Era"), "it changes nothing"),
+    ],
+)
+def test_a_change_that_cannot_be_applied_is_seen(change, problem):
+    assert problem in Change("A01", *change).problem()
+
+
+def test_a_row_that_is_not_there_is_an_error(capsys):
+    with pytest.raises(SystemExit):
+        main(["Z99"])
+    assert "no such row: Z99" in capsys.readouterr().err
