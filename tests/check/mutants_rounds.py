@@ -227,9 +227,7 @@ def asks_before(name, *cases, question, revision=SESSION):
         return [asked, message] if is_ask(method, params) else None
 
 
-asks_before(
-    "a client without capabilities is asked", "LIFE-11.b", "LIFE-11.a", question=FORM
-)
+asks_before("a client without capabilities is asked", "LIFE-11.b", question=FORM)
 asks_before(
     "a client without capabilities is asked for roots",
     "LIFE-11.c",
@@ -240,14 +238,12 @@ asks_before(
     "a client without forms is asked by one",
     "ELIC-02.b",
     "LIFE-11.b",
-    "LIFE-11.a",
     question=FORM,
 )
 asks_before(
     "tools come with a question",
     "SAMP-02.a",
     "LIFE-11.b",
-    "LIFE-11.a",
     question=SAMPLE,
 )
 
