@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import MODERN, Family, Level, Start, since
-from mcpwire.check.cases._items import TIMESTAMP, base64_problem, results, walk
+from mcpwire.check.case import Family, Level, Start, since
+from mcpwire.check.cases._items import TIMESTAMP, base64_problem, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,9 +20,6 @@ case = FAMILY.case
 
 ALL: Final = "nothing by itself: it looks at all messages of the connection"
 
-_LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_PREFIX: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
-_NAME: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
 _OFFICIAL: Final = "io.modelcontextprotocol"
 
 
@@ -55,44 +52,6 @@ def _prefixes(subject: Subject) -> list[tuple[Message, str]]:
 
 
 @case(
-    "META-01.a",
-    Level.MUST,
-    "prefixes of keys in _meta are labels with dots between them",
-    source="basic/index#meta",
-    revisions=since("2025-06-18"),
-    start=Start.LAST,
-    sends=ALL,
-    expects="labels that begin with a letter and end with a letter or a digit",
-    why="other implementations refuse or lose the key",
-)
-async def prefixes(subject: Subject) -> None:
-    for message, prefix in _prefixes(subject):
-        fits = _PREFIX.fullmatch(prefix)
-        subject.expect(fits, f"a prefix, not {prefix!r}", message.raw)
-
-
-@case(
-    "META-02.a",
-    Level.MUST,
-    "names of keys in _meta begin and end with a letter or a digit",
-    source="basic/index#meta",
-    revisions=since("2025-06-18"),
-    start=Start.LAST,
-    sends=ALL,
-    expects="letters and digits, with -, _ and . between them",
-    why="other implementations refuse or lose the key",
-)
-async def names(subject: Subject) -> None:
-    seen = 0
-    for message, key in _keys(subject):
-        seen += 1
-        name = key.rpartition("/")[2]
-        subject.expect(_NAME.fullmatch(name), f"a name, not {name!r}", message.raw)
-    if not seen:
-        subject.absent("_meta")
-
-
-@case(
     "META-03.a",
     Level.MUST,
     "prefixes that belong to MCP are not used for anything else",
@@ -110,28 +69,6 @@ async def reserved(subject: Subject) -> None:
         is_reserved = labels[1:2] in (["modelcontextprotocol"], ["mcp"])
         fits = not is_reserved or prefix == _OFFICIAL
         subject.expect(fits, f"a prefix of its own, not {prefix!r}", message.raw)
-
-
-@case(
-    "META-11.a",
-    Level.SHOULD,
-    "each result says which server made it",
-    source="basic/index#meta",
-    revisions=MODERN,
-    start=Start.LAST,
-    sends=ALL,
-    expects="io.modelcontextprotocol/serverInfo in the _meta of each result",
-    why="logs cannot tell which server answered",
-)
-async def server_info(subject: Subject) -> None:
-    seen = 0
-    for _, message, result in results(subject):
-        seen += 1
-        meta = result.get("_meta")
-        has_it = isinstance(meta, dict) and f"{_OFFICIAL}/serverInfo" in meta
-        subject.expect(has_it, "serverInfo in _meta", message.raw)
-    if not seen:
-        subject.absent("result")
 
 
 @case(
