@@ -700,7 +700,7 @@ def in_meta(name, case, key):
 
 
 in_meta("a prefix begins with a digit", "META-01.a", "1com.example/kind")
-in_meta("a name begins with an underscore", "META-01.a", "com.example/_kind")
+in_meta("a name begins with an underscore", "META-02.a", "com.example/_kind")
 in_meta("a prefix belongs to MCP", "META-03.a", "dev.mcp/kind")
 
 
@@ -781,7 +781,7 @@ error(
 )
 
 
-@fault("an error shows where it was raised", "D19.a")
+@fault("an error shows where it was raised", "D19.a", "PROMPT-05.b")
 def trace(message, method, params, kept):
     if method == "prompts/get" and "error" in message:
         message["error"]["message"] = (

@@ -20,6 +20,9 @@ case = FAMILY.case
 
 ALL: Final = "nothing by itself: it looks at all messages of the connection"
 
+_LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_PREFIX: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NAME: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
 _OFFICIAL: Final = "io.modelcontextprotocol"
 
 
@@ -49,6 +52,44 @@ def _prefixes(subject: Subject) -> list[tuple[Message, str]]:
     if not found:
         subject.absent("_meta with a prefix")
     return found
+
+
+@case(
+    "META-01.a",
+    Level.MUST,
+    "prefixes of keys in _meta are labels with dots between them",
+    source="basic/index#meta",
+    revisions=since("2025-06-18"),
+    start=Start.LAST,
+    sends=ALL,
+    expects="labels that begin with a letter and end with a letter or a digit",
+    why="other implementations refuse or lose the key",
+)
+async def prefixes(subject: Subject) -> None:
+    for message, prefix in _prefixes(subject):
+        fits = _PREFIX.fullmatch(prefix)
+        subject.expect(fits, f"a prefix, not {prefix!r}", message.raw)
+
+
+@case(
+    "META-02.a",
+    Level.MUST,
+    "names of keys in _meta begin and end with a letter or a digit",
+    source="basic/index#meta",
+    revisions=since("2025-06-18"),
+    start=Start.LAST,
+    sends=ALL,
+    expects="letters and digits, with -, _ and . between them",
+    why="other implementations refuse or lose the key",
+)
+async def names(subject: Subject) -> None:
+    seen = 0
+    for message, key in _keys(subject):
+        seen += 1
+        name = key.rpartition("/")[2]
+        subject.expect(_NAME.fullmatch(name), f"a name, not {name!r}", message.raw)
+    if not seen:
+        subject.absent("_meta")
 
 
 @case(
