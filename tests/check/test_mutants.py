@@ -50,11 +50,7 @@ def options(pytestconfig):
         }
         runs_shared = runs_all or mutant.cases[0] in LAST
         schemas = {case.id for case in CASES if case.family == "schema"}
-        chosen = (
-            (chosen if runs_all or looks_at_all else set())
-            | schemas
-            | set(mutant.cases)
-        )
+        chosen = (chosen if runs_shared else set()) | schemas | set(mutant.cases)
         return Options(
             revisions=(mutant.revision,),
             only=tuple(sorted(chosen)),
